@@ -1,0 +1,195 @@
+"""What a service answers: read within bounds, never trusted, and turned into a value or an error.
+
+Nothing in here may fail on account of what a server says: a body that cannot be read is an `Answer` with a
+``problem``, and a message is found in any of the forms that services use for errors.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rt_frames import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import requests
+
+    from rt_frames.errors import Operation
+
+MESSAGE, BODY = 300, 2000  # characters that are kept of a service's words
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status, headers and body; ``problem`` says why the body is not whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    problem: str | None = None
+
+
+def read_answer(response: requests.Response, cap: int) -> Answer:
+    """Read a body of at most ``cap`` bytes; the connection sees to the deadline."""
+    import urllib3
+
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        return Answer(response.status_code, response.headers, b"", f"it is encoded as {encoding!r:.40}")
+    body = bytearray()
+    problem = None
+    try:
+        while piece := response.raw.read1(65536, decode_content=False):
+            body += piece
+            if len(body) > cap:
+                problem = f"it is longer than {cap // 2**20} MiB"
+                break
+    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        problem = f"it broke off ({type(error).__name__})"
+    return Answer(response.status_code, response.headers, bytes(body[:cap]), problem)
+
+
+def decoded(body: bytes) -> Any:
+    """Decode JSON; whatever is wrong with it is a ValueError."""
+    try:
+        return json.loads(body)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+
+
+def message_of(body: bytes) -> str:
+    """Find the sentence for people in an error's body: JSON of any known form, HTML, or plain text."""
+    text = body[:65536].decode("utf-8", "replace")
+    try:
+        found = _sentence(decoded(body))
+    except ValueError:
+        found = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text) if "<" in text[:200] else text
+    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in found)
+    return _cut(" ".join(printable.split()), MESSAGE)
+
+
+def _sentence(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_sentence, value[:5])))
+    if not isinstance(value, dict):
+        return ""
+    names = ("error", "detail", "message", "msg", "title", "errors", "error_description", "reason")
+    return next(filter(None, (_sentence(value.get(name)) for name in names)), "")
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+_ADVICE = {
+    errors.AuthenticationError: "check the API key and that it belongs to this project",
+    errors.TableNotFoundError: "list_tables() gives the names that exist",
+    errors.TableExistsError: 'choose another name, or if_exists="skip" to leave the table as it is',
+    errors.ConflictError: "somebody changed the table at the same time; look at it, then try again",
+    errors.PayloadTooLarge: "send less in one table",
+    errors.BadRequest: "correct what it names; nothing was changed",
+    errors.RateLimited: "wait before the next call",
+    errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
+    "would carry the API key",
+    errors.ServerError: "whether the service acted is open; look before sending again",
+}
+
+
+def error_of(
+    answer: Answer, operation: Operation, table: str | None, hide: Callable[[str], str]
+) -> errors.ResponseError:
+    """Turn an answer that is no success into its error."""
+    message = hide(message_of(answer.body))
+    kind = errors.class_for(answer.status, operation, message)
+    what = {"list": "list tables", "create": f"create table {table!r}", "alter": f"alter table {table!r}"}[operation]
+    said = message or _phrase(answer.status)
+    advice = _ADVICE.get(kind, "")
+    if answer.status == 404 and operation != "alter":
+        advice = "there is no such project at this address; check the URL, or the database, region and domain"
+    if kind is errors.RedirectError:
+        said = f"it redirects to {_host(answer.headers.get('Location', ''))}"
+    text = f"could not {what}: the service answered {answer.status}, {said}" + (f"; {advice}" if advice else "")
+    error = kind(
+        text,
+        status=answer.status,
+        message=message,
+        body=hide(_cut(answer.body.decode("utf-8", "replace"), BODY)),
+    )
+    if isinstance(error, errors.RateLimited):
+        error.retry_after = retry_after(answer)
+    return error
+
+
+def _phrase(status: int) -> str:
+    return http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message"
+
+
+def _host(location: str) -> str:
+    found = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:\[\]-]+)", location)
+    return found[1][:100] if found else "another path of the same host"
+
+
+def retry_after(answer: Answer) -> float | None:
+    """Tell how many seconds the server asks to wait; None where it says nothing that can be read."""
+    said = answer.headers.get("Retry-After", "").strip()
+    if re.fullmatch(r"\d{1,9}", said, re.ASCII):
+        return float(said)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def names_in(answer: Answer) -> tuple[list[str], str | None]:
+    """Read a list of tables, in any form that services of this kind give it, and the token of its next page.
+
+    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
+    a ``name`` column; the service's documentation leaves the form open.
+    """
+    if answer.problem:
+        raise ValueError(f"the answer could not be read, {answer.problem}")
+    if answer.body[:4] == b"\xff\xff\xff\xff":
+        return _arrow_names(answer.body), None
+    try:
+        found = decoded(answer.body)
+    except ValueError:
+        raise ValueError("the answer is no JSON") from None
+    names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
+    if isinstance(names, list):
+        names = [name.get("name") if isinstance(name, dict) else name for name in names]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError('the answer is no list of tables such as {"tables": ["a"]}')
+    if not isinstance(token, str | None):
+        raise ValueError("the answer's page_token is no string")
+    return names, token or None
+
+
+def _arrow_names(body: bytes) -> list[str]:
+    import pyarrow as pa
+
+    try:
+        names = pa.ipc.open_stream(body).read_all().column("name").to_pylist()
+    except (pa.ArrowException, KeyError, OSError) as error:
+        raise ValueError(f"the answer is no Arrow stream with a name column ({str(error)[:100]})") from None
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("the answer's name column does not hold strings")
+    return names  # type: ignore[no-any-return]  # pyarrow is untyped
+
+
+def version_in(answer: Answer) -> int | None:
+    """Read the version that a write made, where the service tells it; success has many forms."""
+    try:
+        found = decoded(answer.body)
+    except ValueError:
+        return None
+    version = found.get("version") if isinstance(found, dict) else None
+    return version if isinstance(version, int) and not isinstance(version, bool) else None

@@ -1,0 +1,354 @@
+"""Client and RemoteTable: the service's three endpoints, each journey on one screen.
+
+The paths are those of the service's documentation, which writes ``tables`` for the collection and for
+creation, and ``table`` for what is done to one table.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import quote
+
+from rt_frames import _ipc, errors
+from rt_frames._alterations import Alteration, AlterationPlan, as_json
+from rt_frames._answers import names_in, version_in
+from rt_frames._arguments import (
+    base_of,
+    check_if_exists,
+    check_table_name,
+    headers_of,
+    is_loopback,
+    retries_of,
+    timeouts_of,
+)
+from rt_frames._frames import source_of
+from rt_frames._progress import Progress
+from rt_frames._session import Call, Key, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import pyarrow as pa
+
+    from rt_frames._connection import Upload
+    from rt_frames._frames import Source
+
+log = logging.getLogger("rt_frames")
+
+LARGE = 8 * 2**20  # bytes; before more than that is sent, the client looks whether it may be
+JSON = "application/json"
+IfExists = Literal["fail", "skip"]
+
+
+class Client:
+    """A connection to one project of the service; `connect` makes it.
+
+    Parameters
+    ----------
+    url : str
+        ``https://{db}.{region}.<service-domain>``, as the service's documentation gives it.
+    api_key : str
+        Goes into the ``x-api-key`` header of every request, and shows nowhere else.
+    timeout : float or tuple of float, optional
+        Seconds: one number, or ``(connect, write, read)``: to connect, for each piece of at most 1 MiB to
+        leave, for the whole answer to arrive. Defaults to ``(10, 60, 300)``.
+    retries : int, default 2
+        How often a request is sent again where that cannot do it twice.
+    headers : dict of str to str, optional
+        Further headers for every request.
+    verify : bool or str, default True
+        Whether the server's certificate is checked; a path names a CA bundle to check it against.
+    allow_insecure : bool, default False
+        Allow plain ``http`` to another machine, where everybody on the way can read the key.
+
+    Raises
+    ------
+    ValueError
+        If an argument cannot be used; the message names it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str,
+        timeout: float | tuple[float, float, float] | None = None,
+        retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str | os.PathLike[str] = True,
+        allow_insecure: bool = False,
+    ) -> None:
+        verify = verify if isinstance(verify, bool) else os.fspath(verify)
+        self._options = {
+            "timeout": timeouts_of(timeout),
+            "retries": retries_of(retries),
+            "headers": headers_of(headers),
+            "verify": verify,
+        }
+        self._session = Session(base_of(url, allow_insecure=allow_insecure), Key(api_key), **self._options)
+
+    @property
+    def url(self) -> str:
+        """The service's address."""
+        return self._session.base
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _with_key_from_environment, (self.url, self._options)
+
+    def close(self) -> None:
+        """Close the connections; a call after that opens new ones."""
+        self._session.close()
+
+    def table(self, name: str) -> RemoteTable:
+        """Name an existing table, without asking the service.
+
+        Examples
+        --------
+        >>> client.table("flights").rename({"dep_time": "departure"})  # doctest: +SKIP
+        """
+        check_table_name(name)
+        return RemoteTable(name, self)
+
+    def list_tables(self) -> list[str]:
+        """List the names of the project's tables, as the service orders them.
+
+        Raises
+        ------
+        RemoteError
+            If the service cannot be reached, refuses the key, or answers what cannot be understood.
+        """
+        return self._list()
+
+    def create_table(
+        self,
+        name: str,
+        data: Any,
+        *,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        if_exists: IfExists = "fail",
+        compression: _ipc.Compression = "auto",
+        progress: bool | None = None,
+    ) -> RemoteTable:
+        """Create table ``name`` from any frame; see `to_table`, which documents the options."""
+        check_table_name(name)
+        check_if_exists(if_exists)
+        _ipc.check_compression(compression)
+        source = source_of(data, dtypes=dtypes, index=index)
+        try:
+            listed_before = self._look_first(name, source, if_exists)
+            if listed_before and if_exists == "skip":
+                return RemoteTable(name, self, created=False)
+            return self._create(name, source, compression, progress, listed_before)
+        except errors.TableExistsError:
+            if if_exists == "skip":
+                return RemoteTable(name, self, created=False)
+            raise
+        finally:
+            source.close()
+
+    def alter_columns(
+        self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
+    ) -> RemoteTable:
+        """Change columns of table ``name``, all of them or none; see `alter_columns` of the package."""
+        check_table_name(name)
+        if isinstance(alterations, AlterationPlan) and not alterations:
+            return RemoteTable(name, self, created=False)
+        body = json.dumps(as_json(alterations), allow_nan=False).encode()
+        start = time.monotonic()
+        call = Call(
+            "alter", "POST", f"/v1/table/{quote(name, safe='')}/alter_columns", JSON, version_in, table=name,
+            upload=lambda: _upload(lambda: [[body]], len(body), self._session.timeouts.write),
+        )  # fmt: skip
+        try:
+            done = self._session.perform(call)
+        except (errors.OutcomeUnknown, errors.ServerError) as error:
+            error.args = (f"{error}; look at the table's columns before sending the change again",)
+            raise
+        log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, done.request_id)
+        return RemoteTable(name, self, version=done.value, request_id=done.request_id, created=False)
+
+    def _list(self, retries: int | None = None) -> list[str]:
+        names: list[str] = []
+        token, seen = None, set()
+        while True:
+            path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
+            done = self._session.perform(Call("list", "GET", path, JSON, names_in), retries)
+            names += done.value[0]
+            token = done.value[1]
+            if token is None:
+                return names
+            if token in seen:
+                raise errors.ResponseError(
+                    "could not list tables: the service gave the same page_token twice, the list would never end",
+                    status=200, request_id=done.request_id, attempts=1,
+                )  # fmt: skip
+            seen.add(token)
+
+    def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
+        """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
+        if if_exists == "fail" and source.nbytes is not None and source.nbytes <= LARGE:
+            return None
+        listed = name in self._list()
+        if listed and if_exists == "fail":
+            raise errors.TableExistsError(
+                f"table {name!r} exists already; nothing was sent; choose another name, or if_exists=\"skip\" to "
+                "leave the table as it is",
+                table=name, rows=source.rows, attempts=1,
+            )  # fmt: skip
+        return listed
+
+    def _create(
+        self,
+        name: str,
+        source: Source,
+        compression: _ipc.Compression,
+        progress: bool | None,
+        listed_before: bool | None,
+    ) -> RemoteTable:
+        codec = _ipc.settled(compression, fast=is_loopback(self.url))
+        exact = (
+            codec is None
+            and source.repeatable
+            and (source.ready or (compression is None and source.nbytes is not None))
+        )
+        length = _ipc.length_of(source) if exact else None
+        start = time.monotonic()
+        with Progress(progress, length, source.rows, name) as bar:
+            call = Call(
+                "create", "POST", f"/v1/tables/{quote(name, safe='')}", _ipc.MIME, version_in, table=name,
+                upload=lambda: _upload(
+                    lambda: _ipc.messages(source, lambda: codec), length, self._session.timeouts.write, bar.update
+                ),
+                repeatable=source.repeatable, rows=source.rows,
+            )  # fmt: skip
+            try:
+                done = self._session.perform(call)
+            except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
+                self._tell_listed(error, name, listed_before)
+                raise
+        log.info(
+            "created table %s, %d bytes, %.0f ms, %s",
+            name,
+            done.sent,
+            (time.monotonic() - start) * 1000,
+            done.request_id,
+        )
+        return RemoteTable(name, self, source.schema, source.rows, done.sent, done.value, True, done.request_id)
+
+    def _tell_listed(
+        self,
+        error: errors.UploadInterrupted | errors.OutcomeUnknown | errors.ServerError,
+        name: str,
+        before: bool | None,
+    ) -> None:
+        """Look once more after an open outcome, and say what is certain now; nothing is sent again."""
+        try:
+            listed = name in self._list(retries=0)
+        except errors.RemoteError:
+            listed = None
+        if listed is None:
+            now = f"whether table {name!r} exists now could not be found out; look before sending again"
+        elif listed and before is False:
+            now = f"table {name!r} was not listed before and is listed now; look whether it is complete before going on"
+        elif listed:
+            now = f"table {name!r} is listed now; whether it was before is not known; look at it before going on"
+        elif isinstance(error, errors.UploadInterrupted):
+            now = f"no table {name!r} is listed; it is safe to send again"
+        else:
+            now = f"no table {name!r} is listed yet; look again before sending again"
+        error.add(listed=listed, listed_before=before)
+        error.args = (f"{error}; {now}",)
+
+
+@dataclass(frozen=True)
+class RemoteTable:
+    """A table of the service, and what is known about it here.
+
+    Attributes
+    ----------
+    name : str
+        The table's name.
+    client : Client
+        The service that it lives in.
+    schema : pyarrow.Schema or None
+        What was sent, where this object comes from sending it.
+    rows, nbytes : int or None
+        Rows, and bytes of the request's body, that were sent.
+    version : int or None
+        The table's version, where the service tells it.
+    created : bool or None
+        True after creating it, False where it was there already, None where nobody asked.
+    request_id : str or None
+        The ``x-request-id`` of the request that this object comes from.
+    """
+
+    name: str
+    client: Client
+    schema: pa.Schema | None = None
+    rows: int | None = None
+    nbytes: int | None = None
+    version: int | None = None
+    created: bool | None = None
+    request_id: str | None = None
+
+    def __repr__(self) -> str:
+        facts = [f"{len(self.schema)} columns"] if self.schema is not None else []
+        facts += [f"{self.rows:,} rows"] if self.rows is not None else []
+        facts += [f"version {self.version}"] if self.version is not None else []
+        return f"RemoteTable({self.name!r}, {', '.join([*facts, f'at {self.client.url}'])})"
+
+    def alter_columns(
+        self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
+    ) -> RemoteTable:
+        """Change columns in one request; see the package's `alter_columns`."""
+        if isinstance(alterations, AlterationPlan) and not alterations:
+            return self
+        return self.client.alter_columns(self.name, alterations)
+
+    def rename(self, columns: Mapping[str, str]) -> RemoteTable:
+        """Rename columns in one request: ``{path: new name}``; inside a struct ``"outer.inner"``."""
+        return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
+
+    def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
+        """Change types in one request: ``{path: dtype}``, any dtype that `data_type` takes."""
+        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
+
+    def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
+        """Allow or forbid nulls in one request: ``{path: True or False}``."""
+        return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])
+
+
+def _upload(
+    messages: Callable[[], Iterable[Any]],
+    length: int | None,
+    timeout: float,
+    on_sent: Callable[[int], None] | None = None,
+) -> Upload:
+    from rt_frames._connection import Upload
+
+    return Upload(messages, length, timeout, on_sent)
+
+
+def _with_key_from_environment(url: str, options: dict[str, Any]) -> Client:
+    """Make a client again in another process; keys are not pickled."""
+    key = os.environ.get("RT_FRAMES_API_KEY")
+    if not key:
+        raise errors.NotConnectedError(
+            f"a client of {url} was unpickled, and keys are not pickled; set RT_FRAMES_API_KEY in this process too"
+        )
+    return Client(url, api_key=key, allow_insecure=True, **options)

@@ -1,0 +1,391 @@
+"""connect(), the environment, the default client, and the helper functions that use it.
+
+Environment: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and ``RT_FRAMES_DOMAIN``, says where;
+``RT_FRAMES_API_KEY`` holds the key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rt_frames import errors
+from rt_frames._alterations import AlterationPlan, plan
+from rt_frames._client import Client, IfExists, RemoteTable
+from rt_frames._frames import schema_of
+from rt_frames._identity import moved_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rt_frames._alterations import Alteration
+    from rt_frames._ipc import Compression
+    from rt_frames.local import LocalService
+
+_THREE_WAYS = """\
+    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")    # a hosted service, or the parts of its
+    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")              # address
+    rt.connect("./tables")                      # a folder: the embedded service, without an account
+or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
+
+
+def connect(
+    target: str | os.PathLike[str] | None = None,
+    *,
+    api_key: str | None = None,
+    region: str | None = None,
+    domain: str | None = None,
+    timeout: float | tuple[float, float, float] | None = None,
+    retries: int = 2,
+    headers: Mapping[str, str] | None = None,
+    verify: bool | str | os.PathLike[str] = True,
+    allow_insecure: bool = False,
+    default: bool = True,
+) -> Client:
+    """Say which service to use. No request is made.
+
+    Parameters
+    ----------
+    target : str or path, optional
+        A base URL; or a database's name, with ``region`` and ``domain``; or a folder (a path, or a string with
+        a separator or a leading dot or tilde) for the embedded service, which makes it when it is missing.
+        Without it, the environment says: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
+        ``RT_FRAMES_DOMAIN``.
+    api_key : str, optional
+        The project's key. Defaults to ``RT_FRAMES_API_KEY``. A folder needs none.
+    region, domain : str, optional
+        The parts of ``https://{target}.{region}.{domain}``, the form that the service's documentation gives.
+    timeout : float or tuple of float, optional
+        Seconds: one number, or ``(connect, write, read)``. Defaults to ``(10, 60, 300)``.
+    retries : int, default 2
+        How often a request is sent again where that cannot do it twice.
+    headers : dict of str to str, optional
+        Further headers for every request.
+    verify : bool or path, default True
+        Whether the server's certificate is checked; a path names a CA bundle to check it against.
+    allow_insecure : bool, default False
+        Allow plain ``http`` to another machine, where everybody on the way can read the key.
+    default : bool, default True
+        Make this the client that ``df.remote`` and the functions of the package use.
+
+    Returns
+    -------
+    Client
+
+    Raises
+    ------
+    NotConnectedError
+        If nothing says which service to use, or a URL has no key.
+    ValueError
+        If an argument cannot be used; the message names it.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
+    Client('https://words-x1.us-east-1.example.com')
+    """
+    where = _target_of(target, region, domain)
+    options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
+    if isinstance(where, Path):
+        if api_key is not None:
+            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
+        client: Client = _FolderClient(where, **options)
+    else:
+        key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
+        if key is None:
+            raise errors.NotConnectedError(
+                f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
+            )
+        client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
+    if default:
+        _Default.client = client
+    return client
+
+
+def _target_of(target: Any, region: str | None, domain: str | None) -> str | Path:
+    """Tell a URL, which is given back as a string, from a folder."""
+    if target is None:
+        target, region, domain = _from_environment(region, domain)
+    if region is not None or domain is not None:
+        return _from_parts(target, region, domain)
+    if isinstance(target, os.PathLike):
+        return Path(target).expanduser()
+    if not isinstance(target, str):
+        raise TypeError(
+            f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
+        )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", target):
+        return target
+    if target.startswith((".", "~")) or "/" in target or os.sep in target:
+        return Path(target).expanduser()
+    raise ValueError(
+        f"target: {target!r:.100} is neither a URL nor a folder, and a database's name needs region=... and domain=...; "
+        f"these forms exist:\n{_THREE_WAYS}"
+    )
+
+
+def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
+    if url := os.environ.get("RT_FRAMES_URL"):
+        if region is not None or domain is not None:
+            raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
+        return url, None, None
+    database = os.environ.get("RT_FRAMES_DB")
+    if not database:
+        raise errors.NotConnectedError(f"not connected to any service; say which one first:\n{_THREE_WAYS}")
+    return (
+        database,
+        region or os.environ.get("RT_FRAMES_REGION", ""),
+        domain or os.environ.get("RT_FRAMES_DOMAIN", ""),
+    )
+
+
+def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
+    for name, value in {"target": database, "region": region, "domain": domain}.items():
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
+            raise ValueError(
+                f"{name}: {value!r:.100} is no part of a host name; the address is made of three:\n{_THREE_WAYS}"
+            )
+    return f"https://{database}.{region}.{domain}"
+
+
+class _FolderClient(Client):
+    """A client of the embedded service on a folder; all clients of one folder in a process share it."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        service = _services.of(folder)
+        super().__init__(service.url, api_key=service.api_key, **options)
+        self._folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _folder_client, (self._folder, self._options)
+
+
+def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
+    return _FolderClient(folder, **options)
+
+
+class _Services:
+    """The embedded services of this process, one a folder."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[int, Path], LocalService] = {}
+        self._lock = threading.Lock()
+
+    def of(self, folder: Path) -> LocalService:
+        """Give the folder's service, started when it is asked for the first time."""
+        from rt_frames.local import LocalService
+
+        place = os.getpid(), folder.resolve()
+        with self._lock:
+            if place not in self._running:
+                self._running[place] = LocalService(folder).start()
+            return self._running[place]
+
+
+_services = _Services()
+
+
+class _Default:
+    client: Client | None = None
+
+
+def default_client() -> Client:
+    """Give the client of the last `connect`, or one that the environment describes."""
+    return _Default.client or connect()
+
+
+def to_table(
+    data: Any,
+    name: str,
+    *,
+    client: Client | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    if_exists: IfExists = "fail",
+    compression: Compression = "auto",
+    progress: bool | None = None,
+) -> RemoteTable:
+    """Create a remote table from any frame.
+
+    Parameters
+    ----------
+    data : frame
+        pandas or Polars DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch, RecordBatchReader or Dataset,
+        any object with ``__arrow_c_stream__``, or an iterator of frames or record batches of one schema. It
+        is never changed.
+    name : str
+        The new table's name.
+    client : Client, optional
+        Where to create it. Defaults to the client of the last `connect`.
+    dtypes : dict of str to dtype, optional
+        Columns to cast on the way; any dtype that `data_type` takes.
+    index : bool, optional
+        pandas only. None: named index levels become columns, an unnamed index is dropped. True: all levels,
+        named as ``reset_index`` would. False: none.
+    if_exists : {"fail", "skip"}, default "fail"
+        What happens to the data when the name is taken: an error, or nothing is sent and the table that is
+        there is given back with ``created=False``. The service documents no way to replace or append.
+    compression : {"auto", "lz4", "zstd", None}, default "auto"
+        How buffers are compressed on the way.
+    progress : bool, optional
+        Whether a bar is shown. None: for uploads of more than two seconds, where somebody can see it.
+
+    Returns
+    -------
+    RemoteTable
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument or a column's name cannot be used; nothing was sent.
+    UnsupportedTypeError
+        If a column's type, or a value in it, cannot be sent; nothing was sent.
+    TableExistsError
+        If the name is taken.
+    UploadInterrupted, OutcomeUnknown
+        If the connection failed on the way; the message says what is certain and what is open.
+    RemoteError
+        For everything else that can fail; `rt_frames.errors` shows the tree.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import rt_frames as rt
+    >>> table = rt.to_table(pd.DataFrame({"word": ["a", "b"], "n": [1, 2]}), "words")
+    >>> table.rows
+    2
+    """
+    return (client or default_client()).create_table(
+        name,
+        data,
+        dtypes=dtypes,
+        index=index,
+        if_exists=if_exists,
+        compression=compression,
+        progress=progress,
+    )
+
+
+def list_tables(*, client: Client | None = None) -> list[str]:
+    """List the names of the project's tables, as the service orders them.
+
+    Parameters
+    ----------
+    client : Client, optional
+        Defaults to the client of the last `connect`.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    RemoteError
+        If the service cannot be reached, refuses the key, or answers what cannot be understood.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> "flights" in rt.list_tables()
+    False
+    """
+    return (client or default_client()).list_tables()
+
+
+def plan_alterations(
+    before: Any,
+    after: Any,
+    *,
+    rename: Mapping[str, str] | None = None,
+    nullable: Mapping[str, bool] | None = None,
+    strict: bool = True,
+) -> AlterationPlan:
+    """Work out what would have to change for a table made from ``before`` to have the columns of ``after``.
+
+    Nothing is sent.
+
+    Parameters
+    ----------
+    before, after : frame or pyarrow.Schema
+        What the table was created from, and what its columns are to be.
+    rename : dict of str to str, optional
+        Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns that
+        lie in the same memory, as after ``df.rename``, are recognised without it.
+    nullable : dict of str to bool, optional
+        Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
+    strict : bool, default True
+        Whether a column on one side only is an error. The service can neither add nor drop columns.
+
+    Returns
+    -------
+    AlterationPlan
+
+    Raises
+    ------
+    AlterationError
+        If the two don't fit; the message names the columns and shows the call that would fit.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames as rt
+    >>> before = pl.DataFrame({"n": [1, 2]})
+    >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
+    {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
+    """
+    import pyarrow as pa
+
+    return plan(
+        schema_of(before),
+        schema_of(after),
+        rename=rename,
+        nullable=nullable,
+        strict=strict,
+        moved=moved_columns(before, after),
+        compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
+    )
+
+
+def alter_columns(
+    name: str,
+    alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
+    *,
+    client: Client | None = None,
+) -> RemoteTable:
+    """Change columns of a table, all of them or none, in one request.
+
+    Parameters
+    ----------
+    name : str
+        The table.
+    alterations : AlterationPlan, or iterable of Alteration or dict
+        What to change; dicts are of the service's form. An empty plan is not sent.
+    client : Client, optional
+        Defaults to the client of the last `connect`.
+
+    Returns
+    -------
+    RemoteTable
+
+    Raises
+    ------
+    ValueError
+        If ``alterations`` is an empty list, or one of them changes nothing or is malformed.
+    BadRequest
+        If the service refuses, with the column and both types; nothing was changed.
+    TableNotFoundError
+        If there is no such table.
+    RemoteError
+        For everything else that can fail; `rt_frames.errors` shows the tree.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.alter_columns("readings", [rt.Alteration("at", rename="time")]).name
+    'readings'
+    """
+    return (client or default_client()).alter_columns(name, alterations)

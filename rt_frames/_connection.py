@@ -1,0 +1,293 @@
+"""The connection that a body travels on: urllib3's own, with the manners that an upload needs.
+
+- Pieces of at most 1 MiB, each within a write time-out of its own.
+- The server may answer before everything was sent: it is heard, and sending stops.
+- A write that fails is no answer: what the server said before it hung up is still looked for.
+- The whole answer must arrive by a deadline, however slowly it drips.
+- A connection for writes is never taken from the pool: it might be stale.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import socket
+import ssl
+import time
+from http.cookiejar import DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.util.wait import wait_for_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rt_frames._ipc import Buffers
+
+PIECE = 2**20
+SMALL = 2**16
+LAST_WORDS = 2.0  # seconds for what a server said before it hung up
+
+
+class Upload:
+    """A body on its way, and how far it came.
+
+    Parameters
+    ----------
+    messages : callable
+        Gives the body in groups of buffers, anew on each call.
+    length : int or None
+        Bytes of the whole body; where it is not known, the body goes chunked.
+    timeout : float
+        Seconds in which each piece must have left.
+    on_sent : callable, optional
+        Told the bytes of each piece that left.
+    """
+
+    def __init__(
+        self,
+        messages: Callable[[], Iterable[Buffers]],
+        length: int | None,
+        timeout: float,
+        on_sent: Callable[[int], None] | None = None,
+    ) -> None:
+        self.messages = messages
+        self.length = length
+        self.timeout = timeout
+        self.on_sent = on_sent
+        self.begun = False
+        self.sent = 0
+        self.complete = False
+        self.answered = False
+        self.cause: BaseException | None = None
+        self.source_error: BaseException | None = None
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Give what goes over the wire, framed where the length is not known."""
+        for buffers in self._taken():
+            framed = self.length is None
+            size = sum(len(buffer) for buffer in buffers)
+            yield from _packed([b"%x\r\n" % size, *buffers, b"\r\n"] if framed else buffers)
+        if self.length is None:
+            yield b"0\r\n\r\n"
+
+    def _taken(self) -> Iterator[Buffers]:
+        try:
+            yield from self.messages()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.source_error = error
+            raise
+
+
+def _packed(buffers: Buffers) -> Iterator[bytes | memoryview]:
+    """Join what is small, cut what is large, copy nothing of size."""
+    small = bytearray()
+    for buffer in buffers:
+        if len(buffer) < SMALL and len(small) < PIECE:
+            small += buffer
+            continue
+        if small:
+            yield bytes(small)
+            small.clear()
+        view = memoryview(buffer)
+        for start in range(0, len(view), PIECE):
+            yield view[start : start + PIECE]
+    if small:
+        yield bytes(small)
+
+
+class _Answer(io.RawIOBase):
+    """What the server says: bytes that were read while sending, then the socket, until the deadline."""
+
+    def __init__(self, sock: Any, early: bytes, deadline: float) -> None:
+        self._sock, self._early, self._deadline = sock, early, deadline
+        self._raw = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int | None:
+        if self._early:
+            taken = self._early[: len(into)]
+            into[: len(taken)] = taken
+            self._early = self._early[len(taken) :]
+            return len(taken)
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer did not arrive in time")
+        self._sock.settimeout(left)
+        return self._raw.readinto(into)  # type: ignore[no-any-return]  # sockets' raw files are untyped
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Socket:
+    """What http.client needs of a socket in order to read one answer."""
+
+    def __init__(self, answer: _Answer) -> None:
+        self._answer = answer
+
+    def makefile(self, *_args: Any, **_options: Any) -> io.BufferedReader:
+        return io.BufferedReader(self._answer)
+
+
+class _Manners(HTTPConnection):
+    """An HTTP connection that sends an `Upload` and hears early answers."""
+
+    _upload: Upload | None = None
+    _early = b""
+
+    def request(  # type: ignore[override]  # urllib3 knows no Upload as a body
+        self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any
+    ) -> None:
+        if self.sock is None:
+            self.connect()
+        self._upload, self._early = body, b""
+        if body is None:
+            super().request(method, url, None, headers, **options)
+            return
+        body.begun = True
+        self.sock.settimeout(body.timeout)
+        self.timeout = body.timeout
+        super().request(method, url, None, headers, **options)
+        self._send_body(body)
+
+    def putheader(self, header: str, *values: Any) -> None:
+        if self._upload is not None and self._upload.length is None and header.lower() == "content-length":
+            header, values = "Transfer-Encoding", ("chunked",)
+        super().putheader(header, *values)
+
+    def _send_body(self, upload: Upload) -> None:
+        sock: Any = self.sock
+        with contextlib.closing(upload.pieces()) as pieces:
+            for piece in pieces:
+                if self._heard(sock):
+                    return
+                try:
+                    sock.sendall(piece)
+                except OSError as error:
+                    upload.cause = error
+                    return
+                upload.sent += len(piece)
+                if upload.on_sent is not None:
+                    upload.on_sent(len(piece))
+        upload.complete = True
+
+    def _heard(self, sock: Any) -> bool:
+        """Tell whether the server said something, or hung up, while we are still sending."""
+        if not wait_for_read(sock, timeout=0):
+            return False
+        waits, timeout = (BlockingIOError, ssl.SSLWantReadError), sock.gettimeout()
+        sock.settimeout(0)
+        try:
+            self._early += sock.recv(SMALL)
+            self._upload.answered = bool(self._early)  # type: ignore[union-attr]  # only asked while sending
+        except waits:
+            return False  # a TLS record that carries no data
+        except OSError as error:
+            self._upload.cause = error  # type: ignore[union-attr]  # only asked while sending
+        finally:
+            sock.settimeout(timeout)
+        return True
+
+    def getresponse(self) -> Any:  # type: ignore[override]  # urllib3 types its own subclass
+        patience = self.timeout if isinstance(self.timeout, int | float) else None
+        if self._upload is not None and not self._upload.complete:
+            patience = LAST_WORDS if patience is None else min(patience, LAST_WORDS)
+        deadline = time.monotonic() + (patience if patience is not None else float("inf"))
+        sock, early = self.sock, self._early
+
+        def response_class(_sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
+            return http.client.HTTPResponse(_Socket(_Answer(sock, early, deadline)), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+
+        self.response_class = response_class  # type: ignore[assignment,misc]  # http.client calls it, no more
+        return super().getresponse()
+
+
+class _FreshManners(_Manners):
+    """The same for writes: one found in the pool counts as dropped, so that it is opened anew."""
+
+    @property
+    def is_connected(self) -> bool:
+        return False
+
+
+class _TLSManners(_Manners, HTTPSConnection):
+    pass
+
+
+class _FreshTLSManners(_FreshManners, HTTPSConnection):
+    pass
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Manners
+
+
+class _TLSPool(HTTPSConnectionPool):
+    ConnectionCls = _TLSManners
+
+
+class _FreshPool(HTTPConnectionPool):
+    ConnectionCls = _FreshManners
+
+
+class _FreshTLSPool(HTTPSConnectionPool):
+    ConnectionCls = _FreshTLSManners
+
+
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE",) if hasattr(socket, name)),
+]
+
+
+class Adapter(HTTPAdapter):
+    """requests' adapter over these connections; it never repeats anything by itself.
+
+    Parameters
+    ----------
+    fresh : bool
+        Whether every request opens a connection of its own.
+    """
+
+    def __init__(self, *, fresh: bool) -> None:
+        self._pools = {"http": _FreshPool, "https": _FreshTLSPool} if fresh else {"http": _Pool, "https": _TLSPool}
+        super().__init__(max_retries=0, pool_maxsize=64)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        options["socket_options"] = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = self._pools
+
+    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **options)
+        manager.pool_classes_by_scheme = self._pools
+        return manager
+
+
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002  # requests' own name
+        """Follow nothing: requests would read the whole body of a redirect even where it must not follow."""
+        return None
+
+
+def open_session(fresh: Iterable[str]) -> requests.Session:
+    """Open a session without cookies, netrc and environment; addresses under ``fresh`` are never pooled."""
+    session = _Session()
+    session.trust_env = False
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    for prefix in ("http://", "https://"):
+        session.mount(prefix, Adapter(fresh=False))
+    for prefix in fresh:
+        session.mount(prefix, Adapter(fresh=True))
+    return session

@@ -1,0 +1,66 @@
+"""A progress bar for uploads that take long enough to make one wonder, where somebody can see it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+PATIENCE = 2.0  # seconds
+
+
+class Progress:
+    """Show a tqdm bar: after two seconds where it can be seen, at once if ``shown`` is True, never if False.
+
+    Parameters
+    ----------
+    shown : bool or None
+        What the caller asked for.
+    total : int or None
+        Bytes to send, where known.
+    rows : int or None
+        Rows to send, where known.
+    name : str
+        What the bar is called.
+    """
+
+    def __init__(self, shown: bool | None, total: int | None, rows: int | None, name: str) -> None:
+        if shown not in (None, True, False):
+            raise ValueError(f"progress: expected None, True or False, got {shown!r}")
+        self._shown, self._total, self._rows, self._name = shown, total, rows, name
+        self._start, self._sent = time.monotonic(), 0
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def update(self, sent: int) -> None:
+        """Count bytes that left."""
+        self._sent += sent
+        if self._bar is not None:
+            self._bar.update(sent)
+        elif self._shown or (self._shown is None and time.monotonic() - self._start > PATIENCE):
+            self._open()
+
+    def _open(self) -> None:
+        if self._shown is None and not _somebody_sees():
+            self._shown = False
+            return
+        from tqdm.auto import tqdm
+
+        self._bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True, initial=self._sent)
+        if self._rows is not None:
+            self._bar.set_postfix_str(f"{self._rows:,} rows")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _somebody_sees() -> bool:
+    return "ipykernel" in sys.modules or sys.stderr.isatty()

@@ -1,0 +1,241 @@
+"""Everything that can go wrong, as one tree.
+
+::
+
+    RemoteError                       .table .request_id .rows .attempts
+    ├── NotConnectedError             no service was configured
+    ├── UnsupportedTypeError          also a TypeError: a column cannot be sent or said
+    ├── AlterationError               also a ValueError: before and after don't fit
+    ├── TransportError                no usable answer        .bytes_sent
+    │   ├── ConnectError · TLSError   nothing was sent
+    │   ├── UploadInterrupted         part was sent           .listed .listed_before
+    │   └── OutcomeUnknown            all was sent            .listed .listed_before
+    └── ResponseError                 an answer that is not a success   .status .message .body
+        ├── AuthenticationError 401 403 · TableNotFoundError 404 · TableExistsError 409
+        ├── ConflictError 409 · PayloadTooLarge 413 · BadRequest 400 422
+        ├── RateLimited 429 (.retry_after) · RedirectError 3xx
+        └── ServerError 5xx (.listed .listed_before)
+
+A message says what happened, to which table and column, and ends with what to do next.
+Every error pickles, and none carries the API key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+Operation = Literal["list", "create", "alter"]
+
+
+class RemoteError(Exception):
+    """Something about a remote table failed; the parent of every error of this package.
+
+    Parameters
+    ----------
+    text : str
+        What happened and what to do next.
+    **facts
+        Values for the attributes that the class names, such as ``table="sales"``.
+
+    Attributes
+    ----------
+    table : str or None
+        The table that was being created or altered.
+    request_id : str or None
+        The ``x-request-id`` that was sent, the same on every attempt of one call.
+    rows : int or None
+        Rows of the frame, where known.
+    attempts : int
+        How many times the request was sent or a connection for it was tried.
+    """
+
+    table: str | None = None
+    request_id: str | None = None
+    rows: int | None = None
+    attempts: int = 0
+
+    def __init__(self, text: str, **facts: Any) -> None:
+        super().__init__(text)
+        self.add(**facts)
+
+    def add(self, **facts: Any) -> None:
+        """Add facts that only the caller further up knows."""
+        for name, value in facts.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no attribute {name!r}")
+            setattr(self, name, value)
+
+
+class NotConnectedError(RemoteError):
+    """No service was configured: neither ``connect`` nor the environment names one."""
+
+
+class UnsupportedTypeError(RemoteError, TypeError):
+    """A column cannot be sent, or its type cannot be said, as it is."""
+
+
+class AlterationError(RemoteError, ValueError):
+    """The frames before and after don't fit; the message shows the call that would."""
+
+
+class _Outcome:
+    listed: bool | None = None
+    listed_before: bool | None = None
+
+
+class TransportError(RemoteError):
+    """No usable answer came back.
+
+    Attributes
+    ----------
+    bytes_sent : int
+        Bytes of the request's body that were handed to the network.
+    """
+
+    bytes_sent: int = 0
+
+
+class ConnectError(TransportError):
+    """No connection could be made; nothing was sent."""
+
+
+class TLSError(TransportError):
+    """The server's certificate was not accepted; nothing was sent."""
+
+
+class UploadInterrupted(_Outcome, TransportError):
+    """The connection failed after a part of the body was sent.
+
+    Attributes
+    ----------
+    listed, listed_before : bool or None
+        Whether the table was listed after the failure, and before the upload; None where the client
+        did not look or could not tell.
+    """
+
+
+class OutcomeUnknown(_Outcome, TransportError):
+    """All was sent, but no answer says what became of it.
+
+    Attributes
+    ----------
+    listed, listed_before : bool or None
+        Whether the table was listed after the failure, and before the upload; None where the client
+        did not look or could not tell.
+    """
+
+
+class ResponseError(RemoteError):
+    """The service answered, and the answer is not a success.
+
+    Attributes
+    ----------
+    status : int
+        The HTTP status.
+    message : str
+        The service's own words, shortened.
+    body : str
+        The start of the answer's body.
+    """
+
+    status: int = 0
+    message: str = ""
+    body: str = ""
+
+
+class AuthenticationError(ResponseError):
+    """401 or 403: the API key was not accepted."""
+
+
+class TableNotFoundError(ResponseError):
+    """404 on an existing table's own address: there is no such table."""
+
+
+class TableExistsError(ResponseError):
+    """409, or a 400 that says so: the name is taken."""
+
+
+class ConflictError(ResponseError):
+    """409 on a change: somebody else changed the table at the same time."""
+
+
+class PayloadTooLarge(ResponseError):
+    """413: the service takes no body of that size."""
+
+
+class BadRequest(ResponseError):
+    """400 or 422: the service refuses what was asked."""
+
+
+class RateLimited(ResponseError):
+    """429: too many requests.
+
+    Attributes
+    ----------
+    retry_after : float or None
+        Seconds that the service asks to wait, where it says so.
+    """
+
+    retry_after: float | None = None
+
+
+class RedirectError(ResponseError):
+    """3xx: the service lives somewhere else; redirects are never followed, they would carry the key."""
+
+
+class ServerError(_Outcome, ResponseError):
+    """5xx: the service failed; whether it acted is open.
+
+    Attributes
+    ----------
+    listed, listed_before : bool or None
+        Whether the table was listed after the failure, and before the upload; None where the client
+        did not look or could not tell.
+    """
+
+
+_BY_STATUS: dict[tuple[int, Operation | None], type[ResponseError]] = {
+    (400, None): BadRequest,
+    (401, None): AuthenticationError,
+    (403, None): AuthenticationError,
+    (404, "alter"): TableNotFoundError,
+    (409, "create"): TableExistsError,
+    (409, "alter"): ConflictError,
+    (413, None): PayloadTooLarge,
+    (422, None): BadRequest,
+    (429, None): RateLimited,
+}
+
+
+def class_for(status: int, operation: Operation, message: str = "") -> type[ResponseError]:
+    """Tell which error an answer that is no success means."""
+    if status == 400 and operation == "create" and "already exists" in message.lower():
+        return TableExistsError
+    if status // 100 == 3:
+        return RedirectError
+    if status // 100 == 5:
+        return ServerError
+    return _BY_STATUS.get((status, operation)) or _BY_STATUS.get((status, None), ResponseError)
+
+
+__all__ = [
+    "AlterationError",
+    "AuthenticationError",
+    "BadRequest",
+    "ConflictError",
+    "ConnectError",
+    "NotConnectedError",
+    "OutcomeUnknown",
+    "PayloadTooLarge",
+    "RateLimited",
+    "RedirectError",
+    "RemoteError",
+    "ResponseError",
+    "ServerError",
+    "TLSError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "TransportError",
+    "UnsupportedTypeError",
+    "UploadInterrupted",
+]

@@ -1,0 +1,11 @@
+"""What the embedded service answers when it does not do what was asked."""
+
+from __future__ import annotations
+
+
+class Problem(Exception):  # it is an answer, and not always an error
+    """An HTTP status and a sentence that helps."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
