@@ -1,4 +1,4 @@
-"""Two schemas → their differences → `Alteration`\\ s, an `AlterationPlan`, and the JSON that is sent.
+"""Two schemas → their differences → a list of `Alteration`, an `AlterationPlan`, and the JSON that is sent.
 
 Columns are compared by name, in the order of ``before``; paths are always those of ``before``. Inside a struct,
 and inside a list of structs, the path goes down; any other nested type changes as a whole.
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from rt_frames import _casts
 from rt_frames._data_types import data_type_of
 from rt_frames._dtypes import arrow_type_of
 from rt_frames._mismatch import close_names, one_sided, unknown_path
@@ -144,12 +143,22 @@ class AlterationPlan(Sequence[Alteration]):
         """Give the body of the request: ``{"alterations": [{…only what is set…}]}``."""
         return {"alterations": [alteration.to_json() for alteration in self._alterations]}
 
+    def refused_together(self) -> str | None:
+        """Say why this family of services does not take all of it in one request; None where it does."""
+        casts = {a.path for a in self if a.data_type is not None}
+        if casts and any(a.nullable is False for a in self):
+            return "nullable=False goes with no cast in one request"
+        renamed = {a.path: (*a.path.split(".")[:-1], a.rename) for a in self if a.rename is not None}
+        tangled = {path for path, new in renamed.items() if ".".join(map(str, new)) in renamed}
+        tangled |= {path for path in renamed if any(path == ".".join(map(str, renamed[other])) for other in tangled)}
+        return "a swap or chain of names goes with no cast of its columns in one request" if tangled & casts else None
+
     def requests(self) -> list[AlterationPlan]:
         """Split the plan where this family of services does not take it in one request.
 
         Casts go first, so that the paths of the second request are still those of ``before``.
         """
-        if not _casts.refused_together(self._alterations):
+        if self.refused_together() is None:
             return [self] if self else []
         pairs = list(zip(self._alterations, self.changes, strict=True))
         casts = [(Alteration(a.path, data_type=a.data_type), c) for a, c in pairs if a.data_type is not None]

@@ -84,7 +84,7 @@ class Client:
         allow_insecure: bool = False,
     ) -> None:
         verify = verify if isinstance(verify, bool) else os.fspath(verify)
-        self._options = {
+        self._options: dict[str, Any] = {
             "timeout": timeouts_of(timeout),
             "retries": retries_of(retries),
             "headers": headers_of(headers),

@@ -25,7 +25,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.wait import wait_for_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from rt_frames._ipc import Buffers
 
@@ -67,7 +67,7 @@ class Upload:
         self.cause: BaseException | None = None
         self.source_error: BaseException | None = None
 
-    def pieces(self) -> Iterator[bytes | memoryview]:
+    def pieces(self) -> Generator[bytes | memoryview]:
         """Give what goes over the wire, framed where the length is not known."""
         for buffers in self._taken():
             framed = self.length is None
@@ -146,9 +146,7 @@ class _Manners(HTTPConnection):
     _upload: Upload | None = None
     _early = b""
 
-    def request(  # type: ignore[override]  # urllib3 knows no Upload as a body
-        self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any
-    ) -> None:
+    def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
             self.connect()
         self._upload, self._early = body, b""
@@ -161,7 +159,7 @@ class _Manners(HTTPConnection):
         super().request(method, url, None, headers, **options)
         self._send_body(body)
 
-    def putheader(self, header: str, *values: Any) -> None:
+    def putheader(self, header: Any, *values: Any) -> None:
         if self._upload is not None and self._upload.length is None and header.lower() == "content-length":
             header, values = "Transfer-Encoding", ("chunked",)
         super().putheader(header, *values)
@@ -199,7 +197,7 @@ class _Manners(HTTPConnection):
             sock.settimeout(timeout)
         return True
 
-    def getresponse(self) -> Any:  # type: ignore[override]  # urllib3 types its own subclass
+    def getresponse(self) -> Any:
         patience = self.timeout if isinstance(self.timeout, int | float) else None
         if self._upload is not None and not self._upload.complete:
             patience = LAST_WORDS if patience is None else min(patience, LAST_WORDS)
@@ -209,7 +207,7 @@ class _Manners(HTTPConnection):
         def response_class(_sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
             return http.client.HTTPResponse(_Socket(_Answer(sock, early, deadline)), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
 
-        self.response_class = response_class  # type: ignore[assignment,misc]  # http.client calls it, no more
+        self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         return super().getresponse()
 
 
@@ -230,21 +228,22 @@ class _FreshTLSManners(_FreshManners, HTTPSConnection):
 
 
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Manners
+    ConnectionCls: Any = _Manners
 
 
 class _TLSPool(HTTPSConnectionPool):
-    ConnectionCls = _TLSManners
+    ConnectionCls: Any = _TLSManners
 
 
 class _FreshPool(HTTPConnectionPool):
-    ConnectionCls = _FreshManners
+    ConnectionCls: Any = _FreshManners
 
 
 class _FreshTLSPool(HTTPSConnectionPool):
-    ConnectionCls = _FreshTLSManners
+    ConnectionCls: Any = _FreshTLSManners
 
 
+_NO_DELAY = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE",) if hasattr(socket, name)),
@@ -265,7 +264,7 @@ class Adapter(HTTPAdapter):
         super().__init__(max_retries=0, pool_maxsize=64)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        options["socket_options"] = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
+        options["socket_options"] = [*_NO_DELAY, *_KEEP_ALIVE]
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = self._pools
 

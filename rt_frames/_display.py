@@ -64,16 +64,16 @@ def _after(alteration: Alteration, change: Change) -> str:
 def _what(alteration: Alteration, change: Change) -> str:
     does = ["renames"] if alteration.rename is not None else []
     if alteration.data_type is not None:
-        does.append(_casts.kind_of_cast(change.before, change.after))
+        does.append(_casts.effect(change.before, change.after))
     if alteration.nullable is not None:
         does.append("changes nullability")
-    refused = alteration.data_type is not None and not _casts.castable(change.before, change.after)
-    return ", ".join(does) + (" (this family of services refuses the cast)" if refused else "")
+    refusal = _casts.refusal(change.before, change.after) if alteration.data_type is not None else None
+    return ", ".join(does) + (f" (this family of services refuses it: {refusal})" if refusal else "")
 
 
 def _notes(plan: AlterationPlan) -> list[str]:
     notes = [f"… and {len(plan) - _MOST} more"] if len(plan) > _MOST else []
-    reason = _casts.refused_together(plan)
+    reason = plan.refused_together()
     if reason:
         first, second = (", ".join(repr(a.path) for a in part[:10]) for part in plan.requests())
         notes.append(

@@ -143,7 +143,7 @@ def _from_pandas(dtype: Any, path: str) -> pa.DataType | None:
     if isinstance(dtype, pd.BooleanDtype):
         return pa.bool_()
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return pa.timestamp(dtype.unit, _zone(dtype.tz))
+        return pa.timestamp(dtype.unit, dtype.tz)
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
     numpy_dtype = getattr(dtype, "numpy_dtype", None)
@@ -157,13 +157,6 @@ def _instance(dtype: type, path: str) -> Any:
         return dtype()
     except TypeError:
         raise refuse(path, f"pandas' {dtype.__name__} without parameters", "give an instance of it") from None
-
-
-def _zone(zone: Any) -> str:
-    """Name a time zone as Arrow does."""
-    import pyarrow as pa
-
-    return str(pa.lib.tzinfo_to_string(zone))
 
 
 def _from_categories(dtype: Any, path: str) -> pa.DataType:

@@ -152,7 +152,7 @@ def _raw_of(data: Any, targets: Mapping[str, pa.DataType], index: bool | None) -
 
     if is_a(data, "pandas", "DataFrame"):
         return _from_pandas(data, targets, index)
-    if isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__"):
+    if _is_iterable(data):
         return _from_iterable(iter(data), targets, index)
     if index is not None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
@@ -169,6 +169,10 @@ def _raw_of(data: Any, targets: Mapping[str, pa.DataType], index: bool | None) -
     if is_a(data, "pyarrow.dataset", "Dataset"):
         return _Raw(data.schema, lambda: data.to_batches(batch_readahead=4, fragment_readahead=1), ready=False)
     return _from_capsule(data)
+
+
+def _is_iterable(data: Any) -> bool:
+    return isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__")
 
 
 def _from_capsule(data: Any) -> _Raw:

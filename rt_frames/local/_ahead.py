@@ -7,13 +7,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 STEPS = 2
 _END = object()
 
 
-def ahead(source: Iterator[Any]) -> Iterator[Any]:
+def ahead(source: Iterator[Any]) -> Generator[Any]:
     """Give what ``source`` gives; what it raises is raised here."""
     waiting: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(STEPS)
     stop = threading.Event()

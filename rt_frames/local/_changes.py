@@ -79,11 +79,11 @@ def children(arrow: pa.DataType) -> list[pa.Field]:
 
 def find(schema: pa.Schema, path: str) -> pa.Field:
     """Follow a path, level by level."""
-    fields = list(schema)
+    found, fields = None, list(schema)
     for step in path.split("."):
+        names = [field.name for field in fields]
         found = next((field for field in fields if field.name == step), None)
         if found is None:
-            names = [field.name for field in fields]
             raise Problem(400, f"there is no column {path!r:.200}; at {step!r:.100} there are {names!r:.300}")
         fields = children(found.type)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from pathlib import Path
@@ -12,6 +11,7 @@ from rt_frames.local._routes import Application
 from rt_frames.local._store import Store
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
 

@@ -15,14 +15,14 @@ import shutil
 import threading
 import uuid
 from collections import defaultdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rt_frames.local._ahead import ahead
 from rt_frames.local._problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -187,7 +187,7 @@ def _alter(folder: Path, changes: list[dict[str, Any]]) -> int:
     dataset = lance.dataset(str(folder))
     before = dataset.version
     try:
-        dataset.alter_columns(*changes)
+        dataset.alter_columns(*cast("list[Any]", changes))
         return _look_at(folder)
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -202,6 +202,6 @@ def _restore(folder: Path, version: int) -> None:
     """Go back to the version before, where a failing change left another one."""
     import lance
 
-    dataset = lance.dataset(str(folder))
+    dataset: Any = lance.dataset(str(folder))
     if dataset.version != version:
         dataset.checkout_version(version).restore()
