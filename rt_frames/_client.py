@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote
 
@@ -26,14 +25,14 @@ from rt_frames._arguments import (
     retries_of,
     timeouts_of,
 )
+from rt_frames._call import Call, Key
 from rt_frames._frames import source_of
 from rt_frames._progress import Progress
-from rt_frames._session import Call, Key, Session
+from rt_frames._session import Session
+from rt_frames._table import RemoteTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    import pyarrow as pa
 
     from rt_frames._connection import Upload
     from rt_frames._frames import Source
@@ -273,64 +272,6 @@ class Client:
             now = f"no table {name!r} is listed yet; look again before sending again"
         error.add(listed=listed, listed_before=before)
         error.args = (f"{error}; {now}",)
-
-
-@dataclass(frozen=True)
-class RemoteTable:
-    """A table of the service, and what is known about it here.
-
-    Attributes
-    ----------
-    name : str
-        The table's name.
-    client : Client
-        The service that it lives in.
-    schema : pyarrow.Schema or None
-        What was sent, where this object comes from sending it.
-    rows, nbytes : int or None
-        Rows, and bytes of the request's body, that were sent.
-    version : int or None
-        The table's version, where the service tells it.
-    created : bool or None
-        True after creating it, False where it was there already, None where nobody asked.
-    request_id : str or None
-        The ``x-request-id`` of the request that this object comes from.
-    """
-
-    name: str
-    client: Client
-    schema: pa.Schema | None = None
-    rows: int | None = None
-    nbytes: int | None = None
-    version: int | None = None
-    created: bool | None = None
-    request_id: str | None = None
-
-    def __repr__(self) -> str:
-        facts = [f"{len(self.schema)} columns"] if self.schema is not None else []
-        facts += [f"{self.rows:,} rows"] if self.rows is not None else []
-        facts += [f"version {self.version}"] if self.version is not None else []
-        return f"RemoteTable({self.name!r}, {', '.join([*facts, f'at {self.client.url}'])})"
-
-    def alter_columns(
-        self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
-    ) -> RemoteTable:
-        """Change columns in one request; see the package's `alter_columns`."""
-        if isinstance(alterations, AlterationPlan) and not alterations:
-            return self
-        return self.client.alter_columns(self.name, alterations)
-
-    def rename(self, columns: Mapping[str, str]) -> RemoteTable:
-        """Rename columns in one request: ``{path: new name}``; inside a struct ``"outer.inner"``."""
-        return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
-
-    def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
-        """Change types in one request: ``{path: dtype}``, any dtype that `data_type` takes."""
-        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
-
-    def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
-        """Allow or forbid nulls in one request: ``{path: True or False}``."""
-        return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])
 
 
 def _upload(

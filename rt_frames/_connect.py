@@ -1,35 +1,27 @@
 """connect(), the environment, the default client, and the helper functions that use it.
 
-Environment: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and ``RT_FRAMES_DOMAIN``, says where;
-``RT_FRAMES_API_KEY`` holds the key.
+``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
-from rt_frames._alterations import AlterationPlan, plan
 from rt_frames._client import Client, IfExists, RemoteTable
+from rt_frames._differences import plan
+from rt_frames._folder import FolderClient
 from rt_frames._frames import schema_of
 from rt_frames._identity import moved_columns
+from rt_frames._target import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rt_frames._alterations import Alteration
+    from rt_frames._alterations import Alteration, AlterationPlan
     from rt_frames._ipc import Compression
-    from rt_frames.local import LocalService
-
-_THREE_WAYS = """\
-    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")    # a hosted service, or the parts of its
-    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")              # address
-    rt.connect("./tables")                      # a folder: the embedded service, without an account
-or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
 
 
 def connect(
@@ -80,7 +72,7 @@ def connect(
     NotConnectedError
         If nothing says which service to use, or a URL has no key.
     ValueError
-        If an argument cannot be used; the message names it.
+        If an argument cannot be used.
 
     Examples
     --------
@@ -88,12 +80,12 @@ def connect(
     >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
     Client('https://words-x1.us-east-1.example.com')
     """
-    where = _target_of(target, region, domain)
+    where = target_of(target, region, domain)
     options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        client: Client = _FolderClient(where, **options)
+        client: Client = FolderClient(where, **options)
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
         if key is None:
@@ -104,89 +96,6 @@ def connect(
     if default:
         _Default.client = client
     return client
-
-
-def _target_of(target: Any, region: str | None, domain: str | None) -> str | Path:
-    """Tell a URL, which is given back as a string, from a folder."""
-    if target is None:
-        target, region, domain = _from_environment(region, domain)
-    if region is not None or domain is not None:
-        return _from_parts(target, region, domain)
-    if isinstance(target, os.PathLike):
-        return Path(target).expanduser()
-    if not isinstance(target, str):
-        raise TypeError(
-            f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
-        )
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", target):
-        return target
-    if target.startswith((".", "~")) or "/" in target or os.sep in target:
-        return Path(target).expanduser()
-    raise ValueError(
-        f"target: {target!r:.100} is neither a URL nor a folder, and a database's name needs region=... and domain=...; "
-        f"these forms exist:\n{_THREE_WAYS}"
-    )
-
-
-def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
-    if url := os.environ.get("RT_FRAMES_URL"):
-        if region is not None or domain is not None:
-            raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
-        return url, None, None
-    database = os.environ.get("RT_FRAMES_DB")
-    if not database:
-        raise errors.NotConnectedError(f"not connected to any service; say which one first:\n{_THREE_WAYS}")
-    return (
-        database,
-        region or os.environ.get("RT_FRAMES_REGION", ""),
-        domain or os.environ.get("RT_FRAMES_DOMAIN", ""),
-    )
-
-
-def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
-    for name, value in {"target": database, "region": region, "domain": domain}.items():
-        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
-            raise ValueError(
-                f"{name}: {value!r:.100} is no part of a host name; the address is made of three:\n{_THREE_WAYS}"
-            )
-    return f"https://{database}.{region}.{domain}"
-
-
-class _FolderClient(Client):
-    """A client of the embedded service on a folder; all clients of one folder in a process share it."""
-
-    def __init__(self, folder: Path, **options: Any) -> None:
-        service = _services.of(folder)
-        super().__init__(service.url, api_key=service.api_key, **options)
-        self._folder = folder
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _folder_client, (self._folder, self._options)
-
-
-def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
-    return _FolderClient(folder, **options)
-
-
-class _Services:
-    """The embedded services of this process, one a folder."""
-
-    def __init__(self) -> None:
-        self._running: dict[tuple[int, Path], LocalService] = {}
-        self._lock = threading.Lock()
-
-    def of(self, folder: Path) -> LocalService:
-        """Give the folder's service, started when it is asked for the first time."""
-        from rt_frames.local import LocalService
-
-        place = os.getpid(), folder.resolve()
-        with self._lock:
-            if place not in self._running:
-                self._running[place] = LocalService(folder).start()
-            return self._running[place]
-
-
-_services = _Services()
 
 
 class _Default:

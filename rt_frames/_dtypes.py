@@ -13,7 +13,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._data_types import arrow_type, data_type_of
-from rt_frames._portable import PANDAS_ADVICE, portable, refuse
+from rt_frames._polars_dtypes import from_polars
+from rt_frames._portable import PANDAS_ADVICE, coded, portable, refuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +63,7 @@ def arrow_type_of(dtype: Any, path: str = "") -> pa.DataType:
         return portable(_from_string(dtype, path), path)
     if isinstance(dtype, dict):
         return portable(arrow_type(dtype), path)
-    for module, convert in (("polars", _from_polars), ("pandas", _from_pandas), ("numpy", _from_numpy)):
+    for module, convert in (("polars", from_polars), ("pandas", _from_pandas), ("numpy", _from_numpy)):
         found = convert(dtype, path) if module in sys.modules else None
         if found is not None:
             return portable(found, path)
@@ -167,17 +168,8 @@ def _from_categories(dtype: Any, path: str) -> pa.DataType:
         raise refuse(path, "a CategoricalDtype without categories", _NO_TYPE["category"])
     values = dtype.categories
     if values.dtype == np.dtype(object):
-        return _coded(pa.array(values, from_pandas=True).type)
-    return _coded(arrow_type_of(values.dtype, path))
-
-
-def _coded(value: pa.DataType) -> pa.DataType:
-    """Give the one form that categories have in both libraries; values of other types are sent as they are."""
-    import pyarrow as pa
-
-    if pa.types.is_string(value) or pa.types.is_large_string(value):
-        return pa.dictionary(pa.int32(), pa.large_string())
-    return pa.dictionary(pa.int32(), value) if pa.types.is_integer(value) else value
+        return coded(pa.array(values, from_pandas=True).type)
+    return coded(arrow_type_of(values.dtype, path))
 
 
 def _from_numpy(dtype: Any, path: str) -> pa.DataType | None:
@@ -215,78 +207,6 @@ def _from_numpy_dtype(dtype: Any, path: str) -> pa.DataType:
         }.get(dtype.kind, "cast it to float64")
         raise refuse(path, f"NumPy's {dtype}", advice) from error
 
-
-def _from_polars(dtype: Any, path: str) -> pa.DataType | None:
-    import polars as pl
-
-    if not isinstance(dtype, pl.DataType) and not (isinstance(dtype, type) and issubclass(dtype, pl.DataType)):
-        return None
-    if isinstance(dtype, type):
-        dtype = _polars_instance(dtype, path)
-    if isinstance(dtype, pl.List | pl.Array | pl.Struct):
-        return _from_polars_nested(dtype, path)
-    return _from_polars_flat(dtype, path)
-
-
-def _polars_instance(dtype: Any, path: str) -> Any:
-    spelling = {
-        "List": "pl.List(pl.Int64)",
-        "Array": "pl.Array(pl.Float32, 3)",
-        "Struct": 'pl.Struct({"x": pl.Int64})',
-        "Enum": 'pl.Enum(["a", "b"])',
-        "Decimal": "pl.Decimal(10, 2)",
-    }
-    if dtype.__name__ in spelling:
-        raise refuse(path, f"Polars' {dtype.__name__} without parameters", f"say {spelling[dtype.__name__]}")
-    try:
-        return dtype()
-    except TypeError:
-        raise refuse(path, f"Polars' {dtype.__name__}", "give an instance of a dtype") from None
-
-
-def _from_polars_nested(dtype: Any, path: str) -> pa.DataType:
-    import polars as pl
-    import pyarrow as pa
-
-    if isinstance(dtype, pl.Struct):
-        names = [(field.name, f"{path}.{field.name}".lstrip(".")) for field in dtype.fields]
-        return pa.struct([(n, arrow_type_of(f.dtype, at)) for (n, at), f in zip(names, dtype.fields, strict=True)])
-    inner = arrow_type_of(dtype.inner, f"{path}.item".lstrip("."))
-    return pa.list_(inner, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(inner)
-
-
-def _from_polars_flat(dtype: Any, path: str) -> pa.DataType:
-    import polars as pl
-    import pyarrow as pa
-
-    if isinstance(dtype, pl.Datetime):
-        return pa.timestamp(dtype.time_unit, dtype.time_zone)
-    if isinstance(dtype, pl.Duration):
-        return pa.duration(dtype.time_unit)
-    if isinstance(dtype, pl.Decimal):
-        if dtype.precision is None:
-            raise refuse(path, "Polars' Decimal without precision", "say pl.Decimal(10, 2)")
-        return pa.decimal128(dtype.precision, dtype.scale)
-    if isinstance(dtype, pl.Categorical | pl.Enum):
-        return _coded(pa.large_string())
-    name = _POLARS.get(type(dtype).__name__)
-    if name is None:
-        advice = {"Int128": "cast it to pl.Int64 or pl.Decimal(38, 0)", "UInt128": "cast it to pl.UInt64"}
-        what = advice.get(type(dtype).__name__, "cast it to a type of Arrow's, such as pl.String")
-        raise refuse(path, f"Polars' {dtype}", what)
-    return pa.type_for_alias(name)
-
-
-_POLARS = {
-    **{f"{sign}{bits}": f"{sign}{bits}".lower() for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)},
-    **{f"Float{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "Boolean": "bool",
-    "String": "large_string",
-    "Binary": "large_binary",
-    "Date": "date32",
-    "Time": "time64[ns]",
-    "Null": "null",
-}
 
 _PYTHON = {
     bool: "bool",

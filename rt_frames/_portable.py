@@ -92,3 +92,12 @@ PANDAS_ADVICE = {
     "PeriodDtype": "convert it with .dt.to_timestamp(), or .astype(str)",
     "IntervalDtype": "make two columns of it, .array.left and .array.right",
 }
+
+
+def coded(value: pa.DataType) -> pa.DataType:
+    """Give the one form that categories have in both libraries; values of other types are sent as they are."""
+    import pyarrow as pa
+
+    if pa.types.is_string(value) or pa.types.is_large_string(value):
+        return pa.dictionary(pa.int32(), pa.large_string())
+    return pa.dictionary(pa.int32(), value) if pa.types.is_integer(value) else value

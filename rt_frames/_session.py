@@ -22,78 +22,26 @@ import random
 import ssl
 import time
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
 from rt_frames._answers import BODY, Answer, error_of, read_answer
 from rt_frames._arguments import Timeouts, is_loopback
+from rt_frames._call import Call, Done
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import requests
 
+    from rt_frames._call import Key
     from rt_frames._connection import Upload
-    from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
 
 PATIENCE = 60.0  # seconds for all attempts of one call together
 LIST_CAP, ANSWER_CAP = 16 * 2**20, 2**20
-KEY_HEADER = "x-api-key"
-
-
-class Key:
-    """An API key that shows in no repr, no ``vars()`` and no pickle."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        if not isinstance(value, str) or not value or not all("!" <= char <= "~" for char in value):
-            raise ValueError(
-                "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
-                "check how it was copied or read from its file"
-            )
-        self._value = value
-
-    def __repr__(self) -> str:
-        return "<key>"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an API key is not pickled")
-
-    def sign(self, headers: Any) -> None:
-        """Put the key where the service looks for it."""
-        headers[KEY_HEADER] = self._value
-
-    def hide(self, text: str) -> str:
-        """Strike the key out of a server's words."""
-        return text.replace(self._value, "***")
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request as a value: what is asked, and how its body is made, anew for each attempt."""
-
-    operation: Operation
-    method: str
-    path: str
-    content_type: str
-    read: Callable[[Answer], Any]
-    table: str | None = None
-    upload: Callable[[], Upload] | None = None
-    repeatable: bool = True
-    rows: int | None = None
-
-
-class Done(NamedTuple):
-    """What a successful call brought: the value in its answer, its id, and the bytes of body sent."""
-
-    value: Any
-    request_id: str
-    sent: int
 
 
 class Session:

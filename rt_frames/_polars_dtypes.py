@@ -1,0 +1,91 @@
+"""A Polars dtype → the Arrow type that a column of it is sent in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rt_frames._portable import coded, refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def from_polars(dtype: Any, path: str) -> pa.DataType | None:
+    """Give the Arrow type; None for what is no dtype of Polars."""
+    import polars as pl
+
+    if not isinstance(dtype, pl.DataType) and not (isinstance(dtype, type) and issubclass(dtype, pl.DataType)):
+        return None
+    if isinstance(dtype, type):
+        dtype = _polars_instance(dtype, path)
+    if isinstance(dtype, pl.List | pl.Array | pl.Struct):
+        return _from_polars_nested(dtype, path)
+    return _from_polars_flat(dtype, path)
+
+
+def _polars_instance(dtype: Any, path: str) -> Any:
+    spelling = {
+        "List": "pl.List(pl.Int64)",
+        "Array": "pl.Array(pl.Float32, 3)",
+        "Struct": 'pl.Struct({"x": pl.Int64})',
+        "Enum": 'pl.Enum(["a", "b"])',
+        "Decimal": "pl.Decimal(10, 2)",
+    }
+    if dtype.__name__ in spelling:
+        raise refuse(path, f"Polars' {dtype.__name__} without parameters", f"say {spelling[dtype.__name__]}")
+    try:
+        return dtype()
+    except TypeError:
+        raise refuse(path, f"Polars' {dtype.__name__}", "give an instance of a dtype") from None
+
+
+def _from_polars_nested(dtype: Any, path: str) -> pa.DataType:
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(dtype, pl.Struct):
+        names = [(field.name, f"{path}.{field.name}".lstrip(".")) for field in dtype.fields]
+        return pa.struct([(n, _inner(f.dtype, at)) for (n, at), f in zip(names, dtype.fields, strict=True)])
+    inner = _inner(dtype.inner, f"{path}.item".lstrip("."))
+    return pa.list_(inner, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(inner)
+
+
+def _from_polars_flat(dtype: Any, path: str) -> pa.DataType:
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(dtype, pl.Datetime):
+        return pa.timestamp(dtype.time_unit, dtype.time_zone)
+    if isinstance(dtype, pl.Duration):
+        return pa.duration(dtype.time_unit)
+    if isinstance(dtype, pl.Decimal):
+        if dtype.precision is None:
+            raise refuse(path, "Polars' Decimal without precision", "say pl.Decimal(10, 2)")
+        return pa.decimal128(dtype.precision, dtype.scale)
+    if isinstance(dtype, pl.Categorical | pl.Enum):
+        return coded(pa.large_string())
+    name = _POLARS.get(type(dtype).__name__)
+    if name is None:
+        advice = {"Int128": "cast it to pl.Int64 or pl.Decimal(38, 0)", "UInt128": "cast it to pl.UInt64"}
+        what = advice.get(type(dtype).__name__, "cast it to a type of Arrow's, such as pl.String")
+        raise refuse(path, f"Polars' {dtype}", what)
+    return pa.type_for_alias(name)
+
+
+_POLARS = {
+    **{f"{sign}{bits}": f"{sign}{bits}".lower() for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)},
+    **{f"Float{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "Boolean": "bool",
+    "String": "large_string",
+    "Binary": "large_binary",
+    "Date": "date32",
+    "Time": "time64[ns]",
+    "Null": "null",
+}
+
+
+def _inner(dtype: Any, path: str) -> pa.DataType:
+    found = from_polars(dtype, path)
+    if found is None:
+        raise refuse(path, f"{dtype!r:.80} inside a Polars dtype", "give a dtype of Polars")
+    return found

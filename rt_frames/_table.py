@@ -1,0 +1,73 @@
+"""RemoteTable: a table of the service, and what is known about it here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rt_frames._alterations import Alteration, AlterationPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pyarrow as pa
+
+    from rt_frames._client import Client
+
+
+@dataclass(frozen=True)
+class RemoteTable:
+    """A table of the service, and what is known about it here.
+
+    Attributes
+    ----------
+    name : str
+        The table's name.
+    client : Client
+        The service that it lives in.
+    schema : pyarrow.Schema or None
+        What was sent, where this object comes from sending it.
+    rows, nbytes : int or None
+        Rows, and bytes of the request's body, that were sent.
+    version : int or None
+        The table's version, where the service tells it.
+    created : bool or None
+        True after creating it, False where it was there already, None where nobody asked.
+    request_id : str or None
+        The ``x-request-id`` of the request that this object comes from.
+    """
+
+    name: str
+    client: Client
+    schema: pa.Schema | None = None
+    rows: int | None = None
+    nbytes: int | None = None
+    version: int | None = None
+    created: bool | None = None
+    request_id: str | None = None
+
+    def __repr__(self) -> str:
+        facts = [f"{len(self.schema)} columns"] if self.schema is not None else []
+        facts += [f"{self.rows:,} rows"] if self.rows is not None else []
+        facts += [f"version {self.version}"] if self.version is not None else []
+        return f"RemoteTable({self.name!r}, {', '.join([*facts, f'at {self.client.url}'])})"
+
+    def alter_columns(
+        self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
+    ) -> RemoteTable:
+        """Change columns in one request; see the package's `alter_columns`."""
+        if isinstance(alterations, AlterationPlan) and not alterations:
+            return self
+        return self.client.alter_columns(self.name, alterations)
+
+    def rename(self, columns: Mapping[str, str]) -> RemoteTable:
+        """Rename columns in one request: ``{path: new name}``; inside a struct ``"outer.inner"``."""
+        return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
+
+    def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
+        """Change types in one request: ``{path: dtype}``, any dtype that `data_type` takes."""
+        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
+
+    def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
+        """Allow or forbid nulls in one request: ``{path: True or False}``."""
+        return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])

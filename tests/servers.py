@@ -1,0 +1,204 @@
+"""Servers that do just what a test says: raw sockets, plain or TLS, every byte of every request kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from dataclasses import dataclass, field
+
+KEY = "k-3f9c0a77b1d24e58"
+
+
+@dataclass
+class Request:
+    """One request as it came in."""
+
+    head: bytes
+    body: bytes = b""
+    complete: bool = False
+
+    @property
+    def line(self) -> str:
+        return self.head.split(b"\r\n")[0].decode("latin-1")
+
+    @property
+    def method(self) -> str:
+        return self.line.split(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.line.split(" ")[1]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        lines = self.head.decode("latin-1").split("\r\n")[1:]
+        return {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines) if name
+        }
+
+
+class Connection:
+    """A connection in the hands of a script."""
+
+    def __init__(self, sock: socket.socket, server: Server) -> None:
+        self.sock, self._server, self._left = sock, server, b""
+
+    def _more(self, size: int = 65536) -> bytes:
+        data = self.sock.recv(size)
+        if not data:
+            raise ConnectionError
+        return data
+
+    def head(self) -> Request:
+        """Read a request's head."""
+        while b"\r\n\r\n" not in self._left:
+            self._left += self._more()
+        head, _, self._left = self._left.partition(b"\r\n\r\n")
+        request = Request(head)
+        self._server.requests.append(request)
+        return request
+
+    def body(self, request: Request, most: int | None = None) -> Request:
+        """Read a request's body, or its first ``most`` bytes."""
+        if request.headers.get("transfer-encoding") == "chunked":
+            while most is None or len(request.body) < most:
+                line = self._line()
+                size = int(line, 16)
+                request.body += self._exactly(size)
+                self._line()
+                if size == 0:
+                    request.complete = True
+                    break
+            return request
+        length = int(request.headers.get("content-length", 0))
+        wanted = length if most is None else min(most, length)
+        request.body = self._exactly(wanted)
+        request.complete = wanted == length
+        return request
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self._left:
+            self._left += self._more()
+        line, _, self._left = self._left.partition(b"\r\n")
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        parts, have = [self._left], len(self._left)
+        while have < size:
+            parts.append(self._more(2**20))
+            have += len(parts[-1])
+        data = b"".join(parts)
+        self._left = data[size:]
+        return data[:size]
+
+    def answer(self, status: int = 200, body: bytes | dict | list = b"", headers: dict[str, str] | None = None) -> None:
+        """Send a whole answer."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        lines = [f"HTTP/1.1 {status} Something", f"Content-Length: {len(raw)}"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        self.sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)
+
+    def reset(self) -> None:
+        """Hang up with RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        self.sock.close()
+
+
+def usual(connection: Connection) -> None:
+    """Answer as the service would: nothing is listed, everything succeeds; until the client hangs up."""
+    while True:
+        request = connection.body(connection.head())
+        connection.answer(200, {"tables": []} if request.method == "GET" else {"version": 1})
+
+
+@dataclass
+class Server:
+    """Listens on loopback; each connection is handed to ``script``.
+
+    ``answers`` is a simpler script: what to answer to each POST in turn.
+    """
+
+    script: object = usual
+    tls: object = None
+    requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    errors: list[BaseException] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> Server:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self._listener.getsockname()[1]
+        self._stop = threading.Event()
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def posts(self) -> list[Request]:
+        return [request for request in self.requests if request.method == "POST"]
+
+    def _accept(self) -> None:
+        while not self._stop.is_set():
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(sock)
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            if self.tls is not None:
+                sock = self.tls.wrap_socket(sock, server_side=True)
+                self._open.append(sock)
+            self.script(Connection(sock, self))
+        except OSError:
+            pass
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                sock.close()
+
+    def answering(self, *answers: tuple) -> Server:
+        """Answer the POSTs in turn with ``(status, body, headers)``, the last one for ever; lists name ``listed``."""
+        count = iter(range(10**9))
+
+        def script(connection: Connection) -> None:
+            while True:
+                request = connection.body(connection.head())
+                if request.method == "GET":
+                    connection.answer(200, {"tables": self.listed})
+                else:
+                    connection.answer(*answers[min(next(count), len(answers) - 1)])
+
+        self.script = script
+        return self
+
+    def listing(self, *answers: tuple) -> Server:
+        """Answer every request in turn with ``(status, body, headers)``, the last one for ever."""
+        count = iter(range(10**9))
+
+        def script(connection: Connection) -> None:
+            while True:
+                connection.body(connection.head())
+                connection.answer(*answers[min(next(count), len(answers) - 1)])
+
+        self.script = script
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._listener.close()
+        for sock in self._open:
+            with contextlib.suppress(OSError):
+                sock.close()
+        assert not self.errors, self.errors
