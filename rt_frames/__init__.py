@@ -9,10 +9,11 @@
 from rt_frames import errors
 from rt_frames._accessor import register
 from rt_frames._alterations import Alteration, AlterationPlan
-from rt_frames._client import Client, RemoteTable
+from rt_frames._client import Client
 from rt_frames._connect import alter_columns, connect, list_tables, plan_alterations, to_table
 from rt_frames._data_types import arrow_type
 from rt_frames._dtypes import data_type
+from rt_frames._table import RemoteTable
 from rt_frames._version import __version__
 
 __all__ = [

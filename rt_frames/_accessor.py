@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._alterations import AlterationPlan
-    from rt_frames._client import Client, IfExists, RemoteTable
+    from rt_frames._client import Client, IfExists
     from rt_frames._ipc import Compression
+    from rt_frames._table import RemoteTable
 
 
 class RemoteAccessor:

@@ -1,16 +1,21 @@
-"""Changes of columns as values: an `Alteration`, an `AlterationPlan`, and the JSON that is sent."""
+"""Two schemas → a list of `Alteration`, an `AlterationPlan`, and the JSON that is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
+from rt_frames._casts import refused_together
 from rt_frames._data_types import data_type_of
+from rt_frames._differences import Comparison
+from rt_frames._display import Table, as_html, as_text
 from rt_frames._dtypes import arrow_type_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from rt_frames._differences import Change
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Alteration:
             raise ValueError(f"the alteration of {self.path!r} changes nothing; give rename, data_type or nullable")
         if self.rename is not None:
             _check_new_name(self.path, self.rename)
+        if self.rename == self.path.rpartition(".")[2]:
+            raise ValueError(f"rename: {self.rename!r} is the name already; leave the rename out")
         if self.nullable not in (None, True, False) or (
             isinstance(self.nullable, int) and type(self.nullable) is not bool
         ):
@@ -62,6 +69,9 @@ class Alteration:
             arrow = arrow_type_of(self.data_type, self.path)
             data_type_of(arrow, self.path)
             object.__setattr__(self, "data_type", arrow)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.rename, self.nullable))  # equal types may differ in their hashes
 
     def to_json(self) -> dict[str, Any]:
         """Give the service's form: a dict with only what is set."""
@@ -82,14 +92,6 @@ def _check_new_name(path: str, name: Any) -> None:
         raise ValueError(f"rename: the new name of {path!r} cannot hold dots or control characters")
 
 
-class Change(NamedTuple):
-    """What a plan knows of one alteration: how the column is before, and how it will be."""
-
-    before: pa.DataType
-    after: pa.DataType
-    was_nullable: bool
-
-
 class AlterationPlan(Sequence[Alteration]):
     """What has to change, in the order in which it is sent; false when nothing has to.
 
@@ -97,23 +99,22 @@ class AlterationPlan(Sequence[Alteration]):
     ----------
     alterations : iterable of Alteration
         The changes.
-    changes : iterable of Change
-        What is known of each one.
+    changes : iterable of Change, optional
+        What is known of each: the column's type before, and what the change does to its values.
 
     Examples
     --------
     >>> import polars as pl
     >>> import rt_frames as rt
     >>> before = pl.DataFrame({"qty": [1]})
-    >>> rt.plan_alterations(before, before.rename({"qty": "quantity"}))
-    AlterationPlan: 1 alteration
-    path  before  after     what
-    qty   int64   quantity  renames
+    >>> plan = rt.plan_alterations(before, before.rename({"qty": "quantity"}))
+    >>> bool(plan), plan.to_json()
+    (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """
 
     def __init__(self, alterations: Iterable[Alteration] = (), changes: Iterable[Change] = ()) -> None:
         self._alterations = tuple(alterations)
-        self.changes = tuple(changes)
+        self._changes = tuple(changes)
 
     @overload
     def __getitem__(self, at: int) -> Alteration: ...
@@ -121,7 +122,7 @@ class AlterationPlan(Sequence[Alteration]):
     def __getitem__(self, at: slice) -> AlterationPlan: ...
     def __getitem__(self, at: int | slice) -> Alteration | AlterationPlan:
         if isinstance(at, slice):
-            return AlterationPlan(self._alterations[at], self.changes[at])
+            return AlterationPlan(self._alterations[at], self._changes[at])
         return self._alterations[at]
 
     def __len__(self) -> int:
@@ -137,41 +138,50 @@ class AlterationPlan(Sequence[Alteration]):
         """Give the body of the request: ``{"alterations": [{…only what is set…}]}``."""
         return {"alterations": [alteration.to_json() for alteration in self._alterations]}
 
-    def refused_together(self) -> str | None:
-        """Say why this family of services does not take all of it in one request; None where it does."""
-        casts = {a.path for a in self if a.data_type is not None}
-        if casts and any(a.nullable is False for a in self):
-            return "nullable=False goes with no cast in one request"
-        renamed = {a.path: (*a.path.split(".")[:-1], a.rename) for a in self if a.rename is not None}
-        tangled = {path for path, new in renamed.items() if ".".join(map(str, new)) in renamed}
-        tangled |= {path for path in renamed if any(path == ".".join(map(str, renamed[other])) for other in tangled)}
-        return "a swap or chain of names goes with no cast of its columns in one request" if tangled & casts else None
-
     def requests(self) -> list[AlterationPlan]:
-        """Split the plan where this family of services does not take it in one request.
+        """Split the plan where the embedded service's engine does not take it in one request.
 
         Casts go first, so that the paths of the second request are still those of ``before``.
         """
-        if self.refused_together() is None:
+        if refused_together(self) is None:
             return [self] if self else []
-        pairs = list(zip(self._alterations, self.changes, strict=True))
-        casts = [(Alteration(a.path, data_type=a.data_type), c) for a, c in pairs if a.data_type is not None]
-        rest = [
-            (Alteration(a.path, rename=a.rename, nullable=a.nullable), c)
-            for a, c in pairs
-            if a.rename is not None or a.nullable is not None
+        casts = [Alteration(a.path, data_type=a.data_type) for a in self if a.data_type is not None]
+        others = [a for a in self if a.rename is not None or a.nullable is not None]
+        return [
+            AlterationPlan(casts),
+            AlterationPlan(Alteration(a.path, rename=a.rename, nullable=a.nullable) for a in others),
         ]
-        return [AlterationPlan(*zip(*part, strict=True)) for part in (casts, rest)]
 
     def __repr__(self) -> str:
-        from rt_frames._display import plan_as_text
-
-        return plan_as_text(self)
+        return as_text(self._table()) if self else "AlterationPlan: nothing to alter"
 
     def _repr_html_(self) -> str:
-        from rt_frames._display import plan_as_html
+        return as_html(self._table()) if self else "<p>AlterationPlan: nothing to alter</p>"
 
-        return plan_as_html(self)
+    def _table(self) -> Table:
+        known = self._changes or [None] * len(self)
+        rows = [_row(alteration, change) for alteration, change in zip(self, known, strict=True)]
+        title = f"AlterationPlan: {len(self)} alteration{'s' * (len(self) != 1)}"
+        return Table(title, ("path", "before", "after", "what"), rows, _notes(self))
+
+
+def _row(alteration: Alteration, change: Change | None) -> tuple[str, ...]:
+    nulls = {None: "", True: "nullable", False: "not null"}[alteration.nullable]
+    after = [alteration.rename or "", "" if alteration.data_type is None else str(alteration.data_type), nulls]
+    what = (
+        ", ".join(change.kinds) + (f"; the embedded engine refuses: {change.refused}" if change.refused else "")
+        if change
+        else ""
+    )
+    return alteration.path, str(change.before) if change else "", " ".join(filter(None, after)), what
+
+
+def _notes(plan: AlterationPlan) -> list[str]:
+    reason = refused_together(plan)
+    if reason is None:
+        return []
+    first, then = (", ".join(one.path for one in part[:10]) for part in plan.requests())
+    return [f"The embedded engine refuses: {reason}. Send two, as plan.requests() gives them: {first}; then {then}."]
 
 
 def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
@@ -204,3 +214,31 @@ def _from_dict(given: Any) -> Alteration:
             f"alterations: {dict(given)!r:.200}: an alteration {what}; it has path, rename, data_type, nullable"
         )
     return Alteration(**given)
+
+
+def plan(
+    before: pa.Schema,
+    after: pa.Schema,
+    *,
+    rename: Mapping[str, str] | None = None,
+    nullable: Mapping[str, bool] | None = None,
+    strict: bool = True,
+    moved: Mapping[str, str] | None = None,
+    compare_nullability: bool = False,
+) -> AlterationPlan:
+    """Compare two schemas in portable types; ``moved`` are renames that the frames' memory proves."""
+    _check_asked("rename", rename, str)
+    _check_asked("nullable", nullable, bool)
+    comparison = Comparison(rename or {}, nullable or {}, strict=strict, compare_nullability=compare_nullability)
+    changes = comparison.run(before, after, moved or {})
+    return AlterationPlan([Alteration(c.path, c.rename, c.data_type, c.nullable) for c in changes], changes)
+
+
+def _check_asked(option: str, asked: Any, kind: type) -> None:
+    if asked is None:
+        return
+    if not isinstance(asked, Mapping):
+        raise TypeError(f"{option}: expected a dict by path, got {type(asked).__name__}")
+    for path, value in asked.items():
+        if not isinstance(path, str) or not isinstance(value, kind):
+            raise TypeError(f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}")

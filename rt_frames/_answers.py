@@ -163,6 +163,7 @@ def names_in(answer: Answer) -> tuple[list[str], str | None]:
         found = decoded(answer.body)
     except ValueError:
         raise ValueError("the answer is no JSON") from None
+    names: list[Any] | None
     names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
     if isinstance(names, list):
         names = [name.get("name") if isinstance(name, dict) else name for name in names]

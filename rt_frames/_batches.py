@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 PIECE = 16 * 2**20
 
 
+def size_of(data: pa.RecordBatch | pa.Table) -> int:
+    """Tell how many bytes a batch's own rows take; of views, older Arrow only knows what the buffers take."""
+    import pyarrow as pa
+
+    try:
+        return int(data.nbytes)
+    except pa.ArrowTypeError:
+        return int(data.get_total_buffer_size())
+
+
 def rows_per_piece(rows: int, nbytes: int) -> int:
     """Tell how many rows make a piece of about 16 MiB."""
     return max(1, rows * PIECE // max(nbytes, 1)) if nbytes > 2 * PIECE else max(rows, 1)
@@ -166,19 +176,25 @@ class Converter:
 
     def _one_dictionary(self, array: pa.DictionaryArray, name: str) -> pa.DictionaryArray:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         known = self._dictionaries.setdefault(name, array.dictionary)
         if known is array.dictionary:
             return array
         if known.equals(array.dictionary):
             return pa.DictionaryArray.from_arrays(array.indices, known)
-        places = pc.index_in(array.dictionary, value_set=known)
+        places = _places(array.dictionary, known)
         if places.null_count:
             new = array.dictionary.filter(places.is_null())
             known = self._dictionaries[name] = pa.concat_arrays([known, new.unique()])
-            places = pc.index_in(array.dictionary, value_set=known)
+            places = _places(array.dictionary, known)
         return pa.DictionaryArray.from_arrays(places.take(array.indices), known)
+
+
+def _places(values: pa.Array, known: pa.Array) -> pa.Array:
+    """Tell where each value stands among the known ones; null where it does not."""
+    import pyarrow.compute as pc
+
+    return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
 
 
 def _same_values(one: pa.DataType, other: pa.DataType) -> bool:
@@ -197,7 +213,7 @@ def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
         array = array.storage
     if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
+        array = pc.call_function("run_end_decode", [array])
     if pa.types.is_struct(target) and pa.types.is_struct(array.type):
         children = [_convert(array.field(i), target.field(i).type) for i in range(target.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())

@@ -15,19 +15,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
+
+    from rt_frames._alterations import Alteration
 
 _UNITS = ("s", "ms", "us", "ns")
 _FLOATS = ("halffloat", "float", "double")
 _SMALL_FIRST = (*_FLOATS, "string", "large_string", "binary", "large_binary", "date32[day]", "date64[ms]")
 
 
-def effect(before: pa.DataType, after: pa.DataType) -> str:
+def castable(before: pa.DataType, after: pa.DataType) -> bool:
+    """Tell whether the engine casts a column from one type to the other."""
+    return refusal(before, after) is None
+
+
+def refused_together(alterations: Iterable[Alteration]) -> str | None:
+    """Say why the engine does not take these in one request, though each alone; None where it does.
+
+    With a cast in the request, every column that is not cast itself must keep what it has: the engine lets it
+    take neither a name that was in use nor another nullability, and forbids nulls nowhere.
+    """
+    alterations = list(alterations)
+    if all(one.data_type is None for one in alterations):
+        return None
+    given_up = {one.path for one in alterations if one.rename is not None}
+    for one in alterations:
+        if one.nullable is False or (one.nullable is not None and one.data_type is None):
+            return f"one request cannot change the nullability of {one.path!r} together with a cast"
+        level = one.path.rpartition(".")[0]
+        target = f"{level}.{one.rename}" if level else one.rename
+        if one.data_type is None and one.rename is not None and target in given_up:
+            return f"one request cannot rename {one.path!r} to a name that is in use together with a cast"
+    return None
+
+
+def kind_of_cast(before: pa.DataType, after: pa.DataType) -> str:
     """Tell whether a cast ``widens`` (no value can be lost), ``narrows`` (some can) or ``converts``."""
     if is_list(before) and is_list(after):
         return _list_effect(before, after)
     if _is_dictionary(before) and _is_dictionary(after):
-        return effect(before.value_type, after.value_type)
+        return kind_of_cast(before.value_type, after.value_type)
     family = _family(before)
     if _is_dictionary(before) or _is_dictionary(after) or not _in_reach(family, _family(after)):
         return "converts"
@@ -38,10 +67,12 @@ def effect(before: pa.DataType, after: pa.DataType) -> str:
 
 def _list_effect(before: pa.DataType, after: pa.DataType) -> str:
     inner = before.value_type, after.value_type
-    effects = ["widens"] if inner[0] == inner[1] else [effect(*inner)]
+    effects = ["widens"] if inner[0] == inner[1] else [kind_of_cast(*inner)]
     if list_kind(before) != list_kind(after):
         grows = ("fixed_size_list", "list", "large_list")
         effects.append(_by_rank(grows.index(list_kind(before)[0]), grows.index(list_kind(after)[0])))
+    if before.value_field.nullable and not after.value_field.nullable:
+        effects.append("narrows")
     return next(word for word in ("converts", "narrows", "widens") if word in effects)
 
 
@@ -96,9 +127,12 @@ def _list_refusal(before: pa.DataType, after: pa.DataType) -> str | None:
             return f"it does not change the length of a fixed_size_list, here from {size} to {new_size}"
         if not item.nullable:
             return "the items of its fixed_size_lists may always be null"
-    elif kind == "fixed_size_list" and before.value_type == after.value_type:
-        if item.name != "item" or not item.nullable:
-            return 'out of a fixed_size_list it makes lists with a nullable child named "item" only'
+    elif (
+        kind == "fixed_size_list"
+        and before.value_type == after.value_type
+        and (item.name, item.nullable) != ("item", True)
+    ):
+        return 'out of a fixed_size_list it makes lists with a nullable child named "item" only'
     return refusal(before.value_type, after.value_type)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
-from rt_frames._client import Client, IfExists, RemoteTable
-from rt_frames._differences import plan
+from rt_frames._alterations import AlterationPlan, plan
+from rt_frames._client import Client, IfExists
 from rt_frames._folder import FolderClient
 from rt_frames._frames import schema_of
 from rt_frames._identity import moved_columns
@@ -20,8 +20,9 @@ from rt_frames._target import target_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rt_frames._alterations import Alteration, AlterationPlan
+    from rt_frames._alterations import Alteration
     from rt_frames._ipc import Compression
+    from rt_frames._table import RemoteTable
 
 
 def connect(
@@ -44,12 +45,11 @@ def connect(
     target : str or path, optional
         A base URL; or a database's name, with ``region`` and ``domain``; or a folder (a path, or a string with
         a separator or a leading dot or tilde) for the embedded service, which makes it when it is missing.
-        Without it, the environment says: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
-        ``RT_FRAMES_DOMAIN``.
+        Without it, the environment says.
     api_key : str, optional
-        The project's key. Defaults to ``RT_FRAMES_API_KEY``. A folder needs none.
+        The project's key; ``RT_FRAMES_API_KEY`` by default. A folder needs none.
     region, domain : str, optional
-        The parts of ``https://{target}.{region}.{domain}``, the form that the service's documentation gives.
+        Parts of ``https://{target}.{region}.{domain}``, the form in the service's documentation.
     timeout : float or tuple of float, optional
         Seconds: one number, or ``(connect, write, read)``. Defaults to ``(10, 60, 300)``.
     retries : int, default 2

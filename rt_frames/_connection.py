@@ -149,23 +149,23 @@ class _Manners(HTTPConnection):
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
             self.connect()
+        sock: Any = self.sock
         self._upload, self._early = body, b""
         if body is None:
             super().request(method, url, None, headers, **options)
             return
         body.begun = True
-        self.sock.settimeout(body.timeout)
+        sock.settimeout(body.timeout)
         self.timeout = body.timeout
         super().request(method, url, None, headers, **options)
-        self._send_body(body)
+        self._send_body(sock, body)
 
     def putheader(self, header: Any, *values: Any) -> None:
         if self._upload is not None and self._upload.length is None and header.lower() == "content-length":
             header, values = "Transfer-Encoding", ("chunked",)
         super().putheader(header, *values)
 
-    def _send_body(self, upload: Upload) -> None:
-        sock: Any = self.sock
+    def _send_body(self, sock: Any, upload: Upload) -> None:
         with contextlib.closing(upload.pieces()) as pieces:
             for piece in pieces:
                 if self._heard(sock):

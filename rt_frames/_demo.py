@@ -157,6 +157,8 @@ def _equal(stored: pa.ChunkedArray, wanted: pa.ChunkedArray) -> bool:
     one, other = stored.cast(kind), wanted.cast(kind)
     if pa.types.is_floating(kind):  # NaN equals itself here
         nans = [pc.call_function("is_nan", [values]) for values in (one, other)]
-        one, other = (pc.if_else(nan, 0, values) for nan, values in zip(nans, (one, other), strict=True))
+        one, other = (
+            pc.call_function("if_else", [nan, 0, values]) for nan, values in zip(nans, (one, other), strict=True)
+        )
         return bool(nans[0].equals(nans[1]) and one.equals(other))
     return bool(one.equals(other))

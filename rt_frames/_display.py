@@ -1,82 +1,86 @@
-"""A plan as a table: plain text for terminals, HTML for notebooks."""
+"""A small table as text for a terminal, and as HTML for a notebook.
+
+The text is aligned for the terminal's width; the HTML brings no outside resources and takes its colours
+from the page, so that it reads well on dark and on light.
+"""
 
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
-
-from rt_frames import _casts
+import shutil
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rt_frames._alterations import Alteration, AlterationPlan, Change
+    from collections.abc import Sequence
 
-_HEAD = ("path", "before", "after", "what")
-_MOST = 60  # rows
-
-
-def plan_as_text(plan: AlterationPlan) -> str:
-    """Align the plan's rows under their headings."""
-    if not plan:
-        return "AlterationPlan: nothing to alter"
-    rows = [_HEAD, *_rows(plan)]
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows]
-    return "\n".join([_title(plan), *lines, *_notes(plan)])
+MOST_ROWS = 60
+_NARROWEST = 12
 
 
-def plan_as_html(plan: AlterationPlan) -> str:
-    """Make a table that takes its colours from the page."""
-    if not plan:
-        return "<p><b>AlterationPlan</b>: nothing to alter</p>"
-    head = "".join(f"<th style='text-align:left'>{cell}</th>" for cell in _HEAD)
-    body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in _rows(plan)
+class Table(NamedTuple):
+    """What is shown: the rows in full, each display shortens them for itself."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    notes: Sequence[str]
+
+
+def as_text(table: Table) -> str:
+    """Draw the table with aligned columns, no wider than the terminal where that can be."""
+    lines = [tuple(_printable(cell) for cell in row) for row in (table.head, *table.rows[:MOST_ROWS])]
+    widths = _fitted([max(map(_width, column)) for column in zip(*lines, strict=True)])
+    drawn = ["  ".join(map(_padded, line, widths)).rstrip() for line in lines]
+    drawn.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join([table.title, "", *drawn, *_more(table), *("\n" + _printable(n) for n in table.notes)])
+
+
+def as_html(table: Table) -> str:
+    """Draw the table for a notebook."""
+    cell = 'style="text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid rgba(128,128,128,.4)"'
+    head = "".join(f"<th {cell}>{_escaped(name)}</th>" for name in table.head)
+    rows = "".join(
+        "<tr>" + "".join(f"<td {cell}><code>{_escaped(value)}</code></td>" for value in row) + "</tr>"
+        for row in table.rows[:MOST_ROWS]
     )
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in _notes(plan))
-    title = html.escape(_title(plan))
-    return f"<div><b>{title}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+    below = "".join(f'<p style="white-space:pre-line">{_escaped(n)}</p>' for n in (*_more(table), *table.notes))
+    return (
+        f'<div style="color:inherit;background:transparent"><p>{_escaped(table.title)}</p>'
+        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        f"{below}</div>"
+    )
 
 
-def _title(plan: AlterationPlan) -> str:
-    return f"AlterationPlan: {len(plan)} alteration{'s' * (len(plan) != 1)}"
+def _more(table: Table) -> list[str]:
+    left = len(table.rows) - MOST_ROWS
+    return [f"… and {left:,} more"] if left > 0 else []
 
 
-def _rows(plan: AlterationPlan) -> list[tuple[str, str, str, str]]:
-    pairs = list(zip(plan, plan.changes, strict=True))
-    return [(_shown(a.path), _type_before(a, c), _shown(_after(a, c)), _what(a, c)) for a, c in pairs[:_MOST]]
+def _escaped(text: str) -> str:
+    return html.escape(_printable(text))
 
 
-def _shown(text: str) -> str:
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+def _printable(text: str) -> str:
+    """Write out what would move the cursor or turn the direction of writing."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-def _type_before(alteration: Alteration, change: Change) -> str:
-    return _shown(str(change.before)) + ("" if alteration.nullable is None or change.was_nullable else " not null")
+def _fitted(widths: list[int]) -> list[int]:
+    """Take from the widest columns what the terminal does not have."""
+    room = shutil.get_terminal_size((120, 24)).columns - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
-def _after(alteration: Alteration, change: Change) -> str:
-    parts = [alteration.rename or "", str(change.after) if alteration.data_type is not None else ""]
-    parts.append({None: "", True: "nullable", False: "not null"}[alteration.nullable])
-    return " ".join(filter(None, parts))
+def _width(text: str) -> int:
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _what(alteration: Alteration, change: Change) -> str:
-    does = ["renames"] if alteration.rename is not None else []
-    if alteration.data_type is not None:
-        does.append(_casts.effect(change.before, change.after))
-    if alteration.nullable is not None:
-        does.append("changes nullability")
-    refusal = _casts.refusal(change.before, change.after) if alteration.data_type is not None else None
-    return ", ".join(does) + (f" (this family of services refuses it: {refusal})" if refusal else "")
-
-
-def _notes(plan: AlterationPlan) -> list[str]:
-    notes = [f"… and {len(plan) - _MOST} more"] if len(plan) > _MOST else []
-    reason = plan.refused_together()
-    if reason:
-        first, second = (", ".join(repr(a.path) for a in part[:10]) for part in plan.requests())
-        notes.append(
-            f"{reason}; send two, as plan.requests() splits them: first the casts ({first}), then the rest ({second})"
-        )
-    return notes
+def _padded(text: str, width: int) -> str:
+    if _width(text) > width:
+        while _width(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - _width(text))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import _pandas, _polars
-from rt_frames._batches import Converter, check_names, check_no_dots, portable_schema, rows_per_piece
+from rt_frames._batches import Converter, check_names, check_no_dots, portable_schema, rows_per_piece, size_of
 from rt_frames._dtypes import arrow_type_of
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _try_out(raw: _Raw, schema: pa.Schema, targets: Mapping[str, Any]) -> None:
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    step = rows_per_piece(batch.num_rows, batch.nbytes)
+    step = rows_per_piece(batch.num_rows, size_of(batch))
     if batch.num_rows <= step:
         return iter((batch,))
     return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
@@ -235,7 +235,7 @@ def _from_table(table: pa.Table, targets: Mapping[str, pa.DataType]) -> _Raw:
         schema,
         table.to_batches,
         table.num_rows,
-        table.nbytes,
+        size_of(table),
         ready=schema.types == table.schema.types,
         dictionaries={
             schema.names[i]: pa.concat_arrays([chunk.dictionary for chunk in table.column(i).chunks]).unique()

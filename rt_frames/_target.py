@@ -33,7 +33,7 @@ def target_of(target: Any, region: str | None, domain: str | None) -> str | Path
     if target.startswith((".", "~")) or "/" in target or os.sep in target:
         return Path(target).expanduser()
     raise ValueError(
-        f"target: {target!r:.100} is neither a URL nor a folder, and a database's name needs region=... and domain=...; "
+        f"target: {target!r:.100} is neither a URL nor a folder; a database's name needs region=... and domain=...; "
         f"these forms exist:\n{_THREE_WAYS}"
     )
 

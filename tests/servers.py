@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from dataclasses import dataclass, field
+from typing import Self
 
 KEY = "k-3f9c0a77b1d24e58"
 
@@ -127,7 +128,7 @@ class Server:
     errors: list[BaseException] = field(default_factory=list)
     listed: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self._listener.getsockname()[1]
         self._stop = threading.Event()

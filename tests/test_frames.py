@@ -231,7 +231,7 @@ def test_dtypes_cast_on_the_way(client, service, name):
 
 @pytest.mark.parametrize("frame", [pd.DataFrame({"a": [1, 300]}), pl.DataFrame({"a": [1, 300]})])
 def test_a_value_that_does_not_fit_dtypes_is_refused_before_anything_is_sent(remote, server, frame):
-    with pytest.raises(UnsupportedTypeError, match="'a'.*int8.*300"):
+    with pytest.raises(UnsupportedTypeError, match=r"'a'.*int8.*300"):
         rt.to_table(frame, "t", dtypes={"a": "int8"})
     assert server.requests == []
 
@@ -318,7 +318,7 @@ def test_what_is_no_frame_is_refused(remote, server, data):
 
 def test_a_batch_that_does_not_fit_names_itself_and_the_column(client):
     frames = iter([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]}), pl.DataFrame({"a": ["x"]})])
-    with pytest.raises(UnsupportedTypeError, match="'a'.*batch 3"):
+    with pytest.raises(UnsupportedTypeError, match=r"'a'.*batch 3"):
         rt.to_table(frames, "misfit")
     assert "misfit" not in client.list_tables()
 
