@@ -70,6 +70,15 @@ class Alteration:
             data_type_of(arrow, self.path)
             object.__setattr__(self, "data_type", arrow)
 
+    @classmethod
+    def of(cls, change: Change) -> Alteration:
+        """Make one of a difference; unless it brings a new name, there is nothing left to check."""
+        if change.rename is not None:
+            return cls(change.path, change.rename, change.data_type, change.nullable)
+        made = object.__new__(cls)
+        made.__dict__.update(path=change.path, rename=None, data_type=change.data_type, nullable=change.nullable)
+        return made
+
     def __hash__(self) -> int:
         return hash((self.path, self.rename, self.nullable))  # equal types may differ in their hashes
 
@@ -231,7 +240,7 @@ def plan(
     _check_asked("nullable", nullable, bool)
     comparison = Comparison(rename or {}, nullable or {}, strict=strict, compare_nullability=compare_nullability)
     changes = comparison.run(before, after, moved or {})
-    return AlterationPlan([Alteration(c.path, c.rename, c.data_type, c.nullable) for c in changes], changes)
+    return AlterationPlan(map(Alteration.of, changes), changes)
 
 
 def _check_asked(option: str, asked: Any, kind: type) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rt_frames._portable import portable
+from rt_frames._portable import is_plain, portable
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def portable_schema(schema: pa.Schema, dtypes: Mapping[str, pa.DataType]) -> pa.
     import pyarrow as pa
 
     check_names(schema.names)
+    if not dtypes and all(map(is_plain, schema.types)) and not any(field.metadata for field in schema):
+        return schema.remove_metadata()
     fields = []
     for field in schema:
         found = portable(field.type, field.name)

@@ -168,8 +168,8 @@ class Comparison:
             self._inside(path, *types, lists)
         if len(self.changes) > so_far and ("." in name or "." in (rename or "")):
             raise AlterationError(
-                f"column {path!r} cannot be changed{f' to {rename!r}' if rename else ''}: a dot separates the levels of "
-                "a path, so none leads to a name with a dot; leave it as it is before, or create the table anew"
+                f"column {path!r} cannot be changed{f' to {rename!r}' if rename else ''}: a dot separates the levels "
+                "of a path, so none leads to a name with a dot; leave it as it is before, or create the table anew"
             )
 
     def _inside(self, path: str, before: pa.DataType, after: pa.DataType, lists: str) -> None:

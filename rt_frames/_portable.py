@@ -29,11 +29,21 @@ def refuse(path: str, what: Any, advice: str) -> UnsupportedTypeError:
 
 
 @functools.lru_cache(maxsize=1024)
+def is_plain(arrow: pa.DataType) -> bool:
+    """Tell whether a type has no parts and is portable as it is: asked once a type, not once a column."""
+    import pyarrow.types as is_
+
+    tests = (is_.is_integer, is_.is_floating, is_.is_boolean, is_.is_temporal, is_.is_large_string, is_.is_string)
+    return any(test(arrow) for test in tests) and not is_.is_interval(arrow)
+
+
 def portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
     """Give the form of an Arrow type that is sent, or say which column has none."""
     import pyarrow as pa
     import pyarrow.types as is_
 
+    if is_plain(arrow):
+        return arrow
     if isinstance(arrow, pa.BaseExtensionType):
         return _portable_extension(arrow, path)
     if is_.is_nested(arrow):
