@@ -199,7 +199,8 @@ class _Manners(HTTPConnection):
 
     def getresponse(self) -> Any:
         patience = self.timeout if isinstance(self.timeout, int | float) else None
-        if self._upload is not None and not self._upload.complete:
+        upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
+        if upload is not None and not upload.complete:
             patience = LAST_WORDS if patience is None else min(patience, LAST_WORDS)
         deadline = time.monotonic() + (patience if patience is not None else float("inf"))
         sock, early = self.sock, self._early

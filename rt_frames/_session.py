@@ -91,13 +91,15 @@ class Session:
             outcome = self._attempt(call, request_id)
             if isinstance(outcome, Done):
                 return outcome
-            if not isinstance(outcome, errors.RemoteError):
-                raise outcome
-            outcome.add(table=call.table, request_id=request_id, rows=call.rows, attempts=attempt)
             pause = _pause(outcome, attempt)
             late = time.monotonic() + pause - start > PATIENCE
+            if isinstance(outcome, errors.RemoteError):
+                outcome.add(table=call.table, request_id=request_id, rows=call.rows, attempts=attempt)
             if attempt > retries or late or not _may_repeat(outcome, call):
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    del outcome  # a frame that holds its own error would hold the caller's data, too
             log.debug("%s %s: %s; again in %.1f s", call.method, call.path, type(outcome).__name__, pause)
             time.sleep(pause)
 
@@ -237,7 +239,7 @@ _NEVER_CONNECTED = (
 )
 
 
-def _may_repeat(outcome: errors.RemoteError, call: Call) -> bool:
+def _may_repeat(outcome: BaseException, call: Call) -> bool:
     if isinstance(outcome, errors.ConnectError):
         return True
     if isinstance(outcome, errors.RateLimited):
@@ -248,7 +250,7 @@ def _may_repeat(outcome: errors.RemoteError, call: Call) -> bool:
     return status in (500, 502, 503, 504) or status // 100 == 2 or type(outcome) is errors.TransportError
 
 
-def _pause(outcome: errors.RemoteError, attempt: int) -> float:
+def _pause(outcome: BaseException, attempt: int) -> float:
     asked = getattr(outcome, "retry_after", None)
     return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # jitter, no secret
 
