@@ -197,7 +197,8 @@ def register() -> None:
     """Put the accessor on the frames of every library, now or when it is imported."""
     for name, put in _REGISTER.items():
         module = sys.modules.get(name)
-        if module is not None and hasattr(module, "DataFrame"):
-            put(module)
+        frame = getattr(module, "DataFrame", None)
+        if frame is not None and not isinstance(vars(frame).get("remote"), _Uncached):
+            put(module)  # type: ignore[arg-type]  # it has a DataFrame, so it is there
     if not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
         sys.meta_path.insert(0, _WhenImported())

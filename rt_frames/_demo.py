@@ -6,7 +6,7 @@ import datetime
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rt_frames import _accessor, _connect
+from rt_frames import _connect
 from rt_frames._frames import schema_of, source_of
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-
-_accessor.register()
 
 
 class Step(NamedTuple):
@@ -69,10 +67,13 @@ def run(frame: Any, name: str, folder: Path) -> Iterator[Step]:
     yield Step(f'client = rt.connect("{folder}")', client)
     yield Step(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
     yield Step("rt.list_tables()", client.list_tables())
-    after, line = _changed(frame)
+    renames, after, line = _changed(frame)
     yield Step(line, schema_of(after))
-    yield Step("after.remote.plan_alterations(df)", after.remote.plan_alterations(frame))
-    yield Step(f'after.remote.alter_table("{name}", df)', after.remote.alter_table(name, frame, client=client))
+    yield Step(
+        f"after.remote.plan_alterations(df, rename={renames!r})", after.remote.plan_alterations(frame, rename=renames)
+    )
+    table = after.remote.alter_table(name, frame, rename=renames, client=client)
+    yield Step(f'after.remote.alter_table("{name}", df, rename={renames!r})', table)
     full = _full_column(after)
     if full is not None:
         table = client.table(name).set_nullable({full: False})
@@ -80,7 +81,7 @@ def run(frame: Any, name: str, folder: Path) -> Iterator[Step]:
     yield Step(f'lance.dataset("{folder / name}.lance")', differences(after, folder / f"{name}.lance", full))
 
 
-def _changed(frame: Any) -> tuple[Any, str]:
+def _changed(frame: Any) -> tuple[dict[str, str], Any, str]:
     """Rename the first column, and give the first number whose values allow it another width."""
     first = str(frame.columns[0])
     renames, casts = {first: f"{first}_renamed"}, _other_width(frame)
@@ -88,14 +89,14 @@ def _changed(frame: Any) -> tuple[Any, str]:
     after = frame.rename(columns=renames) if hasattr(frame, "iloc") else frame.rename(renames)
     line = f"after = df.{method}{renames!r})"
     if casts is None:
-        return after, line
+        return renames, after, line
     column, dtype = casts
     column = renames.get(column, column)
     if hasattr(frame, "iloc"):
-        return after.astype({column: dtype}), f'{line}.astype({{"{column}": "{dtype}"}})'
+        return renames, after.astype({column: dtype}), f'{line}.astype({{"{column}": "{dtype}"}})'
     import polars as pl
 
-    return after.cast({column: getattr(pl, dtype)}), f'{line}.cast({{"{column}": pl.{dtype}}})'
+    return renames, after.cast({column: getattr(pl, dtype)}), f'{line}.cast({{"{column}": pl.{dtype}}})'
 
 
 def _other_width(frame: Any) -> tuple[str, str] | None:

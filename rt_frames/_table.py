@@ -35,6 +35,14 @@ class RemoteTable:
         True after creating it, False where it was there already, None where nobody asked.
     request_id : str or None
         The ``x-request-id`` of the request that this object comes from.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames as rt
+    >>> table = rt.to_table(pl.DataFrame({"n": [1, 2]}), "counted")
+    >>> table.rename({"n": "count"}).cast({"count": "int16"}).set_nullable({"count": False}).version
+    4
     """
 
     name: str

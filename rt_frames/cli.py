@@ -189,3 +189,7 @@ def _show(library: str, frame: Any, name: str, folder: Path) -> list[str]:
             click.echo(str(result))
     click.echo("every value read back with lance equals the frame's" if not result else "\n".join(result))
     return [f"{name}: {difference}" for difference in result]
+
+
+if __name__ == "__main__":
+    main()

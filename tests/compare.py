@@ -9,6 +9,8 @@ import lancedb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+__all__ = ["assert_same_values", "lance", "stored", "stored_by_lancedb"]
+
 
 def stored(service, name: str) -> pa.Table:
     """Read a table with lance."""
@@ -18,10 +20,6 @@ def stored(service, name: str) -> pa.Table:
 def stored_by_lancedb(service, name: str) -> pa.Table:
     """Read a table with lancedb."""
     return lancedb.connect(str(service.root)).open_table(name).to_arrow()
-
-
-def plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column.cast(kind)
 
 
 def assert_same_values(actual: pa.Table, expected: pa.Table) -> None:

@@ -1,0 +1,57 @@
+"""A user's program, read by type checkers alone."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+import rt_frames as rt
+from rt_frames.local import LocalService
+
+client = rt.connect("https://words-x1.us-east-1.example.com", api_key="k", timeout=(5, 30, 60), default=False)
+assert_type(client, rt.Client)
+
+pandas_frame = pd.DataFrame({"a": [1, 2]})
+polars_frame = pl.DataFrame({"a": [1, 2]})
+
+table = rt.to_table(pandas_frame, "t", client=client, dtypes={"a": "int32"}, index=False, if_exists="skip")
+assert_type(table, rt.RemoteTable)
+rt.to_table(polars_frame, "t", compression="zstd", progress=False)
+rt.to_table(polars_frame.lazy(), "t", compression=None)
+assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
+
+assert_type(table.name, str)
+assert_type(table.rows, int | None)
+assert_type(table.created, bool | None)
+assert_type(table.rename({"a": "b"}).cast({"b": pl.Int16}).set_nullable({"b": False}), rt.RemoteTable)
+
+assert_type(rt.list_tables(client=client), list[str])
+plan = rt.plan_alterations(pandas_frame, polars_frame, rename={"a": "b"}, nullable={"a": True}, strict=False)
+assert_type(plan, rt.AlterationPlan)
+assert_type(plan[0], rt.Alteration)
+assert_type(plan[:1], rt.AlterationPlan)
+assert_type(bool(plan), bool)
+assert_type(rt.alter_columns("t", plan), rt.RemoteTable)
+assert_type(rt.alter_columns("t", [{"path": "a", "rename": "b"}, rt.Alteration("c", data_type=int)]), rt.RemoteTable)
+
+
+rt.arrow_type({"type": "int64"})
+rt.data_type(pa.int64())
+
+try:
+    rt.to_table(polars_frame, "t")
+except rt.errors.UploadInterrupted as error:
+    assert_type(error.bytes_sent, int)
+    assert_type(error.listed, bool | None)
+except rt.errors.RateLimited as error:
+    assert_type(error.retry_after, float | None)
+except rt.errors.ResponseError as error:
+    assert_type(error.status, int)
+    assert_type(error.table, str | None)
+
+with LocalService("./tables", port=8080) as service, rt.connect(service.url, api_key=service.api_key) as local:
+    assert_type(service.url, str)
+    assert_type(local, rt.Client)
