@@ -46,6 +46,8 @@ def portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
         return arrow
     if isinstance(arrow, pa.BaseExtensionType):
         return _portable_extension(arrow, path)
+    if is_.is_run_end_encoded(arrow):
+        return portable(arrow.value_type, path)
     if is_.is_nested(arrow):
         return _portable_nested(arrow, path)
     if str(arrow) in ("string_view", "binary_view"):
@@ -64,8 +66,6 @@ def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:
     import pyarrow as pa
     import pyarrow.types as is_
 
-    if is_.is_run_end_encoded(arrow):
-        return portable(arrow.value_type, path)
     if is_.is_union(arrow):
         raise refuse(path, f"Arrow's {arrow}", "make one column of each of its types")
     if is_.is_map(arrow):

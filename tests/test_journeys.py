@@ -81,7 +81,9 @@ def test_the_table_follows_the_frame_from_pandas(client, service, name, flights_
 
 
 def test_a_rename_is_read_off_the_memory_in_both_libraries(client, flights_pandas, flights_polars):
-    pandas_plan = rt.plan_alterations(flights_pandas, flights_pandas.rename(columns={"air_time": "minutes"}))
+    lazily = {"copy": False} if int(pd.__version__[0]) < 3 else {}  # what pandas 3 always does
+    renamed = flights_pandas.rename(columns={"air_time": "minutes"}, **lazily)
+    pandas_plan = rt.plan_alterations(flights_pandas, renamed)
     polars_plan = rt.plan_alterations(flights_polars, flights_polars.rename({"air_time": "minutes"}))
     assert (
         pandas_plan.to_json() == polars_plan.to_json() == {"alterations": [{"path": "air_time", "rename": "minutes"}]}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -58,6 +59,12 @@ def message(answer: requests.Response) -> str:
 
 def staged(service) -> list[str]:
     return [path.name for path in (Path(service.root) / ".staging").iterdir()]
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not what() and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -305,11 +312,10 @@ def test_S02_a_killed_client_leaves_nothing(fresh):
     head = f"POST /v1/tables/t HTTP/1.1\r\nHost: 127.0.0.1\r\nx-api-key: {KEY}\r\nContent-Type: {ARROW}\r\n"
     sock = socket.create_connection(("127.0.0.1", int(fresh.url.rpartition(":")[2])))
     sock.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-100])
+    wait_for(lambda: staged(fresh) != [])
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     sock.close()
-    until = time.monotonic() + 10
-    while staged(fresh) and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_for(lambda: staged(fresh) == [])
     assert (names(fresh), staged(fresh)) == ([], [])
     assert post(fresh, "tables/t", body).status_code == 200
 
@@ -323,9 +329,7 @@ def test_S02_a_killed_service_leaves_nothing_that_the_next_one_keeps(tmp_path):
         head = f"POST /v1/tables/t HTTP/1.1\r\nHost: 127.0.0.1\r\nx-api-key: {KEY}\r\nContent-Type: {ARROW}\r\n"
         with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as sock:
             sock.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-100])
-            until = time.monotonic() + 10
-            while not list((tmp_path / ".staging").iterdir()) and time.monotonic() < until:
-                time.sleep(0.01)
+            wait_for(lambda: list((tmp_path / ".staging").iterdir()) != [])
             service.send_signal(signal.SIGKILL)
             service.wait()
     assert list((tmp_path / ".staging").iterdir()) != []
