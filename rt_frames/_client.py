@@ -202,7 +202,11 @@ class Client:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
         if if_exists == "fail" and source.nbytes is not None and source.nbytes <= LARGE:
             return None
-        listed = name in self._list()
+        try:
+            listed = name in self._list()
+        except errors.RemoteError as error:
+            error.add(table=name, rows=source.rows)
+            raise
         if listed and if_exists == "fail":
             raise errors.TableExistsError(
                 f"table {name!r} exists already; nothing was sent; choose another name, or if_exists=\"skip\" to "

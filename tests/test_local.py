@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lance
 import lancedb
@@ -23,6 +23,9 @@ import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.compare import stored
 from tests.servers import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ARROW = "application/vnd.apache.arrow.stream"
 TABLE = pa.table({"a": [1, 2, 3], "s": ["x", None, "z"]})
