@@ -201,11 +201,23 @@ def _places(values: pa.Array, known: pa.Array) -> pa.Array:
 
 def _same_values(one: pa.DataType, other: pa.DataType) -> bool:
     """Tell whether two types hold the same values, coded by a dictionary or not, as text of either width."""
+    return bool(_uncoded(one) == _uncoded(other))
+
+
+def _uncoded(arrow: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
-    plain = [t.value_type if pa.types.is_dictionary(t) else t for t in (one, other)]
-    texts = [pa.types.is_string(t) or pa.types.is_large_string(t) for t in plain]
-    return plain[0] == plain[1] or all(texts)
+    if pa.types.is_dictionary(arrow):
+        return _uncoded(arrow.value_type)
+    if pa.types.is_string(arrow):
+        return pa.large_string()
+    if pa.types.is_struct(arrow):
+        return pa.struct([(field.name, _uncoded(field.type)) for field in arrow])
+    if pa.types.is_fixed_size_list(arrow):
+        return pa.list_(_uncoded(arrow.value_type), arrow.list_size)
+    if pa.types.is_large_list(arrow):
+        return pa.large_list(_uncoded(arrow.value_type))
+    return pa.list_(_uncoded(arrow.value_type)) if pa.types.is_list(arrow) else arrow
 
 
 def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -165,7 +165,20 @@ def _batches(reader: Any, body: Body) -> Iterator[pa.RecordBatch]:
         except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:
             raise Problem(400, f"batch {number} of the Arrow stream is not valid: {str(error)[:300]}") from error
         if batch.num_rows:
-            yield batch
+            yield _aligned(batch)
+
+
+def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Copy decimals to where the engine takes them: it wants 16 bytes, and a stream only promises 8."""
+    import pyarrow as pa
+
+    if "decimal" not in str(batch.schema.types):
+        return batch
+    columns = [
+        pa.concat_arrays([column, column.slice(0, 0)]) if "decimal" in str(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _check_schema(schema: pa.Schema) -> None:
