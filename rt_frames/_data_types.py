@@ -186,7 +186,10 @@ def _fields(given: dict[str, Any], at: str) -> list[pa.Field]:
             raise ValueError(f"{here}.name: expected a string, got {child.get('name')!r:.80}")
         if not isinstance(child.get("nullable"), bool):
             raise ValueError(f"{here}.nullable: expected true or false, got {child.get('nullable')!r:.80}")
-        read.append(pa.field(child["name"], _read(child.get("type"), f"{here}.type"), child["nullable"]))
+        arrow = _read(child.get("type"), f"{here}.type")
+        if pa.types.is_null(arrow) and not child["nullable"]:
+            raise ValueError(f"{here}.nullable: a null type is always nullable")
+        read.append(pa.field(child["name"], arrow, child["nullable"]))
     return read
 
 

@@ -59,3 +59,9 @@ def test_every_public_docstring_has_an_example_and_says_what_it_raises(name):
         words += "".join(m.__doc__ or "" for m in vars(public).values() if callable(m) and not isinstance(m, type))
     assert "Parameters\n" in words or "Attributes\n" in words
     assert ">>>" in words
+
+
+def test_the_readmes_table_of_types_is_what_the_code_says():
+    from tests.type_table import table
+
+    assert table() in README, "run: python -m tests.type_table"
