@@ -108,6 +108,10 @@ def schema_of(data: Any) -> pa.Schema:
     """Give the portable schema of a frame or of a schema, for a comparison; nothing is read or tried out."""
     import pyarrow as pa
 
+    if is_a(data, "pandas", "DataFrame"):
+        return portable_schema(_pandas.schema_of(data), {})
+    if is_a(data, "polars", "DataFrame"):
+        return portable_schema(_polars.schema_of(data.schema), {})
     return portable_schema(data if isinstance(data, pa.Schema) else _raw_of(data, {}, None).schema, {})
 
 

@@ -12,24 +12,29 @@ def moved_columns(before: Any, after: Any) -> dict[str, str]:
 
     Only columns on one side count, with at least one row and exactly one candidate.
     """
-    old, new = _columns(before), _columns(after)
-    gone = {name: _memory(old[name]) for name in old if name not in new}
-    came = {name: _memory(new[name]) for name in new if name not in old} if gone else {}
-    pairs = [(a, b) for a, place in gone.items() if place for b, other in came.items() if place == other]
+    old, new = _names(before), _names(after)
+    there = set(old), set(new)
+    gone, came = [n for n in old if n not in there[1]], [n for n in new if n not in there[0]]
+    if not gone or not came:
+        return {}
+    places = {name: _memory(_column(after, name)) for name in came}
+    pairs = [(a, b) for a in gone if (place := _memory(_column(before, a))) for b in came if places[b] == place]
     olds, news = [a for a, _ in pairs], [b for _, b in pairs]
     return {a: b for a, b in pairs if olds.count(a) == news.count(b) == 1}
 
 
-def _columns(data: Any) -> dict[str, Any]:
+def _names(data: Any) -> list[str]:
     import pyarrow as pa
 
-    if is_a(data, "pandas", "DataFrame"):
-        return dict(data.items()) if data.columns.is_unique else {}
-    if is_a(data, "polars", "DataFrame"):
-        return {series.name: series for series in data.get_columns()}
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        return dict(zip(data.schema.names, data.columns, strict=True))
-    return {}
+    if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
+        return list(data.columns)
+    return list(data.schema.names) if isinstance(data, pa.Table | pa.RecordBatch) else []
+
+
+def _column(data: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return data.column(name) if isinstance(data, pa.Table | pa.RecordBatch) else data[name]
 
 
 def _memory(column: Any) -> tuple[Any, ...] | None:

@@ -43,6 +43,26 @@ def series_of(frame: pd.DataFrame, index: bool | None) -> dict[str, pd.Series[An
     return dict(zip(labels, values, strict=True))
 
 
+def schema_of(frame: pd.DataFrame) -> pa.Schema:
+    """Give the schema alone; only ``object`` columns are looked into."""
+    import numpy as np
+    import pyarrow as pa
+
+    if any(name is not None for name in frame.index.names):
+        return pa.schema([(name, column_of(name, s, None).type) for name, s in series_of(frame, None).items()])
+    _check_labels(list(frame.columns))
+    known: dict[Any, pa.DataType] = {}
+    fields = []
+    for i, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        if dtype == np.dtype(object):
+            fields.append((name, column_of(name, frame.iloc[:, i], None).type))
+            continue
+        if dtype not in known:
+            known[dtype] = arrow_type_of(dtype, name)
+        fields.append((name, known[dtype]))
+    return pa.schema(fields)
+
+
 def _index_labels(frame: pd.DataFrame, index: bool | None) -> list[Any]:
     names = list(frame.index.names)
     if not index:

@@ -20,7 +20,11 @@ def schema_of(schema: pl.Schema) -> pa.Schema:
     import pyarrow as pa
 
     check_names(schema.names())
-    return pa.schema([(name, arrow_type_of(dtype, name)) for name, dtype in schema.items()])
+    known: dict[pl.DataType, pa.DataType] = {}
+    for name, dtype in schema.items():
+        if dtype not in known:
+            known[dtype] = arrow_type_of(dtype, name)
+    return pa.schema([(name, known[dtype]) for name, dtype in schema.items()])
 
 
 def is_ready(schema: pl.Schema) -> bool:
