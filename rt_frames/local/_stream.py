@@ -132,9 +132,9 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
     try:
         reader = pa.ipc.open_stream(pa.PythonFile(_WithHead(head, body), "r"), options=options)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise Problem(400, f"the body does not start with an Arrow schema ({str(error)[:200]})") from error
-    _check_schema(reader.schema)
+        _check_schema(reader.schema)
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise Problem(400, f"the body does not start with a valid Arrow schema ({str(error)[:200]})") from error
     return reader.schema, _batches(reader, body)
 
 
