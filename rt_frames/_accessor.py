@@ -161,7 +161,12 @@ def _register_polars(polars: ModuleType) -> None:
     polars.DataFrame.remote = _Uncached()
 
 
-_REGISTER = {"pandas": _register_pandas, "polars": _register_polars}
+def _register_dask(dataframe: ModuleType) -> None:
+    dataframe.extensions.register_dataframe_accessor("remote")(RemoteAccessor)
+    dataframe.DataFrame.remote = _Uncached()
+
+
+_REGISTER = {"pandas": _register_pandas, "polars": _register_polars, "dask.dataframe": _register_dask}
 
 
 class _WhenImported(importlib.abc.MetaPathFinder):

@@ -13,7 +13,7 @@ from rt_frames._portable import is_plain, portable
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
 
@@ -114,6 +114,8 @@ class Converter:
         Columns that the caller wants cast; of the others only the layout may differ.
     dictionaries : dict of str to pyarrow.Array
         Dictionary values that are known beforehand.
+    where : callable, optional
+        Names the place in the source that the batch comes from, for errors; its number otherwise.
     """
 
     def __init__(
@@ -121,12 +123,17 @@ class Converter:
         schema: pa.Schema,
         cast: Collection[str] = (),
         dictionaries: Mapping[str, pa.Array] | None = None,
+        where: Callable[[], str] | None = None,
     ) -> None:
         self._schema = schema
         self._cast = cast
         self._dictionaries = dict(dictionaries or {})
+        self._where = where
         self._fit: set[tuple[str, pa.DataType]] = set()
         self._number = 0
+
+    def _place(self) -> str:
+        return self._where() if self._where is not None else f"batch {self._number}"
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names the batch and the column."""
@@ -142,9 +149,9 @@ class Converter:
         have, want = batch.schema.names, self._schema.names
         if sorted(have) != sorted(want):
             raise UnsupportedTypeError(
-                f"batch {self._number} has other columns than the first one: "
+                f"{self._place()} has other columns than the first one: "
                 f"missing {sorted(set(want) - set(have))}, new {sorted(set(have) - set(want))}; "
-                "every batch of one table needs the same columns"
+                "all data of one table needs the same columns"
             )
         return batch.select(want)
 
@@ -157,7 +164,7 @@ class Converter:
                 array = _convert(array, field.type)
             except (pa.ArrowException, ValueError, TypeError) as error:
                 raise UnsupportedTypeError(
-                    f"column {field.name!r} (batch {self._number}): {array.type} does not become {field.type}: "
+                    f"column {field.name!r} ({self._place()}): {array.type} does not become {field.type}: "
                     f"{str(error)[:300]}; correct the values or choose another type"
                 ) from error
         return self._one_dictionary(array, field.name) if pa.types.is_dictionary(array.type) else array
@@ -171,7 +178,7 @@ class Converter:
             became = portable(arrow, field.name)
             if not _same_values(became, field.type):
                 raise UnsupportedTypeError(
-                    f"column {field.name!r} is {became} in batch {self._number} and {field.type} in the first one; "
+                    f"column {field.name!r} is {became} in {self._place()} and {field.type} in the first one; "
                     f"cast it beforehand, or give dtypes={{{field.name!r}: ...}}"
                 )
         self._fit.add((field.name, arrow))

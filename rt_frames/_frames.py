@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rt_frames import _pandas, _polars
+from rt_frames import _dask, _pandas, _polars
 from rt_frames._batches import Converter, check_names, check_no_dots, portable_schema, rows_per_piece, size_of
 from rt_frames._dtypes import arrow_type_of
 
@@ -66,6 +66,7 @@ class _Raw:
     close: Callable[[], None] = lambda: None
     fallible: frozenset[str] = frozenset()
     dictionaries: Mapping[str, Any] = field(default_factory=dict)
+    where: Callable[[], str] | None = None
 
 
 def source_of(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool | None = None) -> Source:
@@ -97,7 +98,7 @@ def source_of(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool
     }
 
     def batches() -> Iterator[pa.RecordBatch]:
-        convert = Converter(schema, targets, dictionaries)
+        convert = Converter(schema, targets, dictionaries, raw.where)
         return (convert(piece) for batch in raw.open() for piece in _cut(batch))
 
     ready = raw.ready and not targets
@@ -152,10 +153,10 @@ def is_a(data: Any, module: str, name: str) -> bool:
 
 
 def _raw_of(data: Any, targets: Mapping[str, pa.DataType], index: bool | None) -> _Raw:
-    import pyarrow as pa
-
     if is_a(data, "pandas", "DataFrame"):
         return _from_pandas(data, targets, index)
+    if is_a(data, "dask.dataframe", "DataFrame"):
+        return _from_dask(data, targets, index)
     if _is_iterable(data):
         return _from_iterable(iter(data), targets, index)
     if index is not None:
@@ -164,6 +165,12 @@ def _raw_of(data: Any, targets: Mapping[str, pa.DataType], index: bool | None) -
         return _from_polars(data)
     if is_a(data, "polars", "LazyFrame"):
         return _from_lazy(data)
+    return _from_arrow(data, targets)
+
+
+def _from_arrow(data: Any, targets: Mapping[str, pa.DataType]) -> _Raw:
+    import pyarrow as pa
+
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
@@ -214,6 +221,14 @@ def _from_pandas(frame: Any, targets: Mapping[str, pa.DataType], index: bool | N
     )
 
 
+def _from_dask(frame: Any, targets: Mapping[str, pa.DataType], index: bool | None) -> _Raw:
+    """Read the schema off the first partition: Dask's own idea of it says nothing about what objects hold."""
+    first = next(parts := _dask.partitions(frame), None)
+    if first is None:
+        raise ValueError("data: the Dask frame has no partitions")
+    return _from_iterable(itertools.chain([first], parts), targets, index, "partition", parts.close)
+
+
 def _from_polars(frame: pl.DataFrame) -> _Raw:
     return _Raw(
         _polars.schema_of(frame.schema),
@@ -248,18 +263,28 @@ def _from_table(table: pa.Table, targets: Mapping[str, pa.DataType]) -> _Raw:
     )
 
 
-def _from_iterable(items: Iterator[Any], targets: Mapping[str, pa.DataType], index: bool | None) -> _Raw:
+def _from_iterable(
+    items: Iterator[Any],
+    targets: Mapping[str, pa.DataType],
+    index: bool | None,
+    unit: str = "item",
+    close: Callable[[], None] = lambda: None,
+) -> _Raw:
     first = next(items, None)
     if first is None:
         raise ValueError("data: the iterator gave no frame, so the table's columns are not known")
 
+    number = 0
+
     def batches() -> Iterator[pa.RecordBatch]:
-        for item in itertools.chain([first], items):
+        nonlocal number
+        for number, item in enumerate(itertools.chain([first], items)):  # noqa: B007  # told by where
             yield from _raw_of(item, targets, index).open()
 
     return _Raw(
         _raw_of(first, targets, index).schema,
         batches,
         repeatable=False,
-        close=getattr(items, "close", lambda: None),
+        close=getattr(items, "close", close),
+        where=lambda: f"{unit} {number}",
     )

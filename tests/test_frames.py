@@ -318,7 +318,7 @@ def test_what_is_no_frame_is_refused(remote, server, data):
 
 def test_a_batch_that_does_not_fit_names_itself_and_the_column(client):
     frames = iter([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]}), pl.DataFrame({"a": ["x"]})])
-    with pytest.raises(UnsupportedTypeError, match=r"'a'.*batch 3"):
+    with pytest.raises(UnsupportedTypeError, match=r"'a'.*item 2 "):
         rt.to_table(frames, "misfit")
     assert "misfit" not in client.list_tables()
 

@@ -22,6 +22,7 @@ ORDER = [
     "_batches",
     "_pandas",
     "_polars",
+    "_dask",
     "_frames",
     "_identity",
     "_casts",
