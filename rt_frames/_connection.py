@@ -22,6 +22,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import NewConnectionError
 from urllib3.util.wait import wait_for_read
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 PIECE = 2**20
 SMALL = 2**16
+LISTEN = 0.25  # seconds that a write may block before it is looked whether the server says something
 LAST_WORDS = 2.0  # seconds for what a server said before it hung up
 
 
@@ -146,6 +148,14 @@ class _Manners(HTTPConnection):
     _upload: Upload | None = None
     _early = b""
 
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError as error:  # a handshake that fails or stalls sent nothing either
+            raise NewConnectionError(self, str(error) or type(error).__name__) from error
+
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
             self.connect()
@@ -155,8 +165,7 @@ class _Manners(HTTPConnection):
             super().request(method, url, None, headers, **options)
             return
         body.begun = True
-        sock.settimeout(body.timeout)
-        self.timeout = body.timeout
+        self.timeout = min(body.timeout, LISTEN)
         super().request(method, url, None, headers, **options)
         self._send_body(sock, body)
 
@@ -168,17 +177,29 @@ class _Manners(HTTPConnection):
     def _send_body(self, sock: Any, upload: Upload) -> None:
         with contextlib.closing(upload.pieces()) as pieces:
             for piece in pieces:
-                if self._heard(sock):
-                    return
-                try:
-                    sock.sendall(piece)
-                except OSError as error:
-                    upload.cause = error
+                if not self._send_piece(sock, upload, memoryview(piece)):
                     return
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(len(piece))
         upload.complete = True
+
+    def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
+        """Send a piece, listening now and then; False where the server spoke up or the connection broke."""
+        until = time.monotonic() + upload.timeout
+        while left:
+            if self._heard(sock):
+                return False
+            try:
+                left = left[sock.send(left) :]
+            except TimeoutError as error:
+                if time.monotonic() > until:
+                    upload.cause = error
+                    return False
+            except OSError as error:
+                upload.cause = error
+                return False
+        return True
 
     def _heard(self, sock: Any) -> bool:
         """Tell whether the server said something, or hung up, while we are still sending."""

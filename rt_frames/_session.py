@@ -189,6 +189,7 @@ class Session:
         if answer.status >= 300:
             return error_of(answer, call.operation, call.table, self._key.hide)
         if upload is not None and not upload.complete:
+            upload.answered = True
             return self._unknown(call, upload, f"the service answered {answer.status} before it had the whole body")
         if upload is not None and answer.status == 202:
             return self._unknown(call, upload, "the service answered 202, accepted but not done")

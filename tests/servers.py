@@ -127,9 +127,10 @@ class Server:
     connections: int = 0
     errors: list[BaseException] = field(default_factory=list)
     listed: list[str] = field(default_factory=list)
+    port_wanted: int = 0
 
     def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", self.port_wanted), backlog=64)
         self.port = self._listener.getsockname()[1]
         self._stop = threading.Event()
         self._open: list[socket.socket] = []
