@@ -11,13 +11,13 @@ official client of this protocol was recorded to send (its list is in ``tests/da
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
 _UNITS = {"time32": ("s", "ms"), "time64": ("us", "ns"), "duration": ("s", "ms", "us", "ns")}
@@ -64,8 +64,18 @@ def data_type_of(arrow: pa.DataType, path: str = "") -> dict[str, Any]:
     UnsupportedTypeError
         If the vocabulary has no word for the type.
     """
+    try:
+        return _say(arrow, path)
+    except RecursionError:
+        raise _no_word("a type nested this deeply", path) from None
+
+
+def _say(arrow: pa.DataType, path: str) -> dict[str, Any]:
+    import pyarrow as pa
     import pyarrow.types as is_
 
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _say(arrow.storage_type, path)
     if is_.is_struct(arrow) or is_.is_list(arrow) or is_.is_large_list(arrow):
         kind = "struct" if is_.is_struct(arrow) else "list" if is_.is_list(arrow) else "large_list"
         return {"type": kind, "fields": _children(arrow, path)}
@@ -79,7 +89,7 @@ def data_type_of(arrow: pa.DataType, path: str = "") -> dict[str, Any]:
 def _children(arrow: pa.DataType, path: str) -> list[dict[str, Any]]:
     fields = [arrow.field(i) for i in range(arrow.num_fields)]
     return [
-        {"name": f.name, "type": data_type_of(f.type, f"{path}.{f.name}".lstrip(".")), "nullable": f.nullable}
+        {"name": f.name, "type": _say(f.type, f"{path}.{f.name}" if path else f.name), "nullable": f.nullable}
         for f in fields
     ]
 
@@ -89,15 +99,20 @@ def _name(arrow: pa.DataType, path: str) -> str:
 
     if name := _NAMES.get(str(arrow)):
         return name
-    if is_.is_timestamp(arrow):
+    # a zone called "-" would read as none
+    if is_.is_timestamp(arrow) and arrow.tz != "-":
         return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
     if is_.is_decimal128(arrow) or is_.is_decimal256(arrow):
         return f"decimal:{arrow.bit_width}:{arrow.precision}:{arrow.scale}"
     if is_.is_dictionary(arrow) and not is_.is_nested(arrow.value_type):
         value, index = _name(arrow.value_type, path), _name(arrow.index_type, path)
         return f"dict:{value}:{index}:{str(arrow.ordered).lower()}"
+    raise _no_word(f"Arrow's {arrow}", path)
+
+
+def _no_word(what: str, path: str) -> UnsupportedTypeError:
     column = f"column {path!r}: " if path else ""
-    raise UnsupportedTypeError(f"{column}the service has no data_type for Arrow's {arrow}; cast it first")
+    return UnsupportedTypeError(f"{column}the service has no data_type for {what}; cast it first")
 
 
 def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
@@ -137,8 +152,8 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 def _read(given: Any, at: str) -> pa.DataType:
     import pyarrow as pa
 
-    if not isinstance(given, dict) or not isinstance(given.get("type"), str):
-        raise ValueError(f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {given!r:.80}')
+    if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
+        raise ValueError(f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown(given)}')
     name = given["type"]
     if name == "struct":
         return pa.struct(_fields(given, at))
@@ -153,7 +168,7 @@ def _read(given: Any, at: str) -> pa.DataType:
     return _read_name(name, f"{at}.type")
 
 
-def _read_list(given: dict[str, Any], name: str, at: str) -> pa.DataType:
+def _read_list(given: Mapping[str, Any], name: str, at: str) -> pa.DataType:
     import pyarrow as pa
 
     fields = _fields(given, at)
@@ -164,32 +179,35 @@ def _read_list(given: dict[str, Any], name: str, at: str) -> pa.DataType:
     return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
 
 
-def _length(given: dict[str, Any], at: str) -> int:
+def _length(given: Mapping[str, Any], at: str) -> int:
     length = given.get("length")
     if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length < 2**31:
-        raise ValueError(f'{at}.length: a {given["type"]} needs a "length", a whole number; got {length!r:.80}')
+        raise ValueError(f'{at}.length: a {given["type"]} needs a "length", a whole number; got {shown(length)}')
     return length
 
 
-def _fields(given: dict[str, Any], at: str) -> list[pa.Field]:
+def _fields(given: Mapping[str, Any], at: str) -> list[pa.Field]:
     import pyarrow as pa
 
     fields = given.get("fields")
     if not isinstance(fields, list):
-        raise ValueError(f'{at}.fields: a {given["type"]} needs "fields", an array; got {fields!r:.80}')
+        raise ValueError(f'{at}.fields: a {given["type"]} needs "fields", an array; got {shown(fields)}')
     read = []
     for i, child in enumerate(fields):
         here = f"{at}.fields[{i}]"
-        if not isinstance(child, dict):
-            raise ValueError(f'{here}: expected an object with "name", "type" and "nullable", got {child!r:.80}')
+        if not isinstance(child, Mapping):
+            raise ValueError(f'{here}: expected an object with "name", "type" and "nullable", got {shown(child)}')
         if not isinstance(child.get("name"), str):
-            raise ValueError(f"{here}.name: expected a string, got {child.get('name')!r:.80}")
+            raise ValueError(f"{here}.name: expected a string, got {shown(child.get('name'))}")
         if not isinstance(child.get("nullable"), bool):
-            raise ValueError(f"{here}.nullable: expected true or false, got {child.get('nullable')!r:.80}")
+            raise ValueError(f"{here}.nullable: expected true or false, got {shown(child.get('nullable'))}")
         arrow = _read(child.get("type"), f"{here}.type")
         if pa.types.is_null(arrow) and not child["nullable"]:
             raise ValueError(f"{here}.nullable: a null type is always nullable")
-        read.append(pa.field(child["name"], arrow, child["nullable"]))
+        try:
+            read.append(pa.field(child["name"], arrow, child["nullable"]))
+        except UnicodeError as error:
+            raise ValueError(f"{here}.name: {error}") from None
     return read
 
 
@@ -204,9 +222,8 @@ def _read_name(name: str, at: str) -> pa.DataType:
         if kind == "timestamp":
             unit, _, zone = rest.partition(":")
             return pa.timestamp(unit, None if zone == "-" else zone) if zone else _unknown(name, at)
-        if kind == "decimal":
-            bits, precision, scale = map(int, rest.split(":"))
-            return {128: pa.decimal128, 256: pa.decimal256}[bits](precision, scale)
+        if match := re.fullmatch(r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII):
+            return {"128": pa.decimal128, "256": pa.decimal256}[match[1]](int(match[2]), int(match[3]))
         if kind == "dict":
             value, index, ordered = rest.rsplit(":", 2)
             return pa.dictionary(
@@ -222,3 +239,11 @@ def _unknown(name: str, at: str) -> pa.DataType:
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"
     )
+
+
+def shown(value: Any) -> str:
+    """Show any object in a few words for a message."""
+    try:
+        return " ".join(repr(value)[:400].split())[:80]
+    except Exception:  # noqa: BLE001  # a stranger's repr may raise anything
+        return f"an object of type {type(value).__name__}"

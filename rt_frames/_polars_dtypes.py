@@ -14,40 +14,52 @@ def from_polars(dtype: Any, path: str) -> pa.DataType | None:
     """Give the Arrow type; None for what is no dtype of Polars."""
     import polars as pl
 
-    if not isinstance(dtype, pl.DataType) and not (isinstance(dtype, type) and issubclass(dtype, pl.DataType)):
-        return None
-    if isinstance(dtype, type):
+    if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
         dtype = _polars_instance(dtype, path)
-    if isinstance(dtype, pl.List | pl.Array | pl.Struct):
+    if not isinstance(dtype, pl.DataType):
+        return None
+    if isinstance(dtype, pl.BaseExtension):
+        raise refuse(path, f"Polars' {dtype}", "take what it is made of, with .ext.storage()")
+    if dtype.is_nested():
         return _from_polars_nested(dtype, path)
     return _from_polars_flat(dtype, path)
 
 
-def _polars_instance(dtype: Any, path: str) -> Any:
-    spelling = {
-        "List": "pl.List(pl.Int64)",
-        "Array": "pl.Array(pl.Float32, 3)",
-        "Struct": 'pl.Struct({"x": pl.Int64})',
-        "Enum": 'pl.Enum(["a", "b"])',
-        "Decimal": "pl.Decimal(10, 2)",
-    }
-    if dtype.__name__ in spelling:
-        raise refuse(path, f"Polars' {dtype.__name__} without parameters", f"say {spelling[dtype.__name__]}")
-    try:
+_SPELLED = {
+    "List": "pl.List(pl.Int64)",
+    "Array": "pl.Array(pl.Float32, 3)",
+    "Struct": 'pl.Struct({"x": pl.Int64})',
+    "Map": "pl.Map(pl.String, pl.Int64)",
+    "Enum": 'pl.Enum(["a", "b"])',
+    "Decimal": "pl.Decimal(10, 2)",
+}
+
+
+def _polars_instance(dtype: type, path: str) -> Any:
+    name = dtype.__name__
+    if dtype.__module__.startswith("polars.") and name not in _SPELLED and not name.endswith("Extension"):
         return dtype()
-    except TypeError:
-        raise refuse(path, f"Polars' {dtype.__name__}", "give an instance of a dtype") from None
+    raise refuse(path, f"Polars' {name} without parameters", f"say {_SPELLED.get(name, 'an instance of it')}")
 
 
 def _from_polars_nested(dtype: Any, path: str) -> pa.DataType:
     import polars as pl
     import pyarrow as pa
 
+    def inside(name: str, inner: Any) -> pa.DataType:
+        at = f"{path}.{name}" if path else name
+        found = from_polars(inner, at)
+        if found is None:
+            raise refuse(at, f"{inner!r:.80} inside a Polars dtype", "give a dtype of Polars")
+        return found
+
     if isinstance(dtype, pl.Struct):
-        names = [(field.name, f"{path}.{field.name}".lstrip(".")) for field in dtype.fields]
-        return pa.struct([(n, _inner(f.dtype, at)) for (n, at), f in zip(names, dtype.fields, strict=True)])
-    inner = _inner(dtype.inner, f"{path}.item".lstrip("."))
-    return pa.list_(inner, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(inner)
+        return pa.struct([(field.name, inside(field.name, field.dtype)) for field in dtype.fields])
+    # Polars has maps only lately
+    if type(dtype).__name__ == "Map":
+        return pa.map_(inside("key", dtype.key), inside("value", dtype.value))
+    item = inside("item", dtype.inner)
+    return pa.list_(item, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(item)
 
 
 def _from_polars_flat(dtype: Any, path: str) -> pa.DataType:
@@ -82,10 +94,3 @@ _POLARS = {
     "Time": "time64[ns]",
     "Null": "null",
 }
-
-
-def _inner(dtype: Any, path: str) -> pa.DataType:
-    found = from_polars(dtype, path)
-    if found is None:
-        raise refuse(path, f"{dtype!r:.80} inside a Polars dtype", "give a dtype of Polars")
-    return found

@@ -42,10 +42,11 @@ def portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
     import pyarrow as pa
     import pyarrow.types as is_
 
-    if is_plain(arrow):
-        return arrow
+    # extension types first: many cannot be hashed
     if isinstance(arrow, pa.BaseExtensionType):
         return _portable_extension(arrow, path)
+    if is_plain(arrow):
+        return arrow
     if is_.is_run_end_encoded(arrow):
         return portable(arrow.value_type, path)
     if is_.is_nested(arrow):
@@ -83,12 +84,16 @@ def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:
 def _portable_field(field: pa.Field, path: str) -> pa.Field:
     import pyarrow as pa
 
-    return pa.field(field.name, portable(field.type, f"{path}.{field.name}".lstrip(".")), field.nullable)
+    return pa.field(field.name, portable(field.type, f"{path}.{field.name}" if path else field.name), field.nullable)
 
 
 def _portable_extension(arrow: pa.BaseExtensionType, path: str) -> pa.DataType:
-    if arrow.extension_name in ("arrow.uuid", "arrow.json"):
+    import pyarrow as pa
+
+    if arrow.extension_name == "arrow.uuid":
         return arrow
+    if arrow.extension_name == "arrow.json":
+        return pa.json_(portable(arrow.storage_type, path))
     if arrow.extension_name in _PANDAS_ONLY:
         raise refuse(
             path, f"pandas' {_PANDAS_ONLY[arrow.extension_name]}", PANDAS_ADVICE[_PANDAS_ONLY[arrow.extension_name]]
@@ -100,7 +105,7 @@ _PANDAS_ONLY = {"pandas.period": "PeriodDtype", "pandas.interval": "IntervalDtyp
 PANDAS_ADVICE = {
     "SparseDtype": "make it dense first, with .sparse.to_dense()",
     "PeriodDtype": "convert it with .dt.to_timestamp(), or .astype(str)",
-    "IntervalDtype": "make two columns of it, .array.left and .array.right",
+    "IntervalDtype": "make two columns of it, .array.left and .array.right, or use .astype(str)",
 }
 
 
