@@ -12,16 +12,11 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
-import socket
 import ssl
 import time
-from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection
 from urllib3.exceptions import NewConnectionError
 from urllib3.util.wait import wait_for_read
 
@@ -142,7 +137,7 @@ class _Socket:
         return io.BufferedReader(self._answer)
 
 
-class _Manners(HTTPConnection):
+class Manners(HTTPConnection):
     """An HTTP connection that sends an `Upload` and hears early answers."""
 
     _upload: Upload | None = None
@@ -233,82 +228,9 @@ class _Manners(HTTPConnection):
         return super().getresponse()
 
 
-class _FreshManners(_Manners):
+class FreshManners(Manners):
     """The same for writes: one found in the pool counts as dropped, so that it is opened anew."""
 
     @property
     def is_connected(self) -> bool:
         return False
-
-
-class _TLSManners(_Manners, HTTPSConnection):
-    pass
-
-
-class _FreshTLSManners(_FreshManners, HTTPSConnection):
-    pass
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls: Any = _Manners
-
-
-class _TLSPool(HTTPSConnectionPool):
-    ConnectionCls: Any = _TLSManners
-
-
-class _FreshPool(HTTPConnectionPool):
-    ConnectionCls: Any = _FreshManners
-
-
-class _FreshTLSPool(HTTPSConnectionPool):
-    ConnectionCls: Any = _FreshTLSManners
-
-
-_NO_DELAY = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
-_KEEP_ALIVE = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE",) if hasattr(socket, name)),
-]
-
-
-class Adapter(HTTPAdapter):
-    """requests' adapter over these connections; it never repeats anything by itself.
-
-    Parameters
-    ----------
-    fresh : bool
-        Whether every request opens a connection of its own.
-    """
-
-    def __init__(self, *, fresh: bool) -> None:
-        self._pools = {"http": _FreshPool, "https": _FreshTLSPool} if fresh else {"http": _Pool, "https": _TLSPool}
-        super().__init__(max_retries=0, pool_maxsize=64)
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        options["socket_options"] = [*_NO_DELAY, *_KEEP_ALIVE]
-        super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = self._pools
-
-    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        manager = super().proxy_manager_for(*args, **options)
-        manager.pool_classes_by_scheme = self._pools
-        return manager
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002  # requests' own name
-        """Follow nothing: requests would read the whole body of a redirect even where it must not follow."""
-        return None
-
-
-def open_session(fresh: Iterable[str]) -> requests.Session:
-    """Open a session without cookies, netrc and environment; addresses under ``fresh`` are never pooled."""
-    session = _Session()
-    session.trust_env = False
-    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    for prefix in ("http://", "https://"):
-        session.mount(prefix, Adapter(fresh=False))
-    for prefix in fresh:
-        session.mount(prefix, Adapter(fresh=True))
-    return session

@@ -162,7 +162,7 @@ class Session:
     def _session(self) -> requests.Session:
         """Give the shared session of this process; a forked child must not share its parent's connections."""
         if self._open is None or self._open[0] != os.getpid():
-            from rt_frames._connection import open_session
+            from rt_frames._adapter import open_session
 
             self._open = (
                 os.getpid(),

@@ -113,9 +113,10 @@ def objects_column(values: list) -> pd.Series:
     return pd.Series(array, dtype=object)
 
 
+COARSE = "s" if int(pd.__version__[0]) >= 3 else "ns"  # pandas 2 takes other units of timedeltas through objects only
 numpy_dtypes = st.one_of(
     hnp.integer_dtypes(), hnp.unsigned_integer_dtypes(), hnp.floating_dtypes(sizes=(16, 32, 64)), hnp.boolean_dtypes(),
-    hnp.datetime64_dtypes(max_period="s", min_period="ns"), hnp.timedelta64_dtypes(max_period="s", min_period="ns"),
+    hnp.datetime64_dtypes(max_period="s", min_period="ns"), hnp.timedelta64_dtypes(max_period=COARSE, min_period="ns"),
     hnp.complex_number_dtypes(),
 )  # fmt: skip
 numpy_columns = numpy_dtypes.flatmap(lambda dtype: hpd.series(dtype=dtype, index=hpd.range_indexes(max_size=6)))

@@ -33,6 +33,7 @@ ORDER = [
     "_arguments",
     "_answers",
     "_connection",
+    "_adapter",
     "_call",
     "_session",
     "_progress",
