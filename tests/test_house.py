@@ -48,7 +48,19 @@ ORDER = [
     "cli",
     "__init__",
 ]
-LOCAL_ORDER = ["_problem", "_stream", "_ahead", "_changes", "_store", "_routes", "_service", "__init__"]
+LOCAL_ORDER = [
+    "_problem",
+    "_ahead",
+    "_body",
+    "_messages",
+    "_stream",
+    "_changes",
+    "_engine",
+    "_store",
+    "_routes",
+    "_service",
+    "__init__",
+]
 
 
 def imports_of(path: Path, package: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Problem(Exception):  # it is an answer, and not always an error
+class Problem(Exception):
     """An HTTP status and a sentence that helps."""
 
     def __init__(self, status: int, message: str) -> None:

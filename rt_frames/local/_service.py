@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import logging
+import os
 import secrets
+import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from rt_frames.local._body import Body, Chunked, Sized
+from rt_frames.local._problem import Problem
 from rt_frames.local._routes import Application
 from rt_frames.local._store import Store
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+
+log = logging.getLogger("rt_frames")
+
+THREADS = 32
+SILENCE_SECONDS = 600  # a client that computes what it sends may take its time
+MOST_HEADERS = 64 * 2**10
 
 
 class LocalService:
     """The embedded service on a folder.
+
+    Several services, also of several processes, may run on one folder. The engine has threads of its own:
+    in a forked process the service refuses to start where its parent had started one.
 
     Parameters
     ----------
@@ -40,7 +55,12 @@ class LocalService:
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None
+        self,
+        root: str | os.PathLike[str],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        api_key: str | None = None,
     ) -> None:
         if api_key is not None and (not api_key or not all("!" <= char <= "~" for char in api_key)):
             raise ValueError("api_key: expected visible ASCII characters without spaces, at least one")
@@ -60,45 +80,32 @@ class LocalService:
 
     @property
     def url(self) -> str:
-        """The address, once the service runs."""
-        if self._server is None:
+        """The address, while the service runs."""
+        server = self._server
+        if server is None:
             raise RuntimeError("the service is not running; use it in a with statement, or call start()")
-        host, port = self._server.bind_addr[:2]
+        host, port = server.bind_addr[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> Self:
         """Listen, and answer on threads in the background."""
-        from cheroot.wsgi import Server
-
         with self._lock:
             if self._server is None:
-                application = Application(Store(self.root), self._key)
-                self._server = Server(
-                    self._bind, self._with_host(application), numthreads=16, request_queue_size=128, timeout=60,
-                    shutdown_timeout=1, server_name="rt_frames",
-                )  # fmt: skip
-                self._server.prepare()
-                for work in (self._server.serve, self._close_with_the_process):
-                    threading.Thread(target=work, daemon=True).start()
+                _running.check_process()
+                application = Application(Store(self.root), self._key, self._bind[0])
+                server = _server(self._bind, application)
+                server.prepare()
+                threading.Thread(target=server.serve, daemon=True).start()
+                self._server = server
+                _running.add(self)
         return self
 
-    def _with_host(self, application: Application) -> Callable[..., Iterable[bytes]]:
-        def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            environ["rt_frames.host"] = self._bind[0]
-            return application(environ, start_response)
-
-        return answer
-
-    def _close_with_the_process(self) -> None:
-        """Stop the server's workers, which would keep the interpreter from ending."""
-        threading.main_thread().join()
-        self.close()
-
     def close(self) -> None:
-        """Stop answering; what is being stored is given a second to finish."""
+        """Stop answering; requests on the way are given a second to finish."""
         with self._lock:
             server, self._server = self._server, None
         if server is not None:
+            _running.discard(self)
             server.stop()
 
     def __enter__(self) -> Self:
@@ -106,3 +113,88 @@ class LocalService:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Running:
+    """The services of this process; the interpreter would wait for their threads for ever."""
+
+    def __init__(self) -> None:
+        self._services: set[LocalService] = set()
+        self._process: int | None = None
+
+    def check_process(self) -> None:
+        if self._process not in (None, os.getpid()):
+            raise RuntimeError(
+                "the embedded service cannot run in a process forked from one that ran it: its engine does not "
+                "survive a fork. Start processes with multiprocessing's 'spawn', or connect to the parent's URL"
+            )
+
+    def add(self, service: LocalService) -> None:
+        self._services.add(service)
+        if self._process is None:
+            self._process = os.getpid()
+            threading.Thread(target=self._close_with_the_process, daemon=True).start()
+
+    def discard(self, service: LocalService) -> None:
+        self._services.discard(service)
+
+    def _close_with_the_process(self) -> None:
+        threading.main_thread().join()
+        for service in list(self._services):
+            service.close()
+
+
+_running = _Running()
+
+
+def _server(bind: tuple[str, int], application: Application) -> Any:
+    from cheroot.wsgi import Server
+
+    server: Any = Server(
+        bind, application, numthreads=THREADS, request_queue_size=128, timeout=SILENCE_SECONDS,
+        shutdown_timeout=1, server_name="rt_frames",
+    )  # fmt: skip
+    server.expiration_interval = 0.1  # how long stopping takes
+    server.gateway = _gateway()
+    server.max_request_header_size = MOST_HEADERS
+    server.error_log = _log_error
+    return server
+
+
+def _log_error(msg: str = "", level: int = 0, traceback: bool = False) -> None:
+    log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)
+
+
+@functools.cache
+def _gateway() -> Callable[[Any], Any]:
+    """Make the server's way to the application, which gives it the body as it is on the wire."""
+    from cheroot import wsgi
+
+    base: Any = wsgi.Gateway_10
+
+    class Gateway(base):  # type: ignore[misc]
+        """Hands over the body, and closes a connection whose body was not read to its end."""
+
+        def __init__(self, req: Any) -> None:
+            left = getattr(req.rfile, "remaining", 0)
+            self._body = Body(Chunked(req.conn.rfile) if req.chunked_read else Sized(req.conn.rfile, max(left, 0)))
+            req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
+            super().__init__(req)
+
+        def get_environ(self) -> dict[str, Any]:
+            return {**super().get_environ(), "rt_frames.body": self._body}
+
+        def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
+            if not self._body.ended:
+                self.req.close_connection = True
+            return super().start_response(status, headers, exc_info)
+
+        def respond(self) -> None:
+            super().respond()
+            if not self._body.ended:
+                with contextlib.suppress(Problem, OSError):
+                    self.req.conn.socket.shutdown(socket.SHUT_WR)
+                    self.req.conn.socket.settimeout(1)
+                    self._body.linger()
+
+    return Gateway
