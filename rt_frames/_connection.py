@@ -137,6 +137,15 @@ class _Socket:
         return io.BufferedReader(self._answer)
 
 
+class _Response(http.client.HTTPResponse):
+    """An answer without the lines of its head that are none: urllib3 would log them, and they may repeat the key."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.msg.defects.clear()
+        self.msg.set_payload("")
+
+
 class Manners(HTTPConnection):
     """An HTTP connection that sends an `Upload` and hears early answers."""
 
@@ -222,7 +231,7 @@ class Manners(HTTPConnection):
         sock, early = self.sock, self._early
 
         def response_class(_sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
-            return http.client.HTTPResponse(_Socket(_Answer(sock, early, deadline)), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+            return _Response(_Socket(_Answer(sock, early, deadline)), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
 
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         return super().getresponse()

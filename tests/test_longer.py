@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.longer import crowd, kills, streams
+from tests.longer import answers, crowd, kills, streams
 
 
 def test_two_hundred_mutated_streams_leave_the_service_alive_and_its_tables_readable():
@@ -13,6 +13,10 @@ def test_two_hundred_mutated_streams_leave_the_service_alive_and_its_tables_read
 
 def test_killed_clients_and_services_leave_no_table_in_part():
     assert sum(kills.run(4, seed=1)[victim] for victim in ("client", "service")) == 4
+
+
+def test_a_hundred_mutated_answers_end_in_a_value_or_an_error_of_ours():
+    assert sum(answers.run(100, seed=1).values()) == 120
 
 
 def test_sixteen_clients_at_once_disturb_nobody():
