@@ -1,0 +1,97 @@
+"""Frames to send, and how results are shown."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+WORDS = np.array([f"{word} {i}" for i in range(500) for word in ("north", "south-east", "W", "a longer district")])
+
+
+def numeric(nbytes: int) -> pa.Table:
+    """Four columns of numbers, half of them random, half with few values: they compress as real data do."""
+    rows, rng = nbytes // 32, np.random.default_rng(1)
+    return pa.table(
+        {
+            "id": np.arange(rows),
+            "count": rng.integers(0, 1000, rows),
+            "price": rng.integers(0, 100_000, rows) / 100,
+            "x": rng.normal(size=rows),
+        }
+    )
+
+
+def strings(nbytes: int) -> pa.Table:
+    rows, rng = nbytes // 52, np.random.default_rng(2)
+    columns = {name: pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows))) for name in ("place", "kind")}
+    return pa.table({name: column.cast(pa.large_string()) for name, column in columns.items()} | {"n": np.arange(rows)})
+
+
+def nested(nbytes: int) -> pa.Table:
+    rows, rng = nbytes // 56, np.random.default_rng(3)
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int64) * 4)
+    lists = pa.LargeListArray.from_arrays(offsets, pa.array(rng.normal(size=rows * 4)))
+    point = pa.StructArray.from_arrays([pa.array(rng.normal(size=rows)), pa.array(np.arange(rows))], ["x", "y"])
+    return pa.table({"values": lists, "point": point})
+
+
+MAKERS = {"numeric": numeric, "strings": strings, "nested": nested}
+
+
+def frames(kind: str, nbytes: int) -> dict[str, Any]:
+    """Give the same data as each library holds it."""
+    table = MAKERS[kind](nbytes)
+    made: dict[str, Any] = {"Arrow": table, "Polars": pl.from_arrow(table)}
+    if kind != "nested":
+        made["pandas"] = pd.DataFrame(
+            {
+                name: column.to_pandas() if pa.types.is_primitive(column.type) else pd.array(column, dtype="str")
+                for name, column in zip(table.column_names, table.columns, strict=True)
+            }
+        )
+    return made
+
+
+def stream_of(data: Any) -> bytes:
+    """Write a frame the plain way."""
+    return written(arrow_of(data)).getvalue().to_pybytes()
+
+
+def written(table: pa.Table) -> pa.BufferOutputStream:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink
+
+
+def arrow_of(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    return data.to_arrow() if isinstance(data, pl.DataFrame) else pa.Table.from_pandas(data)
+
+
+def alternating(ways: Mapping[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+    """Give the median seconds of each way, after one round that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats + 1):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+
+
+def show(title: str, medians: Mapping[str, float], nbytes: int, ours: str = "rt_frames") -> None:
+    """Print how fast each way is, and how much faster ours is."""
+    for name, seconds in medians.items():
+        ratio = seconds / medians[ours]
+        print(f"{title:<22}{name:<28}{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s{ratio:>8.2f}x")

@@ -1,0 +1,137 @@
+"""Servers that read and forget, each in a process of its own. Run by the benchmarks, as ``-m tests.benchmarks._sinks``.
+
+``http`` answers every POST with ``{"version": 1}`` and every GET with no tables; with a rate in bytes per second it
+reads no faster than that, and holds back so little that the sender feels it. ``flight`` takes DoPut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOM = 2**20
+
+
+class Link:
+    """A token bucket: what was read beyond the rate is waited for."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._ready = rate, time.perf_counter()
+
+    def passed(self, size: int) -> None:
+        if not self._rate:
+            return
+        now = time.perf_counter()
+        self._ready = max(self._ready, now - 0.005) + size / self._rate
+        if self._ready - now > 0.001:
+            time.sleep(self._ready - now)
+
+
+class Reader:
+    """One connection: its lines are read, its bodies forgotten."""
+
+    def __init__(self, sock: socket.socket, link: Link) -> None:
+        self._sock, self._link = sock, link
+        self._room = memoryview(bytearray(ROOM))
+        self._start = self._end = 0
+
+    def _fill(self) -> None:
+        self._start, self._end = 0, self._sock.recv_into(self._room)
+        if not self._end:
+            raise ConnectionError
+        self._link.passed(self._end)
+
+    def line(self) -> bytes:
+        found = b""
+        while not found.endswith(b"\n"):
+            if self._start == self._end:
+                self._fill()
+            held = bytes(self._room[self._start : min(self._end, self._start + 8192)])
+            part = held[: held.find(b"\n") + 1] or held
+            self._start += len(part)
+            found += part
+        return found.strip()
+
+    def forget(self, size: int) -> None:
+        while size:
+            if self._start == self._end:
+                self._fill()
+            taken = min(size, self._end - self._start)
+            self._start += taken
+            size -= taken
+
+    def forget_chunks(self) -> None:
+        while size := int(self.line(), 16):
+            self.forget(size)
+            self.line()
+        self.line()
+
+    def request(self) -> bytes:
+        """Read one request; give its method."""
+        method, headers = self.line().partition(b" ")[0], {}
+        while line := self.line():
+            name, _, value = line.partition(b":")
+            headers[name.lower()] = value.strip()
+        if headers.get(b"transfer-encoding") == b"chunked":
+            self.forget_chunks()
+        else:
+            self.forget(int(headers.get(b"content-length", 0)))
+        return method
+
+
+def _converse(sock: socket.socket, rate: float) -> None:
+    reader = Reader(sock, Link(rate))
+    with sock, contextlib.suppress(OSError):
+        while True:
+            body = json.dumps({"tables": []} if reader.request() == b"GET" else {"version": 1}).encode()
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            sock.sendall(head.encode() + body)
+
+
+def serve_http(rate: float) -> None:
+    listener = socket.socket()
+    if rate:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        sock, _ = listener.accept()
+        threading.Thread(target=_converse, args=(sock, rate), daemon=True).start()
+
+
+def serve_flight() -> None:
+    from pyarrow import flight
+
+    class Forgetting(flight.FlightServerBase):
+        def do_put(self, context, descriptor, reader, writer) -> None:
+            for _ in reader:
+                pass
+
+    server = Forgetting("grpc://127.0.0.1:0")
+    print(server.port, flush=True)
+    server.serve()
+
+
+@contextlib.contextmanager
+def sink(kind: str = "http", rate: float = 0) -> Iterator[int]:
+    """Start a sink in its own process, and give its port."""
+    command = [sys.executable, "-m", "tests.benchmarks._sinks", kind, str(rate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    serve_flight() if sys.argv[1] == "flight" else serve_http(float(sys.argv[2]))
