@@ -113,10 +113,13 @@ def _numpy_column(values: np.ndarray[Any, Any], arrow: pa.DataType) -> Column:
 
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
+    looked_at: dict[tuple[int, int], bool] = {}  # the length is counted before the sending: one look is enough
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
-        return pa.array(piece, from_pandas=_may_have_nan(piece))
+        if (start, stop) not in looked_at:
+            looked_at[start, stop] = _may_have_nan(piece)
+        return pa.array(piece, from_pandas=looked_at[start, stop])
 
     return Column(arrow, values.nbytes, cut)
 
