@@ -150,7 +150,7 @@ def same(stored: object, wanted: object) -> bool:
         return len(stored) == len(wanted) and all(map(same, stored, wanted))
     if isinstance(wanted, dict):
         return all(same(stored[key], wanted[key]) for key in wanted)
-    if stored is None or wanted is None or wanted is pd.NA or wanted is pd.NaT or wanted != wanted:  # noqa: PLR0124
+    if stored is None or wanted is None or wanted is pd.NA or wanted is pd.NaT or wanted != wanted:  # noqa: PLR0124  # NaN
         return stored is None and bool(pd.isna(wanted))
     if isinstance(wanted, pd.Timestamp | pd.Timedelta | np.datetime64 | np.timedelta64):
         kind = pd.Timestamp if isinstance(wanted, pd.Timestamp | np.datetime64) else pd.Timedelta

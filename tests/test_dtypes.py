@@ -386,7 +386,7 @@ REFUSED = [
     (complex, r"\.real and \.imag"),
     (list, r"pyarrow\.list_\("),
     (list[int], r"pyarrow\.list_\("),
-    (typing.List[int], r"pyarrow\.list_\("),  # noqa: UP006
+    (typing.List[int], r"pyarrow\.list_\("),  # noqa: UP006  # the old spelling is what is tried
     (dict, r"pl\.Struct\("),
     (dict[str, int], r"pl\.Struct\("),
     ("object", r"object.*type of the values"),

@@ -172,7 +172,7 @@ def _gateway() -> Callable[[Any], Any]:
 
     base: Any = wsgi.Gateway_10
 
-    class Gateway(base):  # type: ignore[misc]
+    class Gateway(base):  # type: ignore[misc]  # cheroot is untyped
         """Hands over the body, and closes a connection whose body was not read to its end."""
 
         def __init__(self, req: Any) -> None:
