@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import logging
@@ -194,7 +195,8 @@ def test_s04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
         b"\0" * 100,
         b"GET /v1/tables HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 2**20,
     ):
-        with caller.connect() as connection:
+        # the service may hang up in the middle of it
+        with caller.connect() as connection, contextlib.suppress(OSError):
             connection.sendall(rubbish)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(65536):
