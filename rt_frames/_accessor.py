@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rt_frames._alterations import AlterationPlan
     from rt_frames._client import Client, IfExists
-    from rt_frames._ipc import Compression
+    from rt_frames._codecs import Compression
     from rt_frames._table import RemoteTable
 
 

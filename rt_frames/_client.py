@@ -26,6 +26,7 @@ from rt_frames._arguments import (
     timeouts_of,
 )
 from rt_frames._call import Call, Key
+from rt_frames._codecs import Codecs, Compression, check_compression
 from rt_frames._frames import source_of
 from rt_frames._progress import Progress
 from rt_frames._session import Session
@@ -90,6 +91,7 @@ class Client:
             "verify": verify,
         }
         self._session = Session(base_of(url, allow_insecure=allow_insecure), Key(api_key), **self._options)
+        self._fast = is_loopback(self.url)
 
     @property
     def url(self) -> str:
@@ -140,13 +142,13 @@ class Client:
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
         if_exists: IfExists = "fail",
-        compression: _ipc.Compression = "auto",
+        compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
         """Create table ``name`` from any frame; see `to_table`, which documents the options."""
         check_table_name(name)
         check_if_exists(if_exists)
-        _ipc.check_compression(compression)
+        check_compression(compression)
         source = source_of(data, dtypes=dtypes, index=index)
         try:
             listed_before = self._look_first(name, source, if_exists)
@@ -219,23 +221,23 @@ class Client:
         self,
         name: str,
         source: Source,
-        compression: _ipc.Compression,
+        compression: Compression,
         progress: bool | None,
         listed_before: bool | None,
     ) -> RemoteTable:
-        codec = _ipc.settled(compression, fast=is_loopback(self.url))
-        exact = (
-            codec is None
-            and source.repeatable
-            and (source.ready or (compression is None and source.nbytes is not None))
-        )
-        length = _ipc.length_of(source) if exact else None
+        codecs = Codecs(compression, fast=self._fast)
+        length = _ipc.exact_length(source, compression, codecs)
         start = time.monotonic()
         with Progress(progress, length, source.rows, name) as bar:
+
+            def sent(size: int, seconds: float) -> None:
+                bar.update(size)
+                codecs.sent(size, seconds)
+
             call = Call(
                 "create", "POST", f"/v1/tables/{quote(name, safe='')}", _ipc.MIME, version_in, table=name,
                 upload=lambda: _upload(
-                    lambda: _ipc.messages(source, lambda: codec), length, self._session.timeouts.write, bar.update
+                    lambda: _ipc.messages(source, codecs), length, self._session.timeouts.write, sent
                 ),
                 repeatable=source.repeatable, rows=source.rows,
             )  # fmt: skip
@@ -244,13 +246,8 @@ class Client:
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._tell_listed(error, name, listed_before)
                 raise
-        log.info(
-            "created table %s, %d bytes, %.0f ms, %s",
-            name,
-            done.sent,
-            (time.monotonic() - start) * 1000,
-            done.request_id,
-        )
+        taken = (time.monotonic() - start) * 1000
+        log.info("created table %s, %d bytes, %.0f ms, %s", name, done.sent, taken, done.request_id)
         return RemoteTable(name, self, source.schema, source.rows, done.sent, done.value, True, done.request_id)
 
     def _tell_listed(
@@ -282,7 +279,7 @@ def _upload(
     messages: Callable[[], Iterable[Any]],
     length: int | None,
     timeout: float,
-    on_sent: Callable[[int], None] | None = None,
+    on_sent: Callable[[int, float], None] | None = None,
 ) -> Upload:
     from rt_frames._connection import Upload
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rt_frames._alterations import Alteration
-    from rt_frames._ipc import Compression
+    from rt_frames._codecs import Compression
     from rt_frames._table import RemoteTable
 
 

@@ -43,7 +43,7 @@ class Upload:
     timeout : float
         Seconds in which each piece must have left.
     on_sent : callable, optional
-        Told the bytes of each piece that left.
+        Told the bytes of each piece that left, and the seconds that took.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Upload:
         messages: Callable[[], Iterable[Buffers]],
         length: int | None,
         timeout: float,
-        on_sent: Callable[[int], None] | None = None,
+        on_sent: Callable[[int, float], None] | None = None,
     ) -> None:
         self.messages = messages
         self.length = length
@@ -66,14 +66,15 @@ class Upload:
 
     def pieces(self) -> Generator[bytes | memoryview]:
         """Give what goes over the wire, framed where the length is not known."""
-        for buffers in self._taken():
-            framed = self.length is None
-            size = sum(len(buffer) for buffer in buffers)
-            yield from _packed([b"%x\r\n" % size, *buffers, b"\r\n"] if framed else buffers)
-        if self.length is None:
+        framed = self.length is None
+        with contextlib.closing(self._taken()) as taken:
+            for buffers in taken:
+                size = sum(len(buffer) for buffer in buffers)
+                yield from _packed([b"%x\r\n" % size, *buffers, b"\r\n"] if framed else buffers)
+        if framed:
             yield b"0\r\n\r\n"
 
-    def _taken(self) -> Iterator[Buffers]:
+    def _taken(self) -> Generator[Buffers]:
         try:
             yield from self.messages()
         except GeneratorExit:
@@ -181,11 +182,12 @@ class Manners(HTTPConnection):
     def _send_body(self, sock: Any, upload: Upload) -> None:
         with contextlib.closing(upload.pieces()) as pieces:
             for piece in pieces:
+                start = time.perf_counter()
                 if not self._send_piece(sock, upload, memoryview(piece)):
                     return
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
-                    upload.on_sent(len(piece))
+                    upload.on_sent(len(piece), time.perf_counter() - start)
         upload.complete = True
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:

@@ -42,6 +42,8 @@ class Source:
         Whether the batches already lie in memory as they are sent.
     close : callable
         Lets go of a generator or reader, whether it was read or not.
+    bound : bool
+        Whether it must be read on the caller's thread: a generator may use what belongs to that thread.
     """
 
     schema: pa.Schema
@@ -51,6 +53,7 @@ class Source:
     repeatable: bool
     ready: bool
     close: Callable[[], None]
+    bound: bool
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class _Raw:
     fallible: frozenset[str] = frozenset()
     dictionaries: Mapping[str, Any] = field(default_factory=dict)
     where: Callable[[], str] | None = None
+    bound: bool = False
 
 
 def source_of(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool | None = None) -> Source:
@@ -102,7 +106,7 @@ def source_of(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool
         return (convert(piece) for batch in raw.open() for piece in _cut(batch))
 
     ready = raw.ready and not targets
-    return Source(schema, batches, raw.rows, raw.nbytes, raw.repeatable, ready, raw.close)
+    return Source(schema, batches, raw.rows, raw.nbytes, raw.repeatable, ready, raw.close, raw.bound)
 
 
 def schema_of(data: Any) -> pa.Schema:
@@ -212,12 +216,14 @@ def _from_pandas(frame: Any, targets: Mapping[str, pa.DataType], index: bool | N
     columns = {name: _pandas.column_of(name, s, targets.get(name)) for name, s in series.items()}
     rows, nbytes = len(frame), sum(column.nbytes for column in columns.values())
     step = rows_per_piece(rows, nbytes)
+    objects = frozenset(name for name, s in series.items() if s.dtype == object)
     return _Raw(
         pa.schema([(name, column.type) for name, column in columns.items()]),
         lambda: _pandas.pieces(columns, rows, step),
         rows,
         nbytes,
-        fallible=frozenset(name for name, s in series.items() if s.dtype == object),
+        ready=not objects,
+        fallible=objects,
     )
 
 
@@ -287,4 +293,5 @@ def _from_iterable(
         repeatable=False,
         close=getattr(items, "close", close),
         where=lambda: f"{unit} {number}",
+        bound=True,
     )

@@ -7,35 +7,28 @@ batch to the next: there is one writer per codec, and their messages are strung 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import time
+from typing import TYPE_CHECKING, Any
+
+from rt_frames._ahead import ahead
+from rt_frames._batches import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Generator, Iterator
 
     import pyarrow as pa
 
+    from rt_frames._codecs import Codec, Codecs, Compression
     from rt_frames._frames import Source
 
-Compression = Literal["auto", "lz4", "zstd"] | None
-CODECS: tuple[Compression, ...] = ("auto", "lz4", "zstd", None)
 MIME = "application/vnd.apache.arrow.stream"
 
+FIRST_PARTS = 4
+SAMPLE = 2**20  # bytes
+_TRIED: tuple[Codec, ...] = ("lz4", "zstd")
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
-
-
-def check_compression(compression: Any) -> None:
-    """Refuse what is no codec."""
-    if compression not in CODECS:
-        raise ValueError(f'compression: expected "auto", "lz4", "zstd" or None, got {compression!r}')
-
-
-def settled(compression: Compression, *, fast: bool) -> Compression:
-    """Settle ``"auto"``: nothing on a link that is faster than compressing, otherwise LZ4."""
-    if compression != "auto":
-        return compression
-    return None if fast else "lz4"
 
 
 def length_of(source: Source) -> int:
@@ -49,26 +42,92 @@ def length_of(source: Source) -> int:
     return int(sink.size())
 
 
-def messages(source: Source, codec: Callable[[], Compression]) -> Iterator[Buffers]:
-    """Give the stream batch by batch; ``codec`` is asked before each one.
+def exact_length(source: Source, compression: Compression, codecs: Codecs) -> int | None:
+    """Count the bytes of the stream where that is cheap, or where the caller asked for nothing else."""
+    asked = compression is None and source.nbytes is not None
+    exact = codecs.never and source.repeatable and (source.ready or asked)
+    return length_of(source) if exact else None
+
+
+def messages(source: Source, codecs: Codecs) -> Generator[Buffers]:
+    """Give the stream batch by batch, made one batch ahead where there is something to make.
 
     Whatever the source raises comes out as it is, and the stream is then not finished.
     """
+    idle = source.ready and source.repeatable and codecs.never
+    made = _messages(source, codecs)
+    return made if idle or source.bound else ahead(made)
+
+
+def _messages(source: Source, codecs: Codecs) -> Generator[Buffers]:
     head = source.schema.serialize()
     yield [head]
-    writers: dict[Compression, _Writer] = {}
-    for batch in source.open():
-        chosen = codec()
-        if chosen not in writers:
-            writers[chosen] = _Writer(source.schema, chosen, len(head))
-        yield writers[chosen].write(batch)
+    writers = _Writers(source.schema, len(head))
+    for batch in _small_first(source.open()) if codecs.adapts else source.open():
+        if codecs.wants_samples:
+            _sample(batch, codecs, len(head))
+        yield writers.write(batch, codecs)
     yield [_END]
+
+
+def _small_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut the first batch, so that the link is known before much was sent."""
+    for first in batches:
+        step = max(1, -(-first.num_rows // FIRST_PARTS))
+        for start in range(0, first.num_rows, step):
+            yield first.slice(start, step)
+        break
+    yield from batches
+
+
+def _sample(batch: pa.RecordBatch, codecs: Codecs, skip: int) -> None:
+    """Compress some rows with each codec, and forget them."""
+    rows = batch.slice(0, max(1, batch.num_rows * SAMPLE // max(size_of(batch), SAMPLE)))
+    for codec in _TRIED:
+        writer = _Writer(batch.schema, codec, skip)
+        writer.write(batch.slice(0, 0))  # dictionaries, which come once, are no part of the sample
+        _timed(writer, rows, codec, codecs)
+
+
+def _timed(writer: _Writer, batch: pa.RecordBatch, codec: Codec, codecs: Codecs) -> Buffers:
+    start = time.perf_counter()
+    buffers = writer.write(batch)
+    seconds = time.perf_counter() - start
+    codecs.compressed(codec, size_of(batch), sum(map(len, buffers)), seconds)
+    return buffers
+
+
+class _Writers:
+    """One writer per codec; a batch that does not shrink goes uncompressed."""
+
+    def __init__(self, schema: pa.Schema, skip: int) -> None:
+        self._schema, self._skip = schema, skip
+        self._writers: dict[Codec, _Writer] = {}
+
+    def write(self, batch: pa.RecordBatch, codecs: Codecs) -> Buffers:
+        codec = codecs.choose()
+        if codec is None:
+            return self._writer(None).write(batch)
+        buffers = _timed(self._writer(codec), batch, codec, codecs)
+        # a batch with dictionaries may carry them, and then says little about itself
+        if sum(map(len, buffers)) < size_of(batch) or _has_dictionaries(self._schema):
+            return buffers
+        return self._writer(None).write(batch)
+
+    def _writer(self, codec: Codec) -> _Writer:
+        if codec not in self._writers:
+            self._writers[codec] = _Writer(self._schema, codec, self._skip)
+        return self._writers[codec]
+
+
+def _has_dictionaries(schema: pa.Schema) -> bool:
+    return any("dictionary<" in str(arrow) for arrow in schema.types)
 
 
 class _Writer:
     """Arrow's stream writer for one codec; the first ``skip`` bytes are the schema, which was sent before."""
 
-    def __init__(self, schema: pa.Schema, codec: Compression, skip: int) -> None:
+    def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         import pyarrow as pa
 
         self._sink = _Sink(skip)

@@ -29,6 +29,8 @@ ORDER = [
     "_differences",
     "_display",
     "_alterations",
+    "_ahead",
+    "_codecs",
     "_ipc",
     "_arguments",
     "_answers",

@@ -1,0 +1,57 @@
+"""A generator run one step ahead of its reader, on a thread: the next batch is made while one is being sent."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+T = TypeVar("T")
+
+
+def ahead(source: Generator[T]) -> Generator[T]:
+    """Give what ``source`` gives, one step ahead.
+
+    What the source raises is raised here. However this ends, the source is closed, on its thread, and the
+    thread has ended.
+    """
+    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    made: queue.SimpleQueue[T | _Ended] = queue.SimpleQueue()
+    thread = threading.Thread(target=_run, args=(source, wanted, made), name="rt_frames ahead", daemon=True)
+    thread.start()
+    wanted.put(True)
+    try:
+        while not isinstance(step := made.get(), _Ended):
+            wanted.put(True)
+            yield step
+    finally:
+        wanted.put(False)
+        thread.join()
+    if step.error is not None:
+        try:
+            raise step.error
+        finally:
+            del step  # a frame that holds its own error would hold the caller's data, too
+
+
+class _Ended:
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+def _run(source: Generator[T], wanted: queue.SimpleQueue[bool], made: queue.SimpleQueue[T | _Ended]) -> None:
+    ended = _Ended(None)
+    try:
+        while wanted.get():
+            made.put(next(source))
+    except StopIteration:
+        pass
+    except BaseException as error:  # noqa: BLE001  # raised where the reader is
+        ended.error = error
+    try:
+        source.close()
+    finally:
+        made.put(ended)
