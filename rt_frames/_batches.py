@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rt_frames._layouts import converted, same_values
 from rt_frames._portable import is_plain, portable
 from rt_frames.errors import UnsupportedTypeError
 
@@ -161,7 +162,7 @@ class Converter:
         if array.type != field.type:
             self._check_fit(array.type, field)
             try:
-                array = _convert(array, field.type)
+                array = converted(array, field.type)
             except (pa.ArrowException, ValueError, TypeError) as error:
                 raise UnsupportedTypeError(
                     f"column {field.name!r} ({self._place()}): {array.type} does not become {field.type}: "
@@ -176,7 +177,7 @@ class Converter:
             return
         if field.name not in self._cast and not pa.types.is_null(arrow):
             became = portable(arrow, field.name)
-            if not _same_values(became, field.type):
+            if not same_values(became, field.type):
                 raise UnsupportedTypeError(
                     f"column {field.name!r} is {became} in {self._place()} and {field.type} in the first one; "
                     f"cast it beforehand, or give dtypes={{{field.name!r}: ...}}"
@@ -195,6 +196,11 @@ class Converter:
         if places.null_count:
             new = array.dictionary.filter(places.is_null())
             known = self._dictionaries[name] = pa.concat_arrays([known, new.unique()])
+            if len(known) > 2 ** (array.type.index_type.bit_width - 1):
+                raise UnsupportedTypeError(
+                    f"column {name!r} ({self._place()}): its dictionaries together have {len(known)} values, too many "
+                    f"for {array.type.index_type} codes; cast it to dictionary<int32, {array.type.value_type}> first"
+                )
             places = _places(array.dictionary, known)
         return pa.DictionaryArray.from_arrays(places.take(array.indices), known)
 
@@ -204,38 +210,3 @@ def _places(values: pa.Array, known: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
-
-
-def _same_values(one: pa.DataType, other: pa.DataType) -> bool:
-    """Tell whether two types hold the same values, coded by a dictionary or not, as text of either width."""
-    return bool(_uncoded(one) == _uncoded(other))
-
-
-def _uncoded(arrow: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(arrow):
-        return _uncoded(arrow.value_type)
-    if pa.types.is_string(arrow):
-        return pa.large_string()
-    if pa.types.is_struct(arrow):
-        return pa.struct([(field.name, _uncoded(field.type)) for field in arrow])
-    if pa.types.is_fixed_size_list(arrow):
-        return pa.list_(_uncoded(arrow.value_type), arrow.list_size)
-    if pa.types.is_large_list(arrow):
-        return pa.large_list(_uncoded(arrow.value_type))
-    return pa.list_(_uncoded(arrow.value_type)) if pa.types.is_list(arrow) else arrow
-
-
-def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
-        array = array.storage
-    if pa.types.is_run_end_encoded(array.type):
-        array = pc.call_function("run_end_decode", [array])
-    if pa.types.is_struct(target) and pa.types.is_struct(array.type):
-        children = [_convert(array.field(i), target.field(i).type) for i in range(target.num_fields)]
-        return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
-    return array if array.type == target else array.cast(target)

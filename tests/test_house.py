@@ -19,6 +19,7 @@ ORDER = [
     "_portable",
     "_polars_dtypes",
     "_dtypes",
+    "_layouts",
     "_batches",
     "_pandas",
     "_polars",
