@@ -1,0 +1,74 @@
+"""Peak memory of uploads, each in a process of its own. Run: ``python -m tests.benchmarks.memory``.
+
+For a frame in memory, what comes on top of the frame; for a stream, the whole process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+import rt_frames as rt
+from tests.benchmarks._frames import frames
+from tests.benchmarks._sinks import sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GB = 10**9
+
+
+def status(name: str) -> float:
+    """Give ``VmRSS`` or ``VmHWM`` of this process in MB."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) / 1000
+
+
+def reader(nbytes: int) -> pa.RecordBatchReader:
+    rows = 500_000
+    schema = pa.schema([("a", pa.int64()), ("b", pa.float64())])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, nbytes // 16, rows):
+            yield pa.record_batch([np.arange(start, start + rows), np.random.default_rng(0).normal(size=rows)], schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def lazy(nbytes: int) -> pl.LazyFrame:
+    n = pl.int_range(0, nbytes // 16, eager=False).alias("n")
+    return pl.LazyFrame().select(n).with_columns(x=pl.col("n") * 0.5)
+
+
+def one(port: str, kind: str, size: str) -> None:
+    """Upload in this process and print its peak."""
+    nbytes, before = int(float(size) * GB), 0.0
+    if kind in ("reader", "lazy"):
+        data = {"reader": reader, "lazy": lazy}[kind](nbytes)
+    else:
+        data = frames(kind.split(maxsplit=1)[0], nbytes)[kind.split()[1]]
+    with rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
+        if kind not in ("reader", "lazy"):
+            rt.to_table(pl.DataFrame({"a": [1]}), "t", client=client)  # what is imported once is no memory of an upload
+            Path("/proc/self/clear_refs").write_text("5")
+            before = status("VmRSS")
+        client.create_table("t", data, progress=False)
+    print(f"{kind:<22}{size:>4} GB{status('VmHWM') - before:>10.0f} MB")
+
+
+def main() -> None:
+    kinds = [f"{kind} {library}" for kind in ("numeric", "strings") for library in ("Arrow", "Polars", "pandas")]
+    cases = [(kind, "1") for kind in kinds] + [(kind, size) for kind in ("reader", "lazy") for size in ("1", "4")]
+    with sink() as port:
+        for case in cases:
+            subprocess.run([sys.executable, "-m", "tests.benchmarks.memory", str(port), *case], check=True)
+
+
+if __name__ == "__main__":
+    one(*sys.argv[1:]) if len(sys.argv) > 1 else main()

@@ -1,0 +1,73 @@
+"""What is small or local: ten rows, the import, the embedded service. Run: ``python -m tests.benchmarks.small``."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import polars as pl
+import requests
+
+import rt_frames as rt
+from rt_frames.local import LocalService
+from tests.benchmarks._frames import alternating, numeric, show, stream_of
+from tests.benchmarks._sinks import sink
+from tests.benchmarks.upload import NBYTES, post
+
+
+def ten_rows() -> None:
+    frame = pl.DataFrame({"n": range(10), "word": [f"w{i}" for i in range(10)], "x": [i / 3 for i in range(10)]})
+    body = stream_of(frame)
+    with sink() as port, rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
+        ways = {"rt_frames": lambda: client.create_table("t", frame), "requests.post": lambda: post(client.url, body)}
+        with requests.Session() as session:
+            pooled = lambda: session.post(f"{client.url}/v1/tables/t", data=body).raise_for_status()  # noqa: E731
+            medians = alternating({**ways, "one requests.Session": pooled}, 200)
+    for name, seconds in medians.items():
+        print(f"ten rows              {name:<28}{seconds * 1000:>10.2f} ms")
+
+
+def imports() -> None:
+    def seconds(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - start
+
+    pairs = [(seconds("pass"), seconds("import rt_frames")) for _ in range(15)]
+    above = statistics.median(ours - bare for bare, ours in pairs)
+    print(f"import                above python -c pass        {above * 1000:>10.2f} ms")
+
+
+def embedded() -> None:
+    import lance
+
+    table, numbers = numeric(NBYTES), itertools.count()
+    with tempfile.TemporaryDirectory() as folder, LocalService(folder) as service:
+        client = rt.connect(service.url, api_key=service.api_key, default=False)
+
+        def cleared(path: Path) -> None:
+            shutil.rmtree(path)
+
+        def ours() -> None:
+            name = f"t{next(numbers)}"
+            client.create_table(name, table, progress=False)
+            cleared(Path(folder) / f"{name}.lance")
+
+        def in_process() -> None:
+            path = Path(folder) / "in_process.lance"
+            lance.write_dataset(table, str(path))
+            cleared(path)
+
+        show("embedded service", alternating({"rt_frames": ours, "lance.write_dataset": in_process}), table.nbytes)
+
+
+if __name__ == "__main__":
+    ten_rows()
+    imports()
+    embedded()
