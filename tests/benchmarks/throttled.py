@@ -1,4 +1,4 @@
-"""Links of several speeds: fixed codecs, ``"auto"``, the official client. Run: ``python -m tests.benchmarks.throttled``.
+"""Links of several speeds: codecs, ``"auto"``, the official client. Run: ``python -m tests.benchmarks.throttled``.
 
 The last column says how many times faster ``"auto"`` is than that way.
 """
