@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Self
 
@@ -17,16 +20,21 @@ KEY = "k-longer-run"
 
 
 class Service:
-    """A service on a folder; ``client`` talks to it."""
+    """A service on a folder; ``client`` talks to it. What either side logs or prints must not hold the key."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._log = io.StringIO()
+        self._handler = logging.StreamHandler(self._log)
 
     def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self._handler)
+        logging.getLogger().setLevel(logging.DEBUG)
+        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed where this service ends
         env = {**os.environ, "RT_FRAMES_API_KEY": KEY, "RUST_BACKTRACE": "0"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "rt_frames.cli", "serve", str(self.root)],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env,
+            stdout=subprocess.PIPE, stderr=self._printed, text=True, env=env,
         )  # fmt: skip
         self.url = self.process.stdout.readline().removeprefix("export RT_FRAMES_URL=").strip()
         self.client = rt.connect(self.url, api_key=KEY, default=False)
@@ -50,3 +58,8 @@ class Service:
         self.process.terminate()
         self.process.wait(timeout=20)
         self.process.stdout.close()
+        logging.getLogger().removeHandler(self._handler)
+        self._printed.seek(0)
+        assert KEY not in self._log.getvalue()
+        assert KEY not in self._printed.read()
+        self._printed.close()
