@@ -30,7 +30,7 @@ class Service:
     def __enter__(self) -> Self:
         logging.getLogger().addHandler(self._handler)
         logging.getLogger().setLevel(logging.DEBUG)
-        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed where this service ends
+        self._printed = tempfile.TemporaryFile("w+")  # closed where this service ends
         env = {**os.environ, "RT_FRAMES_API_KEY": KEY, "RUST_BACKTRACE": "0"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "rt_frames.cli", "serve", str(self.root)],
