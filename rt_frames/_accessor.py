@@ -6,8 +6,6 @@ this package; it imports none itself.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +167,7 @@ def _register_dask(dataframe: ModuleType) -> None:
 _REGISTER = {"pandas": _register_pandas, "polars": _register_polars, "dask.dataframe": _register_dask}
 
 
-class _WhenImported(importlib.abc.MetaPathFinder):
+class _WhenImported:
     """Finds nothing itself: it lets the other finders work, and registers the accessor once they did."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -178,11 +176,12 @@ class _WhenImported(importlib.abc.MetaPathFinder):
         others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Registering(spec.loader)
+            loader: Any = _Registering(spec.loader)
+            spec.loader = loader
         return spec
 
 
-class _Registering(importlib.abc.Loader):
+class _Registering:
     """Runs a module as its own loader would, then registers the accessor."""
 
     def __init__(self, loader: Any) -> None:

@@ -6,7 +6,6 @@ Nothing in here may fail on account of what a server says: a body that cannot be
 
 from __future__ import annotations
 
-import email.utils
 import http
 import json
 import re
@@ -140,6 +139,8 @@ def _host(location: str) -> str:
 
 def retry_after(answer: Answer) -> float | None:
     """Tell how many seconds the server asks to wait; None where it says nothing that can be read."""
+    import email.utils
+
     said = answer.headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d{1,9}", said, re.ASCII):
         return float(said)

@@ -15,13 +15,10 @@ the server's Retry-After is obeyed up to 60 s.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import os
 import random
-import ssl
 import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
@@ -84,6 +81,8 @@ class Session:
 
     def perform(self, call: Call, retries: int | None = None) -> Done:
         """Send a call, again where that is safe; give what its answer says, or raise its error."""
+        import uuid
+
         retries = self.retries if retries is None else retries
         request_id, start, attempt = str(uuid.uuid4()), time.monotonic(), 0
         while True:
@@ -105,6 +104,8 @@ class Session:
 
     def _attempt(self, call: Call, request_id: str) -> Done | BaseException:
         """Send once; errors are given back, not raised, so that none drags the request along as its context."""
+        import http.client
+
         import requests
         import urllib3
 
@@ -202,6 +203,8 @@ class Session:
 
     def _failure(self, call: Call, upload: Upload | None, error: BaseException) -> errors.TransportError:
         """Tell what it means that no answer came: the state of the body decides."""
+        import ssl
+
         cause = upload.cause if upload is not None and upload.cause is not None else error
         chain = list(_chain(cause))
         reason = self._key.hide(_reason(chain[-1]))
