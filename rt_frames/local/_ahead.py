@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 16 * 2**20  # more would not be faster: memory that was just used is the quickest to fill
 
 
 def ahead(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ import polars as pl
 import pyarrow as pa
 
 import rt_frames as rt
-from tests.benchmarks._frames import frames
+from tests.benchmarks._frames import frames, numeric
 from tests.benchmarks._sinks import sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GB = 10**9
+FILE = Path(tempfile.gettempdir()) / "rt_frames_memory.parquet"
 
 
 def status(name: str) -> float:
@@ -42,8 +44,8 @@ def reader(nbytes: int) -> pa.RecordBatchReader:
 
 
 def lazy(nbytes: int) -> pl.LazyFrame:
-    n = pl.int_range(0, nbytes // 16, eager=False).alias("n")
-    return pl.LazyFrame().select(n).with_columns(x=pl.col("n") * 0.5)
+    """Read one file of 0.2 GB as often as it takes, and compute something of each row."""
+    return pl.concat([pl.scan_parquet(FILE)] * (5 * nbytes // GB)).with_columns(y=pl.col("x") * 0.5)
 
 
 def one(port: str, kind: str, size: str) -> None:
@@ -65,9 +67,13 @@ def one(port: str, kind: str, size: str) -> None:
 def main() -> None:
     kinds = [f"{kind} {library}" for kind in ("numeric", "strings") for library in ("Arrow", "Polars", "pandas")]
     cases = [(kind, "1") for kind in kinds] + [(kind, size) for kind in ("reader", "lazy") for size in ("1", "4")]
-    with sink() as port:
-        for case in cases:
-            subprocess.run([sys.executable, "-m", "tests.benchmarks.memory", str(port), *case], check=True)
+    pl.from_arrow(numeric(GB // 5)).write_parquet(FILE)
+    try:
+        with sink() as port:
+            for case in cases:
+                subprocess.run([sys.executable, "-m", "tests.benchmarks.memory", str(port), *case], check=True)
+    finally:
+        FILE.unlink()
 
 
 if __name__ == "__main__":
