@@ -230,15 +230,17 @@ class Client:
         start = time.monotonic()
         with Progress(progress, length, source.rows, name) as bar:
 
+            def stream() -> Iterable[Any]:
+                bar.start()
+                return _ipc.messages(source, codecs)
+
             def sent(size: int, seconds: float) -> None:
                 bar.update(size)
                 codecs.sent(size, seconds)
 
             call = Call(
                 "create", "POST", f"/v1/tables/{quote(name, safe='')}", _ipc.MIME, version_in, table=name,
-                upload=lambda: _upload(
-                    lambda: _ipc.messages(source, codecs), length, self._session.timeouts.write, sent
-                ),
+                upload=lambda: _upload(stream, length, self._session.timeouts.write, sent),
                 repeatable=source.repeatable, rows=source.rows,
             )  # fmt: skip
             try:

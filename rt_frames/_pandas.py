@@ -7,6 +7,7 @@ which says nothing, is told from the values. What pandas itself calls missing (N
 
 from __future__ import annotations
 
+import decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rt_frames._dtypes import arrow_type_of
@@ -167,10 +168,9 @@ def _object_column(name: str, series: pd.Series[Any], target: pa.DataType | None
 
 def _infer(name: str, values: np.ndarray[Any, Any], target: pa.DataType | None) -> pa.DataType:
     """Tell an object column's type from its values, which must be of one kind."""
-    import pandas as pd
     import pyarrow as pa
 
-    present = values[~pd.isna(values)]
+    present = _present(name, values)
     if len(present) == 0:
         return pa.null() if target is None else target
     kind = _kind(present[0])
@@ -186,11 +186,27 @@ def _infer(name: str, values: np.ndarray[Any, Any], target: pa.DataType | None) 
     try:
         found = arrow_type_of(_infer_one_kind(kind, present), name)
         return pa.large_string() if pa.types.is_string(found) else found
-    except (pa.ArrowException, ValueError, OverflowError) as error:
+    except UnsupportedTypeError:
+        raise
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         if target is not None:
             return target
         raise UnsupportedTypeError(
             f"column {name!r} holds {kind} values for which Arrow has no type ({str(error)[:200]}); convert them first"
+        ) from error
+
+
+def _present(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Leave out what pandas calls missing."""
+    import pandas as pd
+
+    try:
+        present: np.ndarray[Any, Any] = values[~pd.isna(values)]
+        return present
+    except ArithmeticError as error:
+        row = next(i for i, value in enumerate(values) if isinstance(value, decimal.Decimal) and value.is_snan())
+        raise UnsupportedTypeError(
+            f"column {name!r}, row {row}: a signalling NaN cannot be sent; replace it, for example with None"
         ) from error
 
 

@@ -37,6 +37,12 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
+    def start(self) -> None:
+        """Begin at nothing, also when the body is sent once more."""
+        self._sent = 0
+        if self._bar is not None:
+            self._bar.reset()
+
     def update(self, sent: int) -> None:
         """Count bytes that left."""
         self._sent += sent

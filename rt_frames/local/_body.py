@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rt_frames.local._problem import Problem
@@ -11,6 +13,7 @@ from rt_frames.local._problem import Problem
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ROOM = 25 * 2**20  # the messages of our own client have 16 to 24 MiB
 LINGER_SECONDS, LINGER_BYTES = 5.0, 256 * 2**20
 
 
@@ -88,6 +91,30 @@ class Chunked:
         raise EOFError
 
 
+class _Rooms:
+    """Memory for what is received, used again when Arrow has let go of it: fresh memory is slow to fill."""
+
+    def __init__(self) -> None:
+        self._free = deque[Any](maxlen=4)
+
+    def take(self, size: int) -> memoryview:
+        """Give at least ``size`` bytes; they come back by themselves with the last buffer that is made of them."""
+        import pyarrow as pa
+
+        if not ROOM // 8 < size <= ROOM:
+            return memoryview(pa.allocate_buffer(size)).cast("B")
+        try:
+            room = self._free.pop()
+        except IndexError:
+            room = pa.allocate_buffer(ROOM)
+        view = memoryview(room).cast("B")
+        weakref.finalize(view, self._free.append, room).atexit = False
+        return view
+
+
+_rooms = _Rooms()
+
+
 class Body:
     """A request's body.
 
@@ -109,12 +136,11 @@ class Body:
         """Read ``size`` bytes, fewer only at the end; memory that Arrow allocated needs no copy later."""
         import pyarrow as pa
 
-        buffer = pa.allocate_buffer(size)
-        view = memoryview(buffer).cast("B")
+        room = _rooms.take(size)
         filled = 0
-        while filled < size and (count := self._readinto(view[filled:])):
+        while filled < size and (count := self._readinto(room[filled:size])):
             filled += count
-        return buffer.slice(0, filled)
+        return pa.py_buffer(room).slice(0, filled)
 
     def _readinto(self, view: memoryview) -> int:
         try:
