@@ -201,13 +201,13 @@ def _present(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     import pandas as pd
 
     try:
-        present: np.ndarray[Any, Any] = values[~pd.isna(values)]
-        return present
+        missing = pd.isna(values)
     except ArithmeticError as error:
         row = next(i for i, value in enumerate(values) if isinstance(value, decimal.Decimal) and value.is_snan())
         raise UnsupportedTypeError(
             f"column {name!r}, row {row}: a signalling NaN cannot be sent; replace it, for example with None"
         ) from error
+    return values[~missing]  # type: ignore[no-any-return]  # the stubs do not say what an index array gives
 
 
 def _infer_one_kind(kind: str, present: np.ndarray[Any, Any]) -> pa.DataType:

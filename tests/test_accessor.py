@@ -33,7 +33,7 @@ def test_the_accessor_is_there_whichever_is_imported_first(library, order):
 def test_reloading_and_importing_twice_registers_once_and_warns_never():
     code = (
         "import warnings; warnings.simplefilter('error'); import rt_frames, pandas, polars, importlib;"
-        "from rt_frames._accessor import register; import sys;"
+        "from rt_frames._register import register; import sys;"
         "print(sum(type(f).__name__ == '_WhenImported' for f in sys.meta_path), type(pandas.__spec__.loader).__name__)"
     )
     assert run(code) == "1 SourceFileLoader"

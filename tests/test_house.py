@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ ORDER = [
     "_folder",
     "_connect",
     "_accessor",
+    "_register",
     "_files",
     "_demo",
     "cli",
@@ -112,8 +114,13 @@ def test_no_file_is_longer_than_300_lines(path):
 
 
 def test_the_front_door_shows_what_it_says():
-    public = {name for name in vars(rt) if not name.startswith("_") and name not in {"register", "local", "cli"}}
-    assert public | {"__version__"} == set(rt.__all__)
+    assert set(dir(rt)) == set(rt.__all__)
+    assert sorted({name for names in rt._ROOMS.values() for name in names} | {"__version__", "errors"}) == rt.__all__
+    for room, names in rt._ROOMS.items():
+        for name in names:
+            assert getattr(rt, name) is getattr(importlib.import_module(f"rt_frames.{room}"), name)
+    with pytest.raises(AttributeError, match="'rt_frames' has no attribute 'upload'"):
+        rt.upload  # noqa: B018  # asked for in vain
     assert set(rt.errors.__all__) == {
         name for name, value in vars(rt.errors).items() if isinstance(value, type) and issubclass(value, Exception)
     }
