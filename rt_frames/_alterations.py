@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from rt_frames._casts import refused_together
 from rt_frames._data_types import data_type_of
 from rt_frames._differences import Comparison
-from rt_frames._display import Table, as_html, as_text
+from rt_frames._display import Table, as_html, as_text, counted
 from rt_frames._dtypes import arrow_type_of
 
 if TYPE_CHECKING:
@@ -165,23 +165,26 @@ class AlterationPlan(Sequence[Alteration]):
         return as_text(self._table()) if self else "AlterationPlan: nothing to alter"
 
     def _repr_html_(self) -> str:
-        return as_html(self._table()) if self else "<p>AlterationPlan: nothing to alter</p>"
+        return as_html(self._table()) if self else f"<p><b>{self!r}</b></p>"
 
     def _table(self) -> Table:
         known = self._changes or [None] * len(self)
         rows = [_row(alteration, change) for alteration, change in zip(self, known, strict=True)]
-        title = f"AlterationPlan: {len(self)} alteration{'s' * (len(self) != 1)}"
-        return Table(title, ("path", "before", "after", "what"), rows, _notes(self))
+        head: tuple[str, ...] = ("path", "before", "after", "what")
+        if not self._changes:
+            head, *rows = (line[:1] + line[2:] for line in (head, *rows))
+        return Table(f"AlterationPlan: {counted(len(self), 'alteration')}", head, rows, _notes(self))
 
 
 def _row(alteration: Alteration, change: Change | None) -> tuple[str, ...]:
     nulls = {None: "", True: "nullable", False: "not null"}[alteration.nullable]
     after = [alteration.rename or "", "" if alteration.data_type is None else str(alteration.data_type), nulls]
-    what = (
-        ", ".join(change.kinds) + (f"; the embedded engine refuses: {change.refused}" if change.refused else "")
-        if change
-        else ""
-    )
+    if change is None:
+        words = ("renames", "casts", "changes nullability")
+        what = ", ".join(word for word, part in zip(words, after, strict=True) if part)
+    else:
+        refused = f"; the embedded engine refuses: {change.refused}" if change.refused else ""
+        what = ", ".join(change.kinds) + refused
     return alteration.path, str(change.before) if change else "", " ".join(filter(None, after)), what
 
 

@@ -195,3 +195,16 @@ def version_in(answer: Answer) -> int | None:
         return None
     version = found.get("version") if isinstance(found, dict) else None
     return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+
+def certain_now(name: str, *, listed: bool | None, before: bool | None, part_alone: bool) -> str:
+    """Say what a look at the list makes certain after a create whose outcome is open."""
+    if listed is None:
+        return f"whether table {name!r} exists now could not be found out; look before sending again"
+    if listed and before is False:
+        return f"table {name!r} was not listed before and is listed now; look whether it is complete before going on"
+    if listed:
+        return f"table {name!r} is listed now; whether it was before is not known; look at it before going on"
+    if part_alone:
+        return f"no table {name!r} is listed; it is safe to send again"
+    return f"no table {name!r} is listed yet; look again before sending again"

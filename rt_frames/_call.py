@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rt_frames._answers import Answer
     from rt_frames._connection import Upload
@@ -64,3 +64,15 @@ class Done(NamedTuple):
     value: Any
     request_id: str
     sent: int
+
+
+def upload_of(
+    messages: Callable[[], Iterable[Any]],
+    length: int | None,
+    timeout: float,
+    on_sent: Callable[[int, float], None] | None = None,
+) -> Upload:
+    """Make a body for one attempt."""
+    from rt_frames._connection import Upload  # which imports what only a request needs
+
+    return Upload(messages, length, timeout, on_sent)

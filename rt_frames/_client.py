@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from rt_frames import _ipc, errors
 from rt_frames._alterations import Alteration, AlterationPlan, as_json
-from rt_frames._answers import names_in, version_in
+from rt_frames._answers import certain_now, names_in, version_in
 from rt_frames._arguments import (
     base_of,
     check_if_exists,
@@ -25,17 +25,17 @@ from rt_frames._arguments import (
     retries_of,
     timeouts_of,
 )
-from rt_frames._call import Call, Key
+from rt_frames._call import Call, Key, upload_of
 from rt_frames._codecs import Codecs, Compression, check_compression
+from rt_frames._display import Table, as_html
 from rt_frames._frames import source_of
 from rt_frames._progress import Progress
 from rt_frames._session import Session
 from rt_frames._table import RemoteTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from rt_frames._connection import Upload
     from rt_frames._frames import Source
 
 log = logging.getLogger("rt_frames")
@@ -98,8 +98,20 @@ class Client:
         """The service's address."""
         return self._session.base
 
+    def __str__(self) -> str:
+        return self.url
+
     def __repr__(self) -> str:
-        return f"Client({self.url!r})"
+        return f"Client({str(self)!r})"
+
+    def _repr_html_(self) -> str:
+        connect, write, read = self._session.timeouts
+        rows = [
+            ("time-outs", f"{connect:g} s to connect, {write:g} s for each piece sent, {read:g} s for an answer"),
+            ("retries", str(self._session.retries)),
+            ("API key", "given, never shown"),
+        ]
+        return as_html(Table(f"Client of {self}", ("setting", "value"), rows))
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +185,7 @@ class Client:
         start = time.monotonic()
         call = Call(
             "alter", "POST", f"/v1/table/{quote(name, safe='')}/alter_columns", JSON, version_in, table=name,
-            upload=lambda: _upload(lambda: [[body]], len(body), self._session.timeouts.write),
+            upload=lambda: upload_of(lambda: [[body]], len(body), self._session.timeouts.write),
         )  # fmt: skip
         try:
             done = self._session.perform(call)
@@ -240,7 +252,7 @@ class Client:
 
             call = Call(
                 "create", "POST", f"/v1/tables/{quote(name, safe='')}", _ipc.MIME, version_in, table=name,
-                upload=lambda: _upload(stream, length, self._session.timeouts.write, sent),
+                upload=lambda: upload_of(stream, length, self._session.timeouts.write, sent),
                 repeatable=source.repeatable, rows=source.rows,
             )  # fmt: skip
             try:
@@ -263,29 +275,10 @@ class Client:
             listed = name in self._list(retries=0)
         except errors.RemoteError:
             listed = None
-        if listed is None:
-            now = f"whether table {name!r} exists now could not be found out; look before sending again"
-        elif listed and before is False:
-            now = f"table {name!r} was not listed before and is listed now; look whether it is complete before going on"
-        elif listed:
-            now = f"table {name!r} is listed now; whether it was before is not known; look at it before going on"
-        elif isinstance(error, errors.UploadInterrupted):
-            now = f"no table {name!r} is listed; it is safe to send again"
-        else:
-            now = f"no table {name!r} is listed yet; look again before sending again"
+        part_alone = isinstance(error, errors.UploadInterrupted)
+        now = certain_now(name, listed=listed, before=before, part_alone=part_alone)
         error.add(listed=listed, listed_before=before)
         error.args = (f"{error}; {now}",)
-
-
-def _upload(
-    messages: Callable[[], Iterable[Any]],
-    length: int | None,
-    timeout: float,
-    on_sent: Callable[[int, float], None] | None = None,
-) -> Upload:
-    from rt_frames._connection import Upload
-
-    return Upload(messages, length, timeout, on_sent)
 
 
 def _with_key_from_environment(url: str, options: dict[str, Any]) -> Client:

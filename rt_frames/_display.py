@@ -24,7 +24,7 @@ class Table(NamedTuple):
     title: str
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    notes: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 def as_text(table: Table) -> str:
@@ -45,10 +45,10 @@ def as_html(table: Table) -> str:
         for row in table.rows[:MOST_ROWS]
     )
     below = "".join(f'<p style="white-space:pre-line">{_escaped(n)}</p>' for n in (*_more(table), *table.notes))
+    drawn = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     return (
-        f'<div style="color:inherit;background:transparent"><p>{_escaped(table.title)}</p>'
-        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        f"{below}</div>"
+        f'<div style="color:inherit;background:transparent"><p><b>{_escaped(table.title)}</b></p>'
+        f"{drawn if rows else ''}{below}</div>"
     )
 
 
@@ -84,3 +84,17 @@ def _padded(text: str, width: int) -> str:
             text = text[:-1]
         text += "…"
     return text + " " * (width - _width(text))
+
+
+def size_in_words(nbytes: int) -> str:
+    """Write a number of bytes as people read it."""
+    size, units = float(nbytes), ["B", "kB", "MB", "GB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
+        del units[0]
+    return f"{size:.3g} {units[0]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

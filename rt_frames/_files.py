@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator
 
     import pandas as pd
     import polars as pl
@@ -34,6 +35,8 @@ def format_of(path: Path) -> str:
     ValueError
         If the file is missing, or its name has no known end.
     """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name its files, for example '{path}/*.parquet'")
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     found = _BY_SUFFIX.get(path.suffix.lower())
@@ -86,3 +89,43 @@ def scan_polars(path: Path) -> pl.LazyFrame:
     scan: dict[str, Callable[[Path], pl.LazyFrame]]
     scan = {"parquet": pl.scan_parquet, "ndjson": pl.scan_ndjson, "arrow": pl.scan_ipc}
     return scan[kind](path)
+
+
+def scan_all(paths: Iterable[Path]) -> pl.LazyFrame:
+    """Open several files, or those that globs name, as one frame, in the order given; globs in that of their names.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing, cannot be read, or has other columns than the first.
+    """
+    import polars as pl
+
+    files = [file for path in paths for file in _expanded(path)]
+    frames = [scan_polars(file) for file in files]
+    if len(frames) > 1:
+        _check_alike(files, [frame.collect_schema() for frame in frames])
+    return pl.concat(frames) if len(frames) > 1 else frames[0]
+
+
+def _expanded(path: Path) -> Iterator[Path]:
+    if path.exists() or not glob.has_magic(str(path)):
+        yield path
+        return
+    found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
+    if not found:
+        raise ValueError(f"{path}: no file has such a name")
+    yield from map(Path, found)
+
+
+def _check_alike(files: list[Path], schemas: list[pl.Schema]) -> None:
+    first = schemas[0]
+    for file, schema in zip(files, schemas, strict=True):
+        if list(schema) != list(first):
+            differing = sorted(set(schema) ^ set(first)) or "their order"
+            raise ValueError(f"{file} has other columns than {files[0]}: {differing}; make them alike first")
+        for column, dtype in schema.items():
+            if dtype != first[column]:
+                raise ValueError(
+                    f"{file}: column {column!r} is {dtype}, and {first[column]} in {files[0]}; cast it first"
+                )

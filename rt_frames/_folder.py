@@ -22,6 +22,9 @@ class FolderClient(Client):
         super().__init__(service.url, api_key=service.api_key, **options)
         self._folder = folder
 
+    def __str__(self) -> str:
+        return str(self._folder)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _folder_client, (self._folder, self._options)
 

@@ -25,6 +25,7 @@ from rt_frames import errors
 from rt_frames._answers import BODY, Answer, error_of, read_answer
 from rt_frames._arguments import Timeouts, is_loopback
 from rt_frames._call import Call, Done
+from rt_frames._display import size_in_words
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -224,10 +225,10 @@ class Session:
             return errors.TransportError(f"could not list tables: {reason}; try again")
         sent, whole = upload.sent, upload.length
         if call.operation == "create" and not upload.complete and not upload.answered:
-            amount = f"{_size(sent)} of {_size(whole)}" if whole else _size(sent)
+            amount = f"{size_in_words(sent)} of {size_in_words(whole)}" if whole else size_in_words(sent)
             text = f"table {call.table!r}: {amount} were sent and the connection broke ({reason})"
             return errors.UploadInterrupted(text, bytes_sent=sent)
-        part = "all" if upload.complete else _size(sent)
+        part = "all" if upload.complete else size_in_words(sent)
         text = f"table {call.table!r}: {part} was sent, but no answer tells what became of it ({reason})"
         return errors.OutcomeUnknown(text, bytes_sent=sent)
 
@@ -272,10 +273,3 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _reason(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     return text if len(text) < 200 else text[:199] + "…"
-
-
-def _size(nbytes: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if nbytes < 1000 ** ("B", "kB", "MB").index(unit) * 1000:
-            return f"{nbytes / 1000 ** ('B', 'kB', 'MB').index(unit):.3g} {unit}"
-    return f"{nbytes / 1e9:.3g} GB"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._alterations import Alteration, AlterationPlan
+from rt_frames._display import Table, as_html, counted, size_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -55,10 +56,26 @@ class RemoteTable:
     request_id: str | None = None
 
     def __repr__(self) -> str:
-        facts = [f"{len(self.schema)} columns"] if self.schema is not None else []
-        facts += [f"{self.rows:,} rows"] if self.rows is not None else []
-        facts += [f"version {self.version}"] if self.version is not None else []
-        return f"RemoteTable({self.name!r}, {', '.join([*facts, f'at {self.client.url}'])})"
+        facts = "".join(f", {fact}" for fact in self._facts())
+        return f"RemoteTable({self.name!r}{facts}, at {self.client})"
+
+    def _repr_html_(self) -> str:
+        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self.schema or ()]
+        title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
+        request = f", request {self.request_id}" if self.request_id is not None else ""
+        return as_html(Table(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
+
+    def _facts(self) -> Iterator[str]:
+        if self.schema is not None:
+            yield counted(len(self.schema), "column")
+        if self.rows is not None:
+            yield counted(self.rows, "row")
+        if self.nbytes:
+            yield f"{size_in_words(self.nbytes)} sent"
+        if self.version is not None:
+            yield f"version {self.version}"
+        if self.created is False and self.schema is None and self.version is None:
+            yield "was there already"
 
     def alter_columns(
         self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]

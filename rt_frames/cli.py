@@ -27,7 +27,26 @@ if TYPE_CHECKING:
 FAILURES = (errors.RemoteError, ValueError, TypeError, OSError)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Reporting(click.Group):
+    """Turns what can fail into one line on standard error and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
+            raise
+        except FAILURES as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("interrupted; a table is created whole or not at all", err=True)
+            ctx.exit(130)
+
+
+@click.group(
+    cls=_Reporting,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.",
+)
 @click.version_option(__version__, prog_name="rt-frames")
 def main() -> None:
     """Make files of tables remote tables, and change their columns."""
@@ -51,47 +70,31 @@ def _client(url: str | None, key_file: Path | None) -> Client:
     return _connect.connect(url, api_key=key, default=False)
 
 
-class _Reported:
-    """Turn what can fail into one line on standard error and exit code 1."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, FAILURES):
-            raise click.ClickException(str(error)) from error
-
-
 @main.command()
 @_connected
 def tables(url: str | None, key_file: Path | None, as_json: bool) -> None:
     """List the tables."""
-    with _Reported():
-        names = _client(url, key_file).list_tables()
+    names = _client(url, key_file).list_tables()
     click.echo(json.dumps(names) if as_json else "\n".join(names))
 
 
 @main.command()
 @click.argument("name")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--if-exists", type=click.Choice(["fail", "skip"]), default="fail", show_default=True)
 @_connected
 def create(
     name: str, files: tuple[Path, ...], if_exists: Any, url: str | None, key_file: Path | None, as_json: bool
 ) -> None:
-    """Create table NAME from FILES: Parquet, CSV, NDJSON or Arrow; several files make one table, streamed."""
-    with _Reported():
-        frames = [_files.scan_polars(file) for file in files]
-        data = frames[0] if len(frames) == 1 else _one_after_another(frames)
-        table = _client(url, key_file).create_table(name, data, if_exists=if_exists)
+    """Create table NAME from files: Parquet, CSV, NDJSON or Arrow.
+
+    Several files, or a glob such as 'data/*.parquet', make one table. They are streamed, so that they may be larger
+    than memory; a progress bar is shown on standard error where that is a terminal.
+    """
+    client, data = _client(url, key_file), _files.scan_all(files)
+    table = client.create_table(name, data, if_exists=if_exists)
     facts = {"table": name, "created": table.created, "bytes": table.nbytes, "version": table.version}
     click.echo(json.dumps(facts) if as_json else repr(table))
-
-
-def _one_after_another(frames: list[Any]) -> Any:
-    import polars as pl
-
-    return pl.concat(frames, how="vertical")
 
 
 @main.command()
@@ -99,7 +102,7 @@ def _one_after_another(frames: list[Any]) -> Any:
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column.")
 @click.option("--cast", multiple=True, metavar="PATH=DTYPE", help="Change a column's type.")
 @click.option("--nullable", multiple=True, metavar="PATH=true|false", help="Allow or forbid nulls.")
-@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @_connected
 def alter(
     name: str,
@@ -111,15 +114,18 @@ def alter(
     key_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Change columns of table NAME, all in one request."""
-    with _Reported():
-        plan = AlterationPlan(_alterations(rename, cast, nullable))
-        if not plan:
-            raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
-        if dry_run:
-            click.echo(json.dumps(plan.to_json(), indent=None if as_json else 2))
-            return
-        table = _client(url, key_file).alter_columns(name, plan)
+    """Change columns of table NAME, all in one request.
+
+    PATH is a column's name, or outer.inner for a field of a struct. DTYPE is what pandas, Polars or Arrow call it:
+    int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
+    """
+    plan = AlterationPlan(_alterations(rename, cast, nullable))
+    if not plan:
+        raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
+    if dry_run:
+        click.echo(json.dumps(plan.to_json()) if as_json else repr(plan))
+        return
+    table = _client(url, key_file).alter_columns(name, plan)
     click.echo(json.dumps({"table": name, "version": table.version}) if as_json else repr(table))
 
 
@@ -145,7 +151,7 @@ def serve(root: Path, host: str, port: int) -> None:
     from rt_frames.local import LocalService
 
     given = os.environ.get("RT_FRAMES_API_KEY")
-    with _Reported(), LocalService(root, host=host, port=port, api_key=given) as service:
+    with LocalService(root, host=host, port=port, api_key=given) as service:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if given is None:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
@@ -163,7 +169,7 @@ def serve(root: Path, host: str, port: int) -> None:
 def demo(file: Path | None, keep: Path | None) -> None:
     """Do the main job with FILE, or with a calendar, on the embedded service, and check every stored value."""
     name = "calendar" if file is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in file.stem)
-    with _Reported(), tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
         folder = keep if keep is not None else Path(scratch) / "tables"
         frames = (
             (_demo.calendar_pandas(), _demo.calendar_polars())

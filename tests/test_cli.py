@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import polars as pl
@@ -105,6 +107,8 @@ def test_create_list_and_alter_from_a_shell(tmp_path, env, service):
     ("args", "code", "words"),
     [
         (["create", "x", "missing.parquet"], 1, "missing.parquet: there is no such file"),
+        (["create", "x", "no/*.parquet"], 1, "no/*.parquet: no file has such a name"),
+        (["create", "x", "."], 1, ". is a folder; name its files"),
         (["create", "x"], 2, "Missing argument"),
         (["alter", "x"], 2, "nothing to change"),
         (["alter", "x", "--rename", "a"], 2, "PATH=VALUE"),
@@ -144,3 +148,77 @@ def test_serve_answers_until_it_is_interrupted(tmp_path):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode == 0
+
+
+def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(tmp_path, service, env):
+    (tmp_path / "data").mkdir()
+    for i in range(12):
+        pl.DataFrame({"dep_time": [i], "distance": [100 * i]}).write_parquet(tmp_path / "data" / f"{i:02}.parquet")
+    script = Path(SCRIPT)
+    line = (
+        f"{script} create glob_flights data/*.parquet && {script} alter glob_flights "
+        "--rename dep_time=departure --cast distance=int32 --dry-run"
+    )
+    kept = {"PATH": os.environ["PATH"], **env}
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env=kept)
+    assert re.search(r"^dep_time +departure +renames$", done.stdout, re.MULTILINE)
+    assert re.search(r"^distance +int32 +casts$", done.stdout, re.MULTILINE)
+    assert stored(service, "glob_flights").to_pydict() == {
+        "dep_time": list(range(12)), "distance": [100 * i for i in range(12)],
+    }  # fmt: skip
+    assert run("create", "quoted_glob", str(tmp_path / "data" / "*.parquet"), **env).returncode == 0
+    assert stored(service, "quoted_glob") == stored(service, "glob_flights")
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (pl.DataFrame({"a": [1.5]}), "2.parquet: column 'a' is Float64, and Int64 in"),
+        (pl.DataFrame({"b": [1]}), "2.parquet has other columns than"),
+    ],
+)
+def test_files_that_are_not_alike_are_refused_by_name(tmp_path, env, second, words):
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "1.parquet")
+    second.write_parquet(tmp_path / "2.parquet")
+    done = run("create", "unlike", str(tmp_path / "1.parquet"), str(tmp_path / "2.parquet"), **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert "unlike" not in run("tables", **env).stdout.split()
+
+
+def test_an_interrupted_upload_says_so_and_leaves_no_table(tmp_path, server):
+    pl.DataFrame({"n": range(3_000_000)}).write_parquet(tmp_path / "n.parquet")
+    begun = threading.Event()
+
+    def read_no_further(connection):
+        request = connection.head()
+        if request.method == "GET":
+            connection.answer(200, {"tables": []})
+            request = connection.head()
+        connection.body(request, 2**20)
+        begun.set()
+        time.sleep(60)
+
+    server.script = read_no_further
+    process = subprocess.Popen(
+        [SCRIPT, "create", "n", str(tmp_path / "n.parquet"), "--url", server.url],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "RT_FRAMES_API_KEY": KEY},
+    )  # fmt: skip
+    assert begun.wait(30)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert "interrupted; a table is created whole or not at all" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_shells_can_complete_it(shell):
+    done = subprocess.run(
+        [SCRIPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "_RT_FRAMES_COMPLETE": f"{shell}_source"},
+    )
+    assert "rt-frames" in done.stdout
