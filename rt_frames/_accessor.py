@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
 
 class RemoteAccessor:
-    """What a frame can do with the remote service."""
+    """What a frame can do with the remote service.
+
+    Parameters
+    ----------
+    frame : frame
+        A pandas, Polars or Dask DataFrame.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames
+    >>> pl.DataFrame({"n": [1, 2]}).remote.to_table("counted").rows
+    2
+    """
 
     __slots__ = ("_frame",)
 
@@ -33,7 +46,15 @@ class RemoteAccessor:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema that would be sent."""
+        """The Arrow schema that would be sent.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> pd.DataFrame({"n": [1], "s": ["x"]}).remote.schema
+        n: int64
+        s: large_string
+        """
         return source_of(self._frame).schema
 
     def to_table(
@@ -47,7 +68,36 @@ class RemoteAccessor:
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create remote table ``name`` from this frame; `rt_frames.to_table` documents the options.
+        """Create a remote table from this frame, as `rt_frames.to_table` does, which says more of the options.
+
+        Parameters
+        ----------
+        name : str
+            The new table's name.
+        client : Client, optional
+            Where to create it. Defaults to the client of the last `rt_frames.connect`.
+        dtypes : dict of str to dtype, optional
+            Columns to cast on the way.
+        index : bool, optional
+            pandas only: whether index levels become columns. None: those that have names.
+        if_exists : {"fail", "skip"}, default "fail"
+            What happens when the name is taken.
+        compression : {"auto", "lz4", "zstd", None}, default "auto"
+            How buffers are compressed on the way.
+        progress : bool, optional
+            Whether a bar is shown. None: for long uploads, where somebody can see it.
+
+        Returns
+        -------
+        RemoteTable
+            What was sent, and what the service answered.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument, a column's name or its type cannot be used; nothing was sent.
+        RemoteError
+            For everything else that can fail; `rt_frames.errors` shows the tree.
 
         Examples
         --------
@@ -77,7 +127,19 @@ class RemoteAccessor:
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> Any:
-        """Create remote table ``name`` from this frame and give the same frame back, for a chain that goes on.
+        """Create a remote table from this frame and give the same frame back, for a chain that goes on.
+
+        Parameters
+        ----------
+        name : str
+            The new table's name.
+        client, dtypes, index, if_exists, compression, progress : optional
+            As in `to_table`.
+
+        Returns
+        -------
+        frame
+            The very same.
 
         Examples
         --------
@@ -105,7 +167,36 @@ class RemoteAccessor:
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
     ) -> AlterationPlan:
-        """Work out what `alter_table` would send, and send nothing; see `rt_frames.plan_alterations`."""
+        """Work out what `alter_table` would send, and send nothing.
+
+        Parameters
+        ----------
+        before : frame or pyarrow.Schema
+            What the table was created from.
+        rename : dict of str to str, optional
+            Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``.
+        nullable : dict of str to bool, optional
+            Columns to allow or forbid nulls in.
+        strict : bool, default True
+            Whether a column on one side only is an error.
+
+        Returns
+        -------
+        AlterationPlan
+            The changes; shown as a table.
+
+        Raises
+        ------
+        AlterationError
+            If the two don't fit; the message names the columns and shows the call that would fit.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> before = pd.DataFrame({"n": [1, 2]})
+        >>> before.astype("int32").remote.plan_alterations(before).to_json()
+        {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
+        """
         return _connect.plan_alterations(before, self._frame, rename=rename, nullable=nullable, strict=strict)
 
     def alter_table(
@@ -118,7 +209,32 @@ class RemoteAccessor:
         strict: bool = True,
         client: Client | None = None,
     ) -> RemoteTable:
-        """Alter table ``name``, created from ``before``, so that its columns become those of this frame.
+        """Alter a table, created from ``before``, so that its columns become those of this frame.
+
+        Parameters
+        ----------
+        name : str
+            The table.
+        before : frame or pyarrow.Schema
+            What the table was created from.
+        rename, nullable, strict : optional
+            As in `plan_alterations`.
+        client : Client, optional
+            Where the table is. Defaults to the client of the last `rt_frames.connect`.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with the version that the service answered.
+
+        Raises
+        ------
+        AlterationError
+            If the two frames don't fit; nothing was sent.
+        BadRequest
+            If the service refuses, with the column and both types; nothing was changed.
+        RemoteError
+            For everything else that can fail; `rt_frames.errors` shows the tree.
 
         Examples
         --------

@@ -70,20 +70,24 @@ class Alteration:
             data_type_of(arrow, self.path)
             object.__setattr__(self, "data_type", arrow)
 
-    @classmethod
-    def of(cls, change: Change) -> Alteration:
-        """Make one of a difference; unless it brings a new name, there is nothing left to check."""
-        if change.rename is not None:
-            return cls(change.path, change.rename, change.data_type, change.nullable)
-        made = object.__new__(cls)
-        made.__dict__.update(path=change.path, rename=None, data_type=change.data_type, nullable=change.nullable)
-        return made
-
     def __hash__(self) -> int:
         return hash((self.path, self.rename, self.nullable))  # equal types may differ in their hashes
 
     def to_json(self) -> dict[str, Any]:
-        """Give the service's form: a dict with only what is set."""
+        """Give the service's form.
+
+        Returns
+        -------
+        dict
+            ``path``, and of ``rename``, ``data_type`` and ``nullable`` only what is set, as the service's
+            documentation of ``alter_columns`` names them.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.Alteration("outer.inner", nullable=False).to_json()
+        {'path': 'outer.inner', 'nullable': False}
+        """
         said: dict[str, Any] = {"path": self.path}
         if self.rename is not None:
             said["rename"] = self.rename
@@ -92,6 +96,15 @@ class Alteration:
         if self.nullable is not None:
             said["nullable"] = self.nullable
         return said
+
+
+def _of(change: Change) -> Alteration:
+    """Make an alteration of a difference; unless it brings a new name, there is nothing left to check."""
+    if change.rename is not None:
+        return Alteration(change.path, change.rename, change.data_type, change.nullable)
+    made = object.__new__(Alteration)
+    made.__dict__.update(path=change.path, rename=None, data_type=change.data_type, nullable=change.nullable)
+    return made
 
 
 def _check_new_name(path: str, name: Any) -> None:
@@ -144,13 +157,35 @@ class AlterationPlan(Sequence[Alteration]):
         return hash(self._alterations)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the body of the request: ``{"alterations": [{…only what is set…}]}``."""
+        """Give the body of the request.
+
+        Returns
+        -------
+        dict
+            ``{"alterations": [...]}``, each as `Alteration.to_json` gives it.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.AlterationPlan([rt.Alteration("n", rename="count")]).to_json()
+        {'alterations': [{'path': 'n', 'rename': 'count'}]}
+        """
         return {"alterations": [alteration.to_json() for alteration in self._alterations]}
 
     def requests(self) -> list[AlterationPlan]:
         """Split the plan where the embedded service's engine does not take it in one request.
 
-        Casts go first, so that the paths of the second request are still those of ``before``.
+        Returns
+        -------
+        list of AlterationPlan
+            One; or two, casts first, so that the paths of the second are still those of ``before``; or none.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> plan = rt.AlterationPlan([rt.Alteration("n", data_type="int32"), rt.Alteration("s", nullable=False)])
+        >>> [[one.path for one in part] for part in plan.requests()]
+        [['n'], ['s']]
         """
         if refused_together(self) is None:
             return [self] if self else []
@@ -243,7 +278,7 @@ def plan(
     _check_asked("nullable", nullable, bool)
     comparison = Comparison(rename or {}, nullable or {}, strict=strict, compare_nullability=compare_nullability)
     changes = comparison.run(before, after, moved or {})
-    return AlterationPlan(map(Alteration.of, changes), changes)
+    return AlterationPlan(map(_of, changes), changes)
 
 
 def _check_asked(option: str, asked: Any, kind: type) -> None:

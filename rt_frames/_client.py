@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from rt_frames import _ipc, errors
 from rt_frames._alterations import Alteration, AlterationPlan, as_json
 from rt_frames._answers import certain_now, names_in, version_in
-from rt_frames._arguments import (
-    base_of,
-    check_if_exists,
-    check_table_name,
-    headers_of,
-    is_loopback,
-    retries_of,
-    timeouts_of,
-)
-from rt_frames._call import Call, Key, upload_of
+from rt_frames._arguments import check_if_exists, check_table_name
+from rt_frames._call import Call, upload_of
 from rt_frames._codecs import Codecs, Compression, check_compression
-from rt_frames._display import Table, as_html
+from rt_frames._endpoint import Endpoint
 from rt_frames._frames import source_of
 from rt_frames._progress import Progress
-from rt_frames._session import Session
 from rt_frames._table import RemoteTable
 
 if TYPE_CHECKING:
@@ -45,7 +35,7 @@ JSON = "application/json"
 IfExists = Literal["fail", "skip"]
 
 
-class Client:
+class Client(Endpoint):
     """A connection to one project of the service; `connect` makes it.
 
     Parameters
@@ -70,79 +60,59 @@ class Client:
     ------
     ValueError
         If an argument cannot be used; the message names it.
+
+    Notes
+    -----
+    The service's documentation gives the form of the address and the name of the header.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> with rt.Client("https://words-x1.us-east-1.example.com", api_key="made-up") as client:
+    ...     print(client)
+    https://words-x1.us-east-1.example.com
     """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str,
-        timeout: float | tuple[float, float, float] | None = None,
-        retries: int = 2,
-        headers: Mapping[str, str] | None = None,
-        verify: bool | str | os.PathLike[str] = True,
-        allow_insecure: bool = False,
-    ) -> None:
-        verify = verify if isinstance(verify, bool) else os.fspath(verify)
-        self._options: dict[str, Any] = {
-            "timeout": timeouts_of(timeout),
-            "retries": retries_of(retries),
-            "headers": headers_of(headers),
-            "verify": verify,
-        }
-        self._session = Session(base_of(url, allow_insecure=allow_insecure), Key(api_key), **self._options)
-        self._fast = is_loopback(self.url)
-
-    @property
-    def url(self) -> str:
-        """The service's address."""
-        return self._session.base
-
-    def __str__(self) -> str:
-        return self.url
-
-    def __repr__(self) -> str:
-        return f"Client({str(self)!r})"
-
-    def _repr_html_(self) -> str:
-        connect, write, read = self._session.timeouts
-        rows = [
-            ("time-outs", f"{connect:g} s to connect, {write:g} s for each piece sent, {read:g} s for an answer"),
-            ("retries", str(self._session.retries)),
-            ("API key", "given, never shown"),
-        ]
-        return as_html(Table(f"Client of {self}", ("setting", "value"), rows))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _with_key_from_environment, (self.url, self._options)
-
-    def close(self) -> None:
-        """Close the connections; a call after that opens new ones."""
-        self._session.close()
 
     def table(self, name: str) -> RemoteTable:
         """Name an existing table, without asking the service.
 
+        Parameters
+        ----------
+        name : str
+            The table's name.
+
+        Returns
+        -------
+        RemoteTable
+            Which knows its name alone.
+
         Examples
         --------
-        >>> client.table("flights").rename({"dep_time": "departure"})  # doctest: +SKIP
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
+        2
         """
         check_table_name(name)
         return RemoteTable(name, self)
 
     def list_tables(self) -> list[str]:
-        """List the names of the project's tables, as the service orders them.
+        """List the names of the project's tables.
+
+        Returns
+        -------
+        list of str
+            In the order in which the service gives them.
 
         Raises
         ------
         RemoteError
             If the service cannot be reached, refuses the key, or answers what cannot be understood.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).list_tables()
+        ['readings']
         """
         return self._list()
 
@@ -157,7 +127,36 @@ class Client:
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create table ``name`` from any frame; see `to_table`, which documents the options."""
+        """Create a table from any frame, as `rt_frames.to_table` does, which says more of the options.
+
+        Parameters
+        ----------
+        name : str
+            The new table's name.
+        data : frame
+            Whatever `rt_frames.to_table` takes.
+        dtypes, index, if_exists, compression, progress : optional
+            As in `rt_frames.to_table`.
+
+        Returns
+        -------
+        RemoteTable
+            What was sent, and what the service answered.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument, a column's name or its type cannot be used; nothing was sent.
+        RemoteError
+            For everything else that can fail; `rt_frames.errors` shows the tree.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
+        2
+        """
         check_table_name(name)
         check_if_exists(if_exists)
         check_compression(compression)
@@ -177,7 +176,33 @@ class Client:
     def alter_columns(
         self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
-        """Change columns of table ``name``, all of them or none; see `alter_columns` of the package."""
+        """Change columns of a table, all of them or none, in one request.
+
+        Parameters
+        ----------
+        name : str
+            The table.
+        alterations : AlterationPlan, Alteration, dict of the service's form, or several of them
+            What to change. An empty plan is not sent.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with the version that the service answered.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an alteration changes nothing or is malformed; nothing was sent.
+        RemoteError
+            For everything else that can fail; `rt_frames.errors` shows the tree.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).alter_columns("readings", rt.Alteration("at", data_type="int32")).version
+        2
+        """
         check_table_name(name)
         if isinstance(alterations, AlterationPlan) and not alterations:
             return RemoteTable(name, self, created=False)
@@ -206,10 +231,8 @@ class Client:
             if token is None:
                 return names
             if token in seen:
-                raise errors.ResponseError(
-                    "could not list tables: the service gave the same page_token twice, the list would never end",
-                    status=200, request_id=done.request_id, attempts=1,
-                )  # fmt: skip
+                text = "could not list tables: the service gave the same page_token twice, the list would never end"
+                raise errors.ResponseError(text, status=200, request_id=done.request_id, attempts=1)
             seen.add(token)
 
     def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
@@ -222,20 +245,12 @@ class Client:
             error.add(table=name, rows=source.rows)
             raise
         if listed and if_exists == "fail":
-            raise errors.TableExistsError(
-                f"table {name!r} exists already; nothing was sent; choose another name, or if_exists=\"skip\" to "
-                "leave the table as it is",
-                table=name, rows=source.rows, attempts=1,
-            )  # fmt: skip
+            text = f'table {name!r} exists already; nothing was sent; choose another name, or if_exists="skip"'
+            raise errors.TableExistsError(text, table=name, rows=source.rows, attempts=1)
         return listed
 
     def _create(
-        self,
-        name: str,
-        source: Source,
-        compression: Compression,
-        progress: bool | None,
-        listed_before: bool | None,
+        self, name: str, source: Source, compression: Compression, progress: bool | None, listed_before: bool | None
     ) -> RemoteTable:
         codecs = Codecs(compression, fast=self._fast)
         length = _ipc.exact_length(source, compression, codecs)
@@ -279,13 +294,3 @@ class Client:
         now = certain_now(name, listed=listed, before=before, part_alone=part_alone)
         error.add(listed=listed, listed_before=before)
         error.args = (f"{error}; {now}",)
-
-
-def _with_key_from_environment(url: str, options: dict[str, Any]) -> Client:
-    """Make a client again in another process; keys are not pickled."""
-    key = os.environ.get("RT_FRAMES_API_KEY")
-    if not key:
-        raise errors.NotConnectedError(
-            f"a client of {url} was unpickled, and keys are not pickled; set RT_FRAMES_API_KEY in this process too"
-        )
-    return Client(url, api_key=key, allow_insecure=True, **options)

@@ -66,6 +66,7 @@ def connect(
     Returns
     -------
     Client
+        Which has made no request yet.
 
     Raises
     ------
@@ -146,6 +147,7 @@ def to_table(
     Returns
     -------
     RemoteTable
+        What was sent, and what the service answered.
 
     Raises
     ------
@@ -169,18 +171,12 @@ def to_table(
     2
     """
     return (client or default_client()).create_table(
-        name,
-        data,
-        dtypes=dtypes,
-        index=index,
-        if_exists=if_exists,
-        compression=compression,
-        progress=progress,
+        name, data, dtypes=dtypes, index=index, if_exists=if_exists, compression=compression, progress=progress
     )
 
 
 def list_tables(*, client: Client | None = None) -> list[str]:
-    """List the names of the project's tables, as the service orders them.
+    """List the names of the project's tables.
 
     Parameters
     ----------
@@ -190,6 +186,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     Returns
     -------
     list of str
+        In the order in which the service gives them.
 
     Raises
     ------
@@ -232,6 +229,7 @@ def plan_alterations(
     Returns
     -------
     AlterationPlan
+        The changes, in the order of ``before``; false when there are none.
 
     Raises
     ------
@@ -279,6 +277,7 @@ def alter_columns(
     Returns
     -------
     RemoteTable
+        The table, with the version that the service answered.
 
     Raises
     ------

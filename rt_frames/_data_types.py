@@ -131,6 +131,7 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     Returns
     -------
     pyarrow.DataType
+        The Arrow type that a column of this `data_type` has.
 
     Raises
     ------

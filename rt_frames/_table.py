@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class RemoteTable:
     """A table of the service, and what is known about it here.
 
-    Attributes
+    Parameters
     ----------
     name : str
         The table's name.
@@ -80,19 +80,98 @@ class RemoteTable:
     def alter_columns(
         self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
-        """Change columns in one request; see the package's `alter_columns`."""
+        """Change columns, all of them or none, in one request.
+
+        Parameters
+        ----------
+        alterations : AlterationPlan, Alteration, dict of the service's form, or several of them
+            What to change. An empty plan is not sent.
+
+        Returns
+        -------
+        RemoteTable
+            The table, for the next call of a chain; the same is true of the methods below.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> table = rt.connect(default=False).table("readings")
+        >>> table.alter_columns({"path": "at", "rename": "time"}).version
+        2
+        """
         if isinstance(alterations, AlterationPlan) and not alterations:
             return self
         return self.client.alter_columns(self.name, alterations)
 
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
-        """Rename columns in one request: ``{path: new name}``; inside a struct ``"outer.inner"``."""
+        """Rename columns in one request.
+
+        Parameters
+        ----------
+        columns : dict of str to str
+            New names by path; inside a struct ``"outer.inner"``.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with the version that the service answered.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
+        2
+        """
         return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
 
     def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
-        """Change types in one request: ``{path: dtype}``, any dtype that `data_type` takes."""
+        """Change types in one request.
+
+        Parameters
+        ----------
+        dtypes : dict of str to dtype
+            New types by path; any dtype that `rt_frames.data_type` takes.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with the version that the service answered.
+
+        Raises
+        ------
+        BadRequest
+            If the service does not cast the one type to the other; nothing was changed.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").cast({"at": "int32"}).version
+        2
+        """
         return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
 
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
-        """Allow or forbid nulls in one request: ``{path: True or False}``."""
+        """Allow or forbid nulls in one request.
+
+        Parameters
+        ----------
+        nullable : dict of str to bool
+            Whether there may be nulls, by path.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with the version that the service answered.
+
+        Raises
+        ------
+        BadRequest
+            If nulls are to be forbidden where there are some; nothing was changed.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").set_nullable({"at": False}).version
+        2
+        """
         return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])

@@ -47,6 +47,15 @@ class RemoteError(Exception):
         Rows of the frame, where known.
     attempts : int
         How many times the request was sent or a connection for it was tried.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> try:
+    ...     rt.connect(default=False).table("nowhere").rename({"a": "b"})
+    ... except rt.errors.RemoteError as error:
+    ...     print(type(error).__name__, error.table, error.attempts)
+    TableNotFoundError nowhere 1
     """
 
     table: str | None = None

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import re
 from pathlib import Path
 
+import numpydoc.validate
 import polars as pl
 import pytest
 
 import rt_frames as rt
+from rt_frames._accessor import RemoteAccessor
+from rt_frames.local import LocalService
 from tests.servers import KEY
 
 ROOT = Path(rt.__file__).parent
@@ -42,23 +46,43 @@ def test_the_readme_names_every_public_name():
     assert [name for name in rt.__all__ if name != "__version__" and f"rt.{name}" not in README] == []
 
 
-@pytest.mark.parametrize("name", ["rt_frames", *(f"rt_frames.{m}" for m in MODULES), "rt_frames.local._service"])
-def test_the_examples_in_the_docstrings_run(name, tmp_path):
-    rt.connect(tmp_path)
+def examples() -> list[doctest.DocTest]:
+    modules = ["rt_frames", *(f"rt_frames.{m}" for m in MODULES), "rt_frames.local._service"]
+    found = [doctest.DocTestFinder().find(importlib.import_module(name)) for name in modules]
+    return [test for some in found for test in some if test.examples]
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+def test_the_examples_in_the_docstrings_run(example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RT_FRAMES_URL", "./tables")
     pl.DataFrame({"at": [1, 2]}).remote.to_table("readings")
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=flags)
-    assert failed == 0
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert runner.run(example).failed == 0
 
 
-@pytest.mark.parametrize("name", [n for n in rt.__all__ if callable(getattr(rt, n))])
-def test_every_public_docstring_has_an_example_and_says_what_it_raises(name):
-    public = getattr(rt, name)
-    words = public.__doc__
-    if isinstance(public, type):
-        words += "".join(m.__doc__ or "" for m in vars(public).values() if callable(m) and not isinstance(m, type))
-    assert "Parameters\n" in words or "Attributes\n" in words
-    assert ">>>" in words
+def public_names() -> list[str]:
+    classes = {f"rt_frames.{n}": getattr(rt, n) for n in rt.__all__ if isinstance(getattr(rt, n), type)}
+    classes |= {f"rt_frames.errors.{n}": getattr(rt.errors, n) for n in rt.errors.__all__}
+    classes |= {"rt_frames._accessor.RemoteAccessor": RemoteAccessor, "rt_frames.local.LocalService": LocalService}
+    methods = [f"{name}.{m}" for name, c in classes.items() for m in dir(c) if _is_documented(c, m)]
+    functions = [f"rt_frames.{n}" for n in rt.__all__ if inspect.isfunction(getattr(rt, n))]
+    return [*functions, *classes, *methods]
+
+
+def _is_documented(kind: type, name: str) -> bool:
+    member = inspect.getattr_static(kind, name)
+    ours = getattr(member, "fget", member)
+    return not name.startswith("_") and getattr(ours, "__module__", "").startswith("rt_frames")
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_every_public_docstring_is_numpydoc_with_an_example(name):
+    wanted = {"GL08", "SS03", "PR01", "PR02", "PR03", "PR04", "PR07", "PR10", "RT01", "RT03", "EX01"}
+    if name.startswith("rt_frames.errors.") and name != "rt_frames.errors.RemoteError":
+        wanted -= {"PR01", "PR04", "PR07", "RT01", "EX01"}  # parameters and examples are those of the parent
+    found = numpydoc.validate.validate(name)["errors"]
+    assert [text for code, text in found if code in wanted] == []
 
 
 def test_the_readmes_table_of_types_is_what_the_code_says():

@@ -42,6 +42,7 @@ ORDER = [
     "_session",
     "_progress",
     "_table",
+    "_endpoint",
     "_client",
     "_target",
     "_folder",

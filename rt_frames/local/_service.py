@@ -75,12 +75,27 @@ class LocalService:
 
     @property
     def api_key(self) -> str:
-        """The key that requests must carry in ``x-api-key``."""
+        """The key that requests must carry in ``x-api-key``.
+
+        Examples
+        --------
+        >>> from rt_frames.local import LocalService
+        >>> LocalService("./tables", api_key="made-up").api_key
+        'made-up'
+        """
         return self._key
 
     @property
     def url(self) -> str:
-        """The address, while the service runs."""
+        """The address, while the service runs.
+
+        Examples
+        --------
+        >>> from rt_frames.local import LocalService
+        >>> with LocalService("./tables") as service:
+        ...     service.url
+        'http://127.0.0.1:...'
+        """
         server = self._server
         if server is None:
             raise RuntimeError("the service is not running; use it in a with statement, or call start()")
@@ -88,7 +103,24 @@ class LocalService:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> Self:
-        """Listen, and answer on threads in the background."""
+        """Listen, and answer on threads in the background.
+
+        Returns
+        -------
+        LocalService
+            Itself.
+
+        Raises
+        ------
+        OSError
+            If the address cannot be listened on.
+
+        Examples
+        --------
+        >>> from rt_frames.local import LocalService
+        >>> service = LocalService("./tables").start()
+        >>> service.close()
+        """
         with self._lock:
             if self._server is None:
                 _running.check_process()
@@ -101,7 +133,13 @@ class LocalService:
         return self
 
     def close(self) -> None:
-        """Stop answering; requests on the way are given a second to finish."""
+        """Stop answering; requests on the way are given a second to finish.
+
+        Examples
+        --------
+        >>> from rt_frames.local import LocalService
+        >>> LocalService("./tables").close()
+        """
         with self._lock:
             server, self._server = self._server, None
         if server is not None:
