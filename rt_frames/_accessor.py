@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _connect
 from rt_frames._frames import source_of
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from rt_frames._table import RemoteTable
 
 
-class RemoteAccessor:
+Frame = TypeVar("Frame")
+
+
+class RemoteAccessor(Generic[Frame]):
     """What a frame can do with the remote service.
 
     Parameters
@@ -36,7 +39,7 @@ class RemoteAccessor:
 
     __slots__ = ("_frame",)
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Frame) -> None:
         self._frame = frame
 
     def __repr__(self) -> str:
@@ -126,7 +129,7 @@ class RemoteAccessor:
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Create a remote table from this frame and give the same frame back, for a chain that goes on.
 
         Parameters

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 import rt_frames as rt
+from rt_frames._accessor import RemoteAccessor
 from rt_frames.local import LocalService
 
 client = rt.connect("https://words-x1.us-east-1.example.com", api_key="k", timeout=(5, 30, 60), default=False)
@@ -37,6 +38,17 @@ assert_type(bool(plan), bool)
 assert_type(rt.alter_columns("t", plan), rt.RemoteTable)
 assert_type(rt.alter_columns("t", [{"path": "a", "rename": "b"}, rt.Alteration("c", data_type=int)]), rt.RemoteTable)
 
+assert_type(RemoteAccessor(pandas_frame).tee("t", index=False), pd.DataFrame)
+assert_type(RemoteAccessor(polars_frame).tee("t"), pl.DataFrame)
+assert_type(RemoteAccessor(polars_frame).plan_alterations(pandas_frame), rt.AlterationPlan)
+
+
+def stored(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    rt.to_table(frame, name)
+    return frame
+
+
+assert_type(polars_frame.pipe(stored, "t"), pl.DataFrame)
 
 rt.arrow_type({"type": "int64"})
 rt.data_type(pa.int64())
