@@ -232,7 +232,7 @@ def _from_dask(frame: Any, targets: Mapping[str, pa.DataType], index: bool | Non
     first = next(parts := _dask.partitions(frame), None)
     if first is None:
         raise ValueError("data: the Dask frame has no partitions")
-    return _from_iterable(itertools.chain([first], parts), targets, index, "partition", parts.close)
+    return _from_iterable(itertools.chain(iter([first]), parts), targets, index, "partition", parts.close)
 
 
 def _from_polars(frame: pl.DataFrame) -> _Raw:
@@ -280,18 +280,17 @@ def _from_iterable(
     if first is None:
         raise ValueError("data: the iterator gave no frame, so the table's columns are not known")
 
-    number = 0
+    schema, close = _raw_of(first, targets, index).schema, getattr(items, "close", close)
+    items, number = itertools.chain(iter([first]), items), -1
+    del first  # an item is let go of before the next is asked for: each may be large
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal number
-        for number, item in enumerate(itertools.chain([first], items)):  # noqa: B007  # told by where
-            yield from _raw_of(item, targets, index).open()
+        for item in items:
+            number += 1
+            opened = _raw_of(item, targets, index).open()
+            del item
+            yield from opened
+            del opened
 
-    return _Raw(
-        _raw_of(first, targets, index).schema,
-        batches,
-        repeatable=False,
-        close=getattr(items, "close", close),
-        where=lambda: f"{unit} {number}",
-        bound=True,
-    )
+    return _Raw(schema, batches, repeatable=False, close=close, where=lambda: f"{unit} {number}", bound=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -316,6 +317,22 @@ def generator_of_frames():
 def test_every_source_arrives_whole_and_in_order(client, service, name, make):
     rt.to_table(make(), name)
     assert stored(service, name).to_pydict() == arrow_table().to_pydict()
+
+
+def test_a_frame_of_an_iterator_is_let_go_of_before_the_next_is_made(remote, server):
+    made: list[weakref.ref[pd.DataFrame]] = []
+    alive: list[int] = []
+
+    def frames():
+        for i in range(5):
+            alive.append(sum(one() is not None for one in made))
+            frame = pd.DataFrame({"n": np.arange(100_000) + i})
+            made.append(weakref.ref(frame))
+            yield frame
+            del frame
+
+    rt.to_table(frames(), "t")
+    assert alive == [0] * 5
 
 
 @pytest.mark.parametrize("data", [3, "text", {"a": [1]}, None, pd.Series([1]), pl.Series([1])])

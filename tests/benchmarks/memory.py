@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 
@@ -48,6 +49,30 @@ def lazy(nbytes: int) -> pl.LazyFrame:
     return pl.concat([pl.scan_parquet(FILE)] * (5 * nbytes // GB)).with_columns(y=pl.col("x") * 0.5)
 
 
+def partition(number: int, rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(number)
+    return pd.DataFrame({name: rng.normal(size=rows) for name in "abcdefgh"})
+
+
+def dask(port: str, size: str) -> None:
+    """Upload 40 partitions of a cluster of two processes, and print the peak of this one in partitions."""
+    import dask.dataframe as dd
+    import distributed
+
+    rows = int(float(size) * GB) // 40 // 64
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client,
+    ):
+        for each in (10, rows):
+            Path("/proc/self/clear_refs").write_text("5")
+            before = status("VmRSS")
+            client.create_table("t", dd.from_map(partition, range(40), rows=each, meta=partition(0, 1)), progress=False)
+    peak = status("VmHWM") - before
+    print(f"{'Dask, 40 partitions':<22}{size:>4} GB{peak:>10.0f} MB, {peak / (rows * 64 / 1e6):.1f} partitions")
+
+
 def one(port: str, kind: str, size: str) -> None:
     """Upload in this process and print its peak."""
     nbytes, before = int(float(size) * GB), 0.0
@@ -67,6 +92,7 @@ def one(port: str, kind: str, size: str) -> None:
 def main() -> None:
     kinds = [f"{kind} {library}" for kind in ("numeric", "strings") for library in ("Arrow", "Polars", "pandas")]
     cases = [(kind, "1") for kind in kinds] + [(kind, size) for kind in ("reader", "lazy") for size in ("1", "4", "16")]
+    cases.append(("dask", "10"))
     pl.from_arrow(numeric(GB // 5)).write_parquet(FILE)
     try:
         with sink() as port:
@@ -77,4 +103,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    one(*sys.argv[1:]) if len(sys.argv) > 1 else main()
+    if len(sys.argv) == 1:
+        main()
+    elif sys.argv[2] == "dask":
+        dask(sys.argv[1], sys.argv[3])
+    else:
+        one(*sys.argv[1:])
