@@ -52,6 +52,28 @@ def test_a_dask_frame_on_a_cluster_of_processes_arrives_in_order(client, service
     check(service, name, frame(40))
 
 
+def with_own_categories(part: pd.DataFrame) -> pd.DataFrame:
+    return part.assign(c=(part["n"] // 1000).astype(str).astype("category"))
+
+
+def test_categories_that_differ_between_partitions_become_one_column(client, service, name):
+    ddf = dd.from_pandas(frame()[["n"]], npartitions=8).map_partitions(with_own_categories)
+    rt.to_table(ddf, name)
+    assert stored(service, name)["c"].to_pylist() == [str(n // 1000) for n in range(8000)]
+
+
+def with_a_gap(part: pd.DataFrame) -> pd.DataFrame:
+    return part.assign(n=part["n"].where(part["n"] != 2500))
+
+
+def test_types_that_differ_between_partitions_are_reconciled_where_one_is_named(client, service, name):
+    ddf = dd.from_pandas(frame()[["n"]], npartitions=8).map_partitions(with_a_gap, meta={"n": "float64"})
+    with pytest.raises(UnsupportedTypeError, match=r"'n' is double in partition 2 and int64 in the first one"):
+        rt.to_table(ddf, name)
+    rt.to_table(ddf, name, dtypes={"n": "int64"})
+    assert stored(service, name)["n"].to_pylist() == [None if n == 2500 else n for n in range(8000)]
+
+
 def broken(part: pd.DataFrame, partition_info: dict | None = None) -> pd.DataFrame:
     if partition_info is not None and partition_info["number"] == 5:
         raise LookupError("no such sensor")
