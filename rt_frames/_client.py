@@ -255,11 +255,11 @@ class Client(Endpoint):
         codecs = Codecs(compression, fast=self._fast)
         length = _ipc.exact_length(source, compression, codecs)
         start = time.monotonic()
-        with Progress(progress, length, source.rows, name) as bar:
+        with Progress(progress, length, name) as bar:
 
             def stream() -> Iterable[Any]:
                 bar.start()
-                return _ipc.messages(source, codecs)
+                return _ipc.messages(source, codecs, bar.read)
 
             def sent(size: int, seconds: float) -> None:
                 bar.update(size)
@@ -277,7 +277,7 @@ class Client(Endpoint):
                 raise
         taken = (time.monotonic() - start) * 1000
         log.info("created table %s, %d bytes, %.0f ms, %s", name, done.sent, taken, done.request_id)
-        return RemoteTable(name, self, source.schema, source.rows, done.sent, done.value, True, done.request_id)
+        return RemoteTable(name, self, source.schema, bar.rows, done.sent, done.value, True, done.request_id)
 
     def _tell_listed(
         self,

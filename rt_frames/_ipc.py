@@ -14,7 +14,7 @@ from rt_frames._ahead import ahead
 from rt_frames._batches import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import pyarrow as pa
 
@@ -49,23 +49,25 @@ def exact_length(source: Source, compression: Compression, codecs: Codecs) -> in
     return length_of(source) if exact else None
 
 
-def messages(source: Source, codecs: Codecs) -> Generator[Buffers]:
+def messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None] = lambda _: None) -> Generator[Buffers]:
     """Give the stream batch by batch, made one batch ahead where there is something to make.
 
+    ``on_rows`` is told the number of rows of each.
     Whatever the source raises comes out as it is, and the stream is then not finished.
     """
     idle = source.ready and source.repeatable and codecs.never
-    made = _messages(source, codecs)
+    made = _messages(source, codecs, on_rows)
     return made if idle or source.bound else ahead(made)
 
 
-def _messages(source: Source, codecs: Codecs) -> Generator[Buffers]:
+def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) -> Generator[Buffers]:
     head = source.schema.serialize()
     yield [head]
     writers = _Writers(source.schema, len(head))
     for batch in _small_first(source.open()) if codecs.adapts else source.open():
         if codecs.wants_samples:
             _sample(batch, codecs, len(head))
+        on_rows(batch.num_rows)
         yield writers.write(batch, codecs)
     yield [_END]
 

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from rt_frames._display import counted
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -21,17 +23,15 @@ class Progress:
         What the caller asked for.
     total : int or None
         Bytes to send, where known.
-    rows : int or None
-        Rows to send, where known.
     name : str
         What the bar is called.
     """
 
-    def __init__(self, shown: bool | None, total: int | None, rows: int | None, name: str) -> None:
+    def __init__(self, shown: bool | None, total: int | None, name: str) -> None:
         if shown not in (None, True, False):
             raise ValueError(f"progress: expected None, True or False, got {shown!r}")
-        self._shown, self._total, self._rows, self._name = shown, total, rows, name
-        self._start, self._sent = time.monotonic(), 0
+        self._shown, self._total, self._name = shown, total, name
+        self._start, self._sent, self.rows = time.monotonic(), 0, 0
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -39,14 +39,19 @@ class Progress:
 
     def start(self) -> None:
         """Begin at nothing, also when the body is sent once more."""
-        self._sent = 0
+        self.rows = self._sent = 0
         if self._bar is not None:
             self._bar.reset()
+
+    def read(self, rows: int) -> None:
+        """Count rows that were read."""
+        self.rows += rows
 
     def update(self, sent: int) -> None:
         """Count bytes that left."""
         self._sent += sent
         if self._bar is not None:
+            self._bar.set_postfix_str(self._rows_in_words(), refresh=False)
             self._bar.update(sent)
         elif self._shown or (self._shown is None and time.monotonic() - self._start > PATIENCE):
             self._open()
@@ -58,8 +63,10 @@ class Progress:
         from tqdm.auto import tqdm
 
         self._bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True, initial=self._sent)
-        if self._rows is not None:
-            self._bar.set_postfix_str(f"{self._rows:,} rows")
+        self._bar.set_postfix_str(self._rows_in_words())
+
+    def _rows_in_words(self) -> str:
+        return counted(self.rows, "row")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -315,7 +315,7 @@ def generator_of_frames():
     ids=["table", "batch", "reader", "dataset", "batches", "generator", "list", "lazy"],
 )
 def test_every_source_arrives_whole_and_in_order(client, service, name, make):
-    rt.to_table(make(), name)
+    assert rt.to_table(make(), name).rows == 3
     assert stored(service, name).to_pydict() == arrow_table().to_pydict()
 
 
