@@ -5,9 +5,13 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import lance
 import numpydoc.validate
 import polars as pl
 import pytest
@@ -26,12 +30,20 @@ def blocks(kind: str) -> str:
     return "\n".join(re.findall(rf"```{kind}\n(.*?)```", README, re.DOTALL))
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own use of pandas
 def test_the_readmes_python_runs_from_top_to_bottom_on_the_embedded_service(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "__main__"}
     exec(compile(blocks("python"), "README.md", "exec"), names)  # the README is ours
-    assert rt.list_tables() == ["numbers", "prices", "sales"]
     assert names["total"].item() == pytest.approx(4.2)
+    shell = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", blocks("sh run")], capture_output=True, text=True, check=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    shown = ["flights", "flights_2013", "from_dask", "means", "prices", "sales", "typed_prices"]
+    assert rt.list_tables() == shell.stdout.split()[-len(shown) :] == shown
+    for name, rows in {"sales": 2, "flights": 11_988, "flights_2013": 12_000, "from_dask": 12_000, "means": 12}.items():
+        assert lance.dataset(f"tables/{name}.lance").count_rows() == rows
 
 
 def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(server, monkeypatch):
