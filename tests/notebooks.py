@@ -1,0 +1,80 @@
+"""Run the notebooks; ``python -m tests.notebooks [NAME …]`` does it in place and stores what came out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+CELL_SECONDS = 180
+
+
+def executed(path: Path, folder: Path) -> Any:
+    """Run a notebook from top to bottom, in ``folder``, with the interpreter that runs this."""
+    notebook = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as sockets:  # the path of a socket has to be short
+        asyncio.run(_execute(notebook, folder, Path(sockets)))
+    return notebook
+
+
+async def _execute(notebook: Any, folder: Path, sockets: Path) -> None:
+    specs, work = folder / "kernels", folder / "work"
+    (specs / "python3").mkdir(parents=True)
+    work.mkdir()
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (specs / "python3" / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Python 3"}))
+    manager = AsyncKernelManager(
+        kernel_name="python3",
+        transport="ipc",  # sockets that are files: nobody else on the machine can listen
+        kernel_spec_manager=KernelSpecManager(kernel_dirs=[str(specs)], ensure_native_kernel=False),
+        connection_file=str(sockets / "kernel.json"),
+    )
+    client = NotebookClient(
+        notebook,
+        km=manager,
+        timeout=CELL_SECONDS,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(work)}},
+    )
+    # nothing of the user's own settings, history or startup files
+    env = {**os.environ, "IPYTHONDIR": str(folder / "ipython")}
+    async with client.async_setup_kernel(env=env, cleanup_kc=True):
+        for at, cell in enumerate(notebook.cells):
+            await client.async_execute_cell(cell, at)
+
+
+def store(path: Path) -> None:
+    """Run a notebook and keep its outputs, without what differs from machine to machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        notebook = executed(path, Path(folder))
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    for cell in notebook.cells:
+        cell.metadata = {}
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    nbformat.validate(notebook)
+    path.write_text(nbformat.writes(notebook) + "\n")
+
+
+if __name__ == "__main__":
+    for chosen in NOTEBOOKS:
+        if len(sys.argv) == 1 or chosen.stem in sys.argv[1:]:
+            start = time.monotonic()
+            store(chosen)
+            print(f"{chosen.name}: {time.monotonic() - start:.0f} s")  # noqa: T201  # a program that prints
