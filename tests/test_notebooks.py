@@ -1,0 +1,104 @@
+"""The notebooks run from top to bottom, and what is stored in them can be shown to anybody."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import pytest
+
+from tests.notebooks import NOTEBOOKS, executed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MACHINE = re.compile(r"(?<![\w/.:])/(?:tmp|home|work|root|Users|private)/")
+OUTSIDE = re.compile(
+    r"<(?:script|img|link|iframe|source|video|audio)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?:https?:)?//", re.IGNORECASE
+)
+IMPORTED = re.compile(r"@import|url\(\s*[\"']?(?:https?:)?//", re.IGNORECASE)
+
+each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def texts(notebook: Any) -> Iterator[str]:
+    """Give all that the stored outputs show, as text."""
+    for cell in code(notebook):
+        for output in cell.outputs:
+            yield output.get("text", "")
+            yield from (value for kind, value in output.get("data", {}).items() if not kind.startswith("image/png"))
+
+
+def shows(cell: Any) -> bool:
+    """Tell whether a cell must have an output: it prints, or it ends in a value."""
+    last = ast.parse(cell.source).body[-1]
+    valued = isinstance(last, ast.Expr) and not (
+        isinstance(last.value, ast.Call) and "." in ast.unparse(last.value.func)
+    )
+    return valued or re.search(r"^(?:print\(|figure\b)", cell.source, re.MULTILINE) is not None
+
+
+def test_there_are_four_and_nothing_else():
+    assert [path.name for path in NOTEBOOKS] == sorted(
+        path.name for path in NOTEBOOKS[0].parent.iterdir() if path.is_file()
+    )
+    assert len(NOTEBOOKS) == 4
+
+
+@each
+def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path):
+    notebook = executed(path, tmp_path)  # an error in a cell is an exception here
+    assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
+    assert not list((tmp_path / "work").iterdir()), "it left files where it was started"
+    kept = nbformat.read(path, as_version=4)
+    assert [bool(cell.outputs) for cell in code(notebook)] == [bool(cell.outputs) for cell in code(kept)]
+
+
+@each
+def test_what_is_stored_was_run_in_order_without_an_error(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
+    assert [cell.id for cell in code(notebook) if shows(cell) and not cell.outputs] == []
+    assert [o for cell in code(notebook) for o in cell.outputs if o.output_type == "error"] == []
+    assert "Traceback" not in "".join(texts(notebook))
+
+
+@each
+def test_what_is_stored_tells_nothing_of_a_machine_and_loads_nothing_from_outside(path: Path):
+    shown = list(texts(nbformat.read(path, as_version=4)))
+    assert shown
+    for pattern in (MACHINE, OUTSIDE, IMPORTED):
+        assert [found.group() for text in shown for found in pattern.finditer(text)] == []
+
+
+@each
+def test_nothing_is_stored_that_changes_from_run_to_run_by_itself(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    assert notebook.metadata == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert [cell.id for cell in notebook.cells if cell.metadata] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "bad", "good"),
+    [
+        (MACHINE, "in /tmp/x.lance", "http://127.0.0.1/tmp/x"),
+        (MACHINE, "'/home/a'", "MB/s and/or work/x"),
+        (OUTSIDE, '<script async src="https://cdn.example/x.js">', '<a href="https://lance.org">'),
+        (OUTSIDE, "<img src=//cdn.example/x.png>", '<img src="data:image/png;base64,AA">'),
+        (IMPORTED, "background: url('https://x.example')", "background: url(data:image/png;base64,AA)"),
+    ],
+)
+def test_what_looks_for_bad_outputs_finds_them(pattern: re.Pattern[str], bad: str, good: str):
+    assert pattern.search(bad)
+    assert not pattern.search(good)
