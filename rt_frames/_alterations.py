@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -189,12 +190,13 @@ class AlterationPlan(Sequence[Alteration]):
         """
         if refused_together(self) is None:
             return [self] if self else []
-        casts = [Alteration(a.path, data_type=a.data_type) for a in self if a.data_type is not None]
-        others = [a for a in self if a.rename is not None or a.nullable is not None]
-        return [
-            AlterationPlan(casts),
-            AlterationPlan(Alteration(a.path, rename=a.rename, nullable=a.nullable) for a in others),
-        ]
+        casts = [i for i, a in enumerate(self) if a.data_type is not None]
+        others = [i for i, a in enumerate(self) if a.rename is not None or a.nullable is not None]
+        return [self._part(casts, rename=None, nullable=None), self._part(others, data_type=None)]
+
+    def _part(self, which: list[int], **without: Any) -> AlterationPlan:
+        alterations = (dataclasses.replace(self._alterations[i], **without) for i in which)
+        return AlterationPlan(alterations, [self._changes[i]._replace(**without) for i in which if self._changes])
 
     def __repr__(self) -> str:
         return as_text(self._table()) if self else "AlterationPlan: nothing to alter"

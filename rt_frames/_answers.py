@@ -116,7 +116,8 @@ def error_of(
         advice = "there is no such project at this address; check the URL, or the database, region and domain"
     if kind is errors.RedirectError:
         said = f"it redirects to {_host(answer.headers.get('Location', ''))}"
-    text = f"could not {what}: the service answered {answer.status}, {said}" + (f"; {advice}" if advice else "")
+    new = [words for words in advice.split("; ") if words and words not in said]
+    text = "; ".join([f"could not {what}: the service answered {answer.status}, {said}", *new])
     error = kind(
         text,
         status=answer.status,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -60,10 +61,12 @@ class Progress:
         if self._shown is None and not _somebody_sees():
             self._shown = False
             return
-        from tqdm.auto import tqdm
-
-        self._bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True, initial=self._sent)
-        self._bar.set_postfix_str(self._rows_in_words())
+        # without widgets tqdm.auto would warn, and draw the same text
+        tqdm = importlib.import_module("tqdm.auto" if importlib.util.find_spec("ipywidgets") else "tqdm.std").tqdm
+        self._bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True)
+        self._bar.start_t -= time.monotonic() - self._start
+        self._bar.set_postfix_str(self._rows_in_words(), refresh=False)
+        self._bar.update(self._sent)
 
     def _rows_in_words(self) -> str:
         return counted(self.rows, "row")

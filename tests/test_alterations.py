@@ -4,11 +4,13 @@ import itertools
 import pickle
 import re
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rt_frames as rt
 from rt_frames._alterations import Alteration, AlterationPlan, as_json, plan
 from rt_frames._data_types import arrow_type
 from rt_frames.errors import AlterationError, UnsupportedTypeError
@@ -259,3 +261,11 @@ def test_alterations_are_taken_in_every_form():
     one = Alteration("a", rename="b")
     forms = [one, [one], {"path": "a", "rename": "b"}, [{"path": "a", "rename": "b", "data_type": None}]]
     assert [as_json(form) for form in forms] == list(itertools.repeat(said, 4))
+
+
+def test_the_two_requests_of_a_plan_still_show_what_was_before():
+    before = pl.DataFrame({"n": [1], "s": ["x"]})
+    plan = rt.plan_alterations(before, before.cast({"n": pl.Int8}), rename={}, nullable={"s": False})
+    casts, others = plan.requests()
+    assert re.search(r"^n +int64 +int8 +narrows$", repr(casts), re.MULTILINE)
+    assert re.search(r"^s +large_string +not null +changes nullability$", repr(others), re.MULTILINE)

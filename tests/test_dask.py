@@ -45,7 +45,9 @@ def test_a_dask_frame_on_local_threads_arrives_in_order(client, service, name):
 def test_a_dask_frame_on_a_cluster_of_processes_arrives_in_order(client, service, name):
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, processes=True, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         distributed.Client(cluster),
     ):
         rt.to_table(dd.from_pandas(frame(40), npartitions=40), name)

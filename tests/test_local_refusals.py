@@ -46,8 +46,8 @@ REFUSED = {
         [{"path": "v", "data_type": {"type": "list", "fields": [{"name": "item"}]}}],
         ["'v'", "data_type.fields[0]"],
     ),
-    "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "same kind"]),
-    "text to number": ([{"path": "t", "data_type": to("int64")}], ["'t'", "string", "int64", "same kind"]),
+    "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "inside a kind"]),
+    "text to number": ([{"path": "t", "data_type": to("int64")}], ["'t'", "string", "int64", "inside a kind"]),
     "overflow": ([{"path": "big", "data_type": to("int8")}], ["'big'", "int64", "int8", "300"]),
     "one bad of two": (
         [{"path": "n", "rename": "k"}, {"path": "t", "data_type": to("bool")}],

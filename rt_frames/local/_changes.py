@@ -139,13 +139,14 @@ def _check_new_names(changes: list[Change], schema: pa.Schema) -> None:
 
 
 def said(changes: list[Change], schema: pa.Schema) -> str:
-    """Name the columns of a change that was refused, and both types of each cast."""
+    """Name the columns of a change that was refused, casts first, with both types; as many as leave room for why."""
     parts = []
-    for change in changes:
+    for change in sorted(changes, key=lambda change: "data_type" not in change):
         what = [f"rename to {change['name']!r}"] if "name" in change else []
         if "data_type" in change:
             what.append(f"from {find(schema, change['path'])[-1].type} to {change['data_type']}")
         if "nullable" in change:
             what.append(f"nullable={change['nullable']}")
         parts.append(f"column {change['path']!r:.200} ({', '.join(what)})"[:500])
-    return "; ".join(parts[:10]) + (f" and {len(parts) - 10} more" if len(parts) > 10 else "")
+    shown = next((n for n in range(1, len(parts)) if len("; ".join(parts[: n + 1])) > 120), len(parts))
+    return "; ".join(parts[:shown]) + (f" and {len(parts) - shown} more" if len(parts) > shown else "")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
-    "the engine casts only integers, floats, decimals, texts, binaries, dates and timestamps, times, and durations "
-    "each among themselves, alone or in lists; cast to a type of the same kind"
+    "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
+    "durations, and lists of one"
 )
 _TWO_REQUESTS = "the engine does not do all of it in one request; send two: casts first, then names and nullability"
 
@@ -169,7 +169,7 @@ def failure(error: BaseException, what: str) -> Problem:
     for part, reason in _REASONS.items():
         if part in text:
             return Problem(400, f"{what}: {reason}")
-    return Problem(400, f"{what}: the engine says {_first_words(error)!r}; change what it names, or cast it first")
+    return Problem(400, f"{what}: the engine says {_first_words(error)!r}")
 
 
 def _first_words(error: BaseException) -> str:

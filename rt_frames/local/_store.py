@@ -126,4 +126,4 @@ def _locked(folder: Path, how: int = 0) -> Iterator[None]:
 
 
 def _taken(name: str) -> Problem:
-    return Problem(409, f"table {name!r} already exists; choose another name")
+    return Problem(409, f"table {name!r} already exists")

@@ -61,7 +61,7 @@ def dask(port: str, size: str) -> None:
 
     rows = int(float(size) * GB) // 40 // 64
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster),
         rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client,
     ):
