@@ -6,6 +6,7 @@ Lance has threads of its own: a process must not fork and go on using it. Its pa
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import re
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,15 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
         if isinstance(seen.error, Problem):
             raise seen.error from None
         raise failure(seen.error or error, "the table could not be stored") from error
+    finally:
+        _give_back()
+
+
+def _give_back() -> None:
+    """Hand back memory that the engine is done with: glibc keeps it, once for every thread that wrote a table."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class _Seen:
