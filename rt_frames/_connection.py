@@ -64,6 +64,10 @@ class Upload:
         self.cause: BaseException | None = None
         self.source_error: BaseException | None = None
 
+    def broke(self, error: OSError) -> None:
+        """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""
+        self.cause = error.with_traceback(None)
+
     def pieces(self) -> Generator[bytes | memoryview]:
         """Give what goes over the wire, framed where the length is not known."""
         framed = self.length is None
@@ -200,10 +204,10 @@ class Manners(HTTPConnection):
                 left = left[sock.send(left) :]
             except TimeoutError as error:
                 if time.monotonic() > until:
-                    upload.cause = error
+                    upload.broke(error)
                     return False
             except OSError as error:
-                upload.cause = error
+                upload.broke(error)
                 return False
         return True
 
@@ -219,7 +223,7 @@ class Manners(HTTPConnection):
         except waits:
             return False  # a TLS record that carries no data
         except OSError as error:
-            self._upload.cause = error  # type: ignore[union-attr]  # only asked while sending
+            self._upload.broke(error)  # type: ignore[union-attr]  # only asked while sending
         finally:
             sock.settimeout(timeout)
         return True

@@ -19,6 +19,7 @@ import logging
 import os
 import random
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
@@ -125,7 +126,10 @@ class Session:
         ) as error:
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
-            return self._failure(call, upload, error)
+            try:
+                return self._failure(call, upload, error)
+            finally:
+                _untangle(error)
         finally:
             log.debug(
                 "%s %s %s, %d bytes sent, %.1f ms, %s",
@@ -268,6 +272,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         inside = [getattr(error, "reason", None), *error.args]
         error = next((e for e in inside if isinstance(e, BaseException)), None) or error.__cause__ or error.__context__
+
+
+def _untangle(error: BaseException) -> None:
+    """Clear the frames that an error went through: those that raised it hold it, a circle that holds all callers."""
+    for one in _chain(error):
+        traceback.clear_frames(one.__traceback__)
 
 
 def _reason(error: BaseException) -> str:
