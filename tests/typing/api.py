@@ -22,6 +22,7 @@ table = rt.to_table(pandas_frame, "t", client=client, dtypes={"a": "int32"}, ind
 assert_type(table, rt.RemoteTable)
 rt.to_table(polars_frame, "t", compression="zstd", progress=False)
 rt.to_table(polars_frame.lazy(), "t", compression=None)
+rt.to_table(pa.table({"a": [1]}), "t")
 assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
 
 assert_type(table.name, str)
