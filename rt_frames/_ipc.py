@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._ahead import ahead
-from rt_frames._batches import size_of
+from rt_frames._batches import PIECE, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -50,14 +50,14 @@ def exact_length(source: Source, compression: Compression, codecs: Codecs) -> in
 
 
 def messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None] = lambda _: None) -> Generator[Buffers]:
-    """Give the stream batch by batch, made one batch ahead where there is something to make.
+    """Give the stream batch by batch, made one batch ahead where there is more than one.
 
     ``on_rows`` is told the number of rows of each.
     Whatever the source raises comes out as it is, and the stream is then not finished.
     """
-    idle = source.ready and source.repeatable and codecs.never
+    small = source.nbytes is not None and source.nbytes <= PIECE
     made = _messages(source, codecs, on_rows)
-    return made if idle or source.bound else ahead(made)
+    return made if small or source.bound else ahead(made)
 
 
 def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) -> Generator[Buffers]:

@@ -86,7 +86,7 @@ def one(port: str, kind: str, size: str) -> None:
             Path("/proc/self/clear_refs").write_text("5")
             before = status("VmRSS")
         client.create_table("t", data, progress=False)
-    print(f"{kind:<22}{size:>4} GB{status('VmHWM') - before:>10.0f} MB")
+    print(f"{kind:<22}{size:>4} GB{max(0, status('VmHWM') - before):>10.0f} MB")
 
 
 def main() -> None:
