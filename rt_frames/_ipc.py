@@ -37,7 +37,7 @@ def length_of(source: Source) -> int:
 
     sink = pa.MockOutputStream()
     with pa.ipc.new_stream(sink, source.schema) as writer:
-        for batch in source.open():
+        for batch in _batches(source):
             writer.write_batch(batch)
     return int(sink.size())
 
@@ -55,16 +55,15 @@ def messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None] = la
     ``on_rows`` is told the number of rows of each.
     Whatever the source raises comes out as it is, and the stream is then not finished.
     """
-    small = source.nbytes is not None and source.nbytes <= PIECE
     made = _messages(source, codecs, on_rows)
-    return made if small or source.bound else ahead(made)
+    return made if _is_small(source) or source.bound else ahead(made)
 
 
 def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) -> Generator[Buffers]:
     head = source.schema.serialize()
     yield [head]
     writers = _Writers(source.schema, len(head))
-    for batch in _small_first(source.open()) if codecs.adapts else source.open():
+    for batch in _batches(source):
         if codecs.wants_samples:
             _sample(batch, codecs, len(head))
         on_rows(batch.num_rows)
@@ -72,9 +71,14 @@ def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) ->
     yield [_END]
 
 
-def _small_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut the first batch, so that the link is known before much was sent."""
-    for first in batches:
+def _is_small(source: Source) -> bool:
+    return source.nbytes is not None and source.nbytes <= PIECE
+
+
+def _batches(source: Source) -> Iterator[pa.RecordBatch]:
+    """Cut the first of several batches, so that the link is known, and the service begins, before much was sent."""
+    batches = source.open()
+    for first in () if _is_small(source) else batches:
         step = max(1, -(-first.num_rows // FIRST_PARTS))
         for start in range(0, first.num_rows, step):
             yield first.slice(start, step)
