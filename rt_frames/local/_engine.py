@@ -6,7 +6,6 @@ Lance has threads of its own: a process must not fork and go on using it. Its pa
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import re
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+PAGE = 2 * 2**20  # bytes of a column that make a page; what the engine collects for larger ones, it copies first
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
     "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
@@ -49,7 +49,8 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
 
     seen = _Seen(batches)
     try:
-        lance.write_dataset(pa.RecordBatchReader.from_batches(schema, seen), str(folder))
+        reader = pa.RecordBatchReader.from_batches(schema, seen)
+        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE)
         return look_at(folder, seen.rows)
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -57,15 +58,6 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
         if isinstance(seen.error, Problem):
             raise seen.error from None
         raise failure(seen.error or error, "the table could not be stored") from error
-    finally:
-        _give_back()
-
-
-def _give_back() -> None:
-    """Hand back memory that the engine is done with: glibc keeps it, once for every thread that wrote a table."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 class _Seen:
