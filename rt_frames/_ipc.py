@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MIME = "application/vnd.apache.arrow.stream"
 
-FIRST_PARTS = 4
-SAMPLE = 2**20  # bytes
+FIRST, SAMPLE = 4 * 2**20, 2**20  # bytes
 _TRIED: tuple[Codec, ...] = ("lz4", "zstd")
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -56,7 +55,8 @@ def messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None] = la
     Whatever the source raises comes out as it is, and the stream is then not finished.
     """
     made = _messages(source, codecs, on_rows)
-    return made if _is_small(source) or source.bound else ahead(made)
+    small = source.nbytes is not None and source.nbytes <= PIECE
+    return made if small or source.bound else ahead(made)
 
 
 def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) -> Generator[Buffers]:
@@ -71,24 +71,24 @@ def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) ->
     yield [_END]
 
 
-def _is_small(source: Source) -> bool:
-    return source.nbytes is not None and source.nbytes <= PIECE
-
-
 def _batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Cut the first of several batches, so that the link is known, and the service begins, before much was sent."""
+    """Cut the first batch, so that the link is known, and the service begins, before much was sent."""
     batches = source.open()
-    for first in () if _is_small(source) else batches:
-        step = max(1, -(-first.num_rows // FIRST_PARTS))
-        for start in range(0, first.num_rows, step):
-            yield first.slice(start, step)
+    for first in batches:
+        step = _rows_of(first, FIRST)
+        yield from (first.slice(start, step) for start in range(0, first.num_rows, step))
         break
     yield from batches
 
 
+def _rows_of(batch: pa.RecordBatch, nbytes: int) -> int:
+    """Tell how many rows have about so many bytes."""
+    return max(1, int(batch.num_rows * nbytes // max(size_of(batch), nbytes)))
+
+
 def _sample(batch: pa.RecordBatch, codecs: Codecs, skip: int) -> None:
     """Compress some rows with each codec, and forget them."""
-    rows = batch.slice(0, max(1, batch.num_rows * SAMPLE // max(size_of(batch), SAMPLE)))
+    rows = batch.slice(0, _rows_of(batch, SAMPLE))
     for codec in _TRIED:
         writer = _Writer(batch.schema, codec, skip)
         writer.write(batch.slice(0, 0))  # dictionaries, which come once, are no part of the sample

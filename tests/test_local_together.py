@@ -8,11 +8,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import rt_frames as rt
 from tests._local import TABLE, Caller, Process, message, serving
+from tests.compare import stored
 
 
 @pytest.fixture
@@ -130,3 +133,14 @@ def test_s07_a_bad_new_name_is_refused_and_changes_nothing(caller, name):
     assert "'n'" in message(answer)
     assert caller.version("t") == 1
     assert caller.read("t").equals(TABLE)
+
+
+def test_memory_that_is_used_again_mixes_no_values(client, service, name):
+    def frame(seed: int) -> pa.Table:
+        rng = np.random.default_rng(seed)
+        return pa.table({"n": rng.integers(0, 2**62, 6_000_000), "x": rng.normal(size=6_000_000)})
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda seed: rt.to_table(frame(seed), f"{name}_{seed}", client=client), range(3)))
+    for seed in range(3):
+        assert stored(service, f"{name}_{seed}").equals(frame(seed))
