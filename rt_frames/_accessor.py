@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rt_frames import _connect
-from rt_frames._frames import source_of
+from rt_frames import _api
+from rt_frames._frames.any_frame import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from rt_frames._alterations import AlterationPlan
     from rt_frames._client import Client, IfExists
-    from rt_frames._codecs import Compression
+    from rt_frames._frames.compression import Compression
+    from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._table import RemoteTable
 
 
@@ -58,7 +58,7 @@ class RemoteAccessor(Generic[Frame]):
         n: int64
         s: large_string
         """
-        return source_of(self._frame).schema
+        return open_source(self._frame).schema
 
     def to_table(
         self,
@@ -108,7 +108,7 @@ class RemoteAccessor(Generic[Frame]):
         >>> pl.DataFrame({"word": ["a", "b"]}).remote.to_table("two_words").rows
         2
         """
-        return _connect.to_table(
+        return _api.to_table(
             self._frame,
             name,
             client=client,
@@ -200,7 +200,7 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.astype("int32").remote.plan_alterations(before).to_json()
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
-        return _connect.plan_alterations(before, self._frame, rename=rename, nullable=nullable, strict=strict)
+        return _api.plan_alterations(before, self._frame, rename=rename, nullable=nullable, strict=strict)
 
     def alter_table(
         self,
@@ -248,4 +248,4 @@ class RemoteAccessor(Generic[Frame]):
         'counts'
         """
         plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict)
-        return _connect.alter_columns(name, plan, client=client)
+        return _api.alter_columns(name, plan, client=client)

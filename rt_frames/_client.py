@@ -12,21 +12,22 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from rt_frames import _ipc, errors
-from rt_frames._alterations import Alteration, AlterationPlan, as_json
-from rt_frames._answers import certain_now, names_in, version_in
-from rt_frames._arguments import check_if_exists, check_table_name
-from rt_frames._call import Call, upload_of
-from rt_frames._codecs import Codecs, Compression, check_compression
+from rt_frames import errors
 from rt_frames._endpoint import Endpoint
-from rt_frames._frames import source_of
+from rt_frames._frames import ipc
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import Codecs, Compression, check_compression
+from rt_frames._http.call import Call, upload_of
+from rt_frames._http.options import check_if_exists, check_table_name
+from rt_frames._http.response import certain_now, names_in, version_in
 from rt_frames._progress import Progress
+from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
 from rt_frames._table import RemoteTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rt_frames._frames import Source
+    from rt_frames._frames.any_frame import Source
 
 log = logging.getLogger("rt_frames")
 
@@ -160,7 +161,7 @@ class Client(Endpoint):
         check_table_name(name)
         check_if_exists(if_exists)
         check_compression(compression)
-        source = source_of(data, dtypes=dtypes, index=index)
+        source = open_source(data, dtypes=dtypes, index=index)
         try:
             listed_before = self._look_first(name, source, if_exists)
             if listed_before and if_exists == "skip":
@@ -253,20 +254,20 @@ class Client(Endpoint):
         self, name: str, source: Source, compression: Compression, progress: bool | None, listed_before: bool | None
     ) -> RemoteTable:
         codecs = Codecs(compression, fast=self._fast)
-        length = _ipc.exact_length(source, compression, codecs)
+        length = ipc.exact_length(source, compression, codecs)
         start = time.monotonic()
         with Progress(progress, length, name) as bar:
 
             def stream() -> Iterable[Any]:
                 bar.start()
-                return _ipc.messages(source, codecs, bar.read)
+                return ipc.messages(source, codecs, bar.read)
 
             def sent(size: int, seconds: float) -> None:
                 bar.update(size)
                 codecs.sent(size, seconds)
 
             call = Call(
-                "create", "POST", f"/v1/tables/{quote(name, safe='')}", _ipc.MIME, version_in, table=name,
+                "create", "POST", f"/v1/tables/{quote(name, safe='')}", ipc.MIME, version_in, table=name,
                 upload=lambda: upload_of(stream, length, self._session.timeouts.write, sent),
                 repeatable=source.repeatable, rows=source.rows,
             )  # fmt: skip

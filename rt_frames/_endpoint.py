@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, Self
 
 from rt_frames import errors
-from rt_frames._arguments import base_of, headers_of, is_loopback, retries_of, timeouts_of
-from rt_frames._call import Key
 from rt_frames._display import Table, as_html
-from rt_frames._session import Session
+from rt_frames._http.call import Key
+from rt_frames._http.options import is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
+from rt_frames._http.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +31,12 @@ class Endpoint:
     ) -> None:
         verify = verify if isinstance(verify, bool) else os.fspath(verify)
         self._options: dict[str, Any] = {
-            "timeout": timeouts_of(timeout),
-            "retries": retries_of(retries),
-            "headers": headers_of(headers),
+            "timeout": parse_timeouts(timeout),
+            "retries": parse_retries(retries),
+            "headers": parse_headers(headers),
             "verify": verify,
         }
-        self._session = Session(base_of(url, allow_insecure=allow_insecure), Key(api_key), **self._options)
+        self._session = Session(parse_base_url(url, allow_insecure=allow_insecure), Key(api_key), **self._options)
         self._fast = is_loopback(self.url)
 
     @property

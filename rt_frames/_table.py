@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rt_frames._alterations import Alteration, AlterationPlan
 from rt_frames._display import Table, as_html, counted, size_in_words
+from rt_frames._schema.alterations import Alteration, AlterationPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

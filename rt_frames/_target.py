@@ -16,7 +16,7 @@ _THREE_WAYS = """\
 or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
 
 
-def target_of(target: Any, region: str | None, domain: str | None) -> str | Path:
+def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
     """Tell a URL, which is given back as a string, from a folder."""
     if target is None:
         target, region, domain = _from_environment(region, domain)

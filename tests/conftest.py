@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import rt_frames as rt
-from rt_frames import _connect
+from rt_frames import _api
 from rt_frames.local import LocalService
-from tests.servers import KEY, Server
+from tests.support.servers import KEY, Server
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _no_settings_of_this_machine(monkeypatch):
         if name.startswith("RT_FRAMES_") or name.upper().endswith("_PROXY"):
             monkeypatch.delenv(name)
     yield
-    _connect._Default.client = None
+    _api._Default.client = None
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,15 @@ import pytest
 import rt_frames as rt
 from rt_frames._accessor import RemoteAccessor
 from rt_frames.local import LocalService
-from tests.servers import KEY
+from tests.support.servers import KEY
 
 ROOT = Path(rt.__file__).parent
 README = (Path(__file__).parent.parent / "README.md").read_text()
-MODULES = sorted(path.stem for path in ROOT.glob("*.py") if path.stem != "__init__")
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in ROOT.rglob("*.py")
+    if path.stem != "__main__"
+)
 
 
 def blocks(kind: str) -> str:
@@ -59,8 +63,7 @@ def test_the_readme_names_every_public_name():
 
 
 def examples() -> list[doctest.DocTest]:
-    modules = ["rt_frames", *(f"rt_frames.{m}" for m in MODULES), "rt_frames.local._service"]
-    found = [doctest.DocTestFinder().find(importlib.import_module(name)) for name in modules]
+    found = [doctest.DocTestFinder().find(importlib.import_module(name)) for name in MODULES]
     return [test for some in found for test in some if test.examples]
 
 
@@ -98,6 +101,6 @@ def test_every_public_docstring_is_numpydoc_with_an_example(name):
 
 
 def test_the_readmes_table_of_types_is_what_the_code_says():
-    from tests.type_table import table
+    from tests.support.type_table import table
 
     assert table() in README, "run: python -m tests.type_table"

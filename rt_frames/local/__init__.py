@@ -4,6 +4,6 @@ It is a program of its own that happens to live in this package: it shares nothi
 vocabulary of types. ``ROOT/NAME.lance`` is table ``NAME``, for ``lance`` and ``lancedb`` to open.
 """
 
-from rt_frames.local._service import LocalService
+from rt_frames.local.server import LocalService
 
 __all__ = ["LocalService"]

@@ -25,7 +25,7 @@ import rt_frames as rt
 from tests.longer import _service
 from tests.longer._service import Service
 from tests.longer.streams import mutated
-from tests.servers import KEY, Connection, Server
+from tests.support.servers import KEY, Connection, Server
 
 FRAME = pa.table({"a": [1, 2, 3]})
 JSON = [

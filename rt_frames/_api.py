@@ -1,0 +1,314 @@
+"""connect(), the environment, the default client, and the helper functions that use it.
+
+``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rt_frames import errors
+from rt_frames._client import Client, IfExists
+from rt_frames._folder import FolderClient
+from rt_frames._frames.any_frame import arrow_schema
+from rt_frames._frames.renames import detect_renames
+from rt_frames._schema.alterations import Alteration, AlterationPlan, plan
+from rt_frames._schema.data_type import arrow_type
+from rt_frames._schema.dtype import data_type
+from rt_frames._table import RemoteTable
+from rt_frames._target import parse_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rt_frames._frames.compression import Compression
+
+__all__ = [
+    "Alteration",
+    "AlterationPlan",
+    "Client",
+    "RemoteTable",
+    "alter_columns",
+    "arrow_type",
+    "connect",
+    "data_type",
+    "list_tables",
+    "plan_alterations",
+    "to_table",
+]
+
+
+def connect(
+    target: str | os.PathLike[str] | None = None,
+    *,
+    api_key: str | None = None,
+    region: str | None = None,
+    domain: str | None = None,
+    timeout: float | tuple[float, float, float] | None = None,
+    retries: int = 2,
+    headers: Mapping[str, str] | None = None,
+    verify: bool | str | os.PathLike[str] = True,
+    allow_insecure: bool = False,
+    default: bool = True,
+) -> Client:
+    """Say which service to use. No request is made.
+
+    Parameters
+    ----------
+    target : str or path, optional
+        A base URL; or a database's name, with ``region`` and ``domain``; or a folder (a path, or a string with
+        a separator or a leading dot or tilde) for the embedded service, which makes it when it is missing.
+        Without it, the environment says.
+    api_key : str, optional
+        The project's key; ``RT_FRAMES_API_KEY`` by default. A folder needs none.
+    region, domain : str, optional
+        Parts of ``https://{target}.{region}.{domain}``, the form in the service's documentation.
+    timeout : float or tuple of float, optional
+        Seconds: one number, or ``(connect, write, read)``. Defaults to ``(10, 60, 300)``.
+    retries : int, default 2
+        How often a request is sent again where that cannot do it twice.
+    headers : dict of str to str, optional
+        Further headers for every request.
+    verify : bool or path, default True
+        Whether the server's certificate is checked; a path names a CA bundle to check it against.
+    allow_insecure : bool, default False
+        Allow plain ``http`` to another machine, where everybody on the way can read the key.
+    default : bool, default True
+        Make this the client that ``df.remote`` and the functions of the package use.
+
+    Returns
+    -------
+    Client
+        Which has made no request yet.
+
+    Raises
+    ------
+    NotConnectedError
+        If nothing says which service to use, or a URL has no key.
+    ValueError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
+    Client('https://words-x1.us-east-1.example.com')
+    """
+    where = parse_target(target, region, domain)
+    options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
+    if isinstance(where, Path):
+        if api_key is not None:
+            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
+        client: Client = FolderClient(where, **options)
+    else:
+        key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
+        if key is None:
+            raise errors.NotConnectedError(
+                f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
+            )
+        client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
+    if default:
+        _Default.client = client
+    return client
+
+
+class _Default:
+    client: Client | None = None
+
+
+def default_client() -> Client:
+    """Give the client of the last `connect`, or one that the environment describes."""
+    return _Default.client or connect()
+
+
+def to_table(
+    data: Any,
+    name: str,
+    *,
+    client: Client | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    if_exists: IfExists = "fail",
+    compression: Compression = "auto",
+    progress: bool | None = None,
+) -> RemoteTable:
+    """Create a remote table from any frame.
+
+    Parameters
+    ----------
+    data : frame
+        pandas or Polars DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch, RecordBatchReader or Dataset,
+        any object with ``__arrow_c_stream__``, or an iterator of frames or record batches of one schema. It
+        is never changed.
+    name : str
+        The new table's name.
+    client : Client, optional
+        Where to create it. Defaults to the client of the last `connect`.
+    dtypes : dict of str to dtype, optional
+        Columns to cast on the way; any dtype that `data_type` takes.
+    index : bool, optional
+        pandas only. None: named index levels become columns, an unnamed index is dropped. True: all levels,
+        named as ``reset_index`` would. False: none.
+    if_exists : {"fail", "skip"}, default "fail"
+        What happens to the data when the name is taken: an error, or nothing is sent and the table that is
+        there is given back with ``created=False``. The service documents no way to replace or append.
+    compression : {"auto", "lz4", "zstd", None}, default "auto"
+        How buffers are compressed on the way.
+    progress : bool, optional
+        Whether a bar is shown. None: for uploads of more than two seconds, where somebody can see it.
+
+    Returns
+    -------
+    RemoteTable
+        What was sent, and what the service answered.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument or a column's name cannot be used; nothing was sent.
+    UnsupportedTypeError
+        If a column's type, or a value in it, cannot be sent; nothing was sent.
+    TableExistsError
+        If the name is taken.
+    UploadInterrupted, OutcomeUnknown
+        If the connection failed on the way; the message says what is certain and what is open.
+    RemoteError
+        For everything else that can fail; `rt_frames.errors` shows the tree.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import rt_frames as rt
+    >>> table = rt.to_table(pd.DataFrame({"word": ["a", "b"], "n": [1, 2]}), "words")
+    >>> table.rows
+    2
+    """
+    return (client or default_client()).create_table(
+        name, data, dtypes=dtypes, index=index, if_exists=if_exists, compression=compression, progress=progress
+    )
+
+
+def list_tables(*, client: Client | None = None) -> list[str]:
+    """List the names of the project's tables.
+
+    Parameters
+    ----------
+    client : Client, optional
+        Defaults to the client of the last `connect`.
+
+    Returns
+    -------
+    list of str
+        In the order in which the service gives them.
+
+    Raises
+    ------
+    RemoteError
+        If the service cannot be reached, refuses the key, or answers what cannot be understood.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> "flights" in rt.list_tables()
+    False
+    """
+    return (client or default_client()).list_tables()
+
+
+def plan_alterations(
+    before: Any,
+    after: Any,
+    *,
+    rename: Mapping[str, str] | None = None,
+    nullable: Mapping[str, bool] | None = None,
+    strict: bool = True,
+) -> AlterationPlan:
+    """Work out what would have to change for a table made from ``before`` to have the columns of ``after``.
+
+    Nothing is sent.
+
+    Parameters
+    ----------
+    before, after : frame or pyarrow.Schema
+        What the table was created from, and what its columns are to be.
+    rename : dict of str to str, optional
+        Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns that
+        lie in the same memory, as after ``df.rename``, are recognised without it.
+    nullable : dict of str to bool, optional
+        Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
+    strict : bool, default True
+        Whether a column on one side only is an error. The service can neither add nor drop columns.
+
+    Returns
+    -------
+    AlterationPlan
+        The changes, in the order of ``before``; false when there are none.
+
+    Raises
+    ------
+    AlterationError
+        If the two don't fit; the message names the columns and shows the call that would fit.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames as rt
+    >>> before = pl.DataFrame({"n": [1, 2]})
+    >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
+    {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
+    """
+    import pyarrow as pa
+
+    return plan(
+        arrow_schema(before),
+        arrow_schema(after),
+        rename=rename,
+        nullable=nullable,
+        strict=strict,
+        moved=detect_renames(before, after),
+        compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
+    )
+
+
+def alter_columns(
+    name: str,
+    alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
+    *,
+    client: Client | None = None,
+) -> RemoteTable:
+    """Change columns of a table, all of them or none, in one request.
+
+    Parameters
+    ----------
+    name : str
+        The table.
+    alterations : AlterationPlan, or iterable of Alteration or dict
+        What to change; dicts are of the service's form. An empty plan is not sent.
+    client : Client, optional
+        Defaults to the client of the last `connect`.
+
+    Returns
+    -------
+    RemoteTable
+        The table, with the version that the service answered.
+
+    Raises
+    ------
+    ValueError
+        If ``alterations`` is an empty list, or one of them changes nothing or is malformed.
+    BadRequest
+        If the service refuses, with the column and both types; nothing was changed.
+    TableNotFoundError
+        If there is no such table.
+    RemoteError
+        For everything else that can fail; `rt_frames.errors` shows the tree.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.alter_columns("readings", [rt.Alteration("at", rename="time")]).name
+    'readings'
+    """
+    return (client or default_client()).alter_columns(name, alterations)

@@ -1,0 +1,124 @@
+"""Arguments that people give, checked before anything else happens; each error names the argument."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+
+class Timeouts(NamedTuple):
+    """Seconds: to connect, for each piece of a body to leave, for the whole answer to arrive."""
+
+    connect: float = 10.0
+    write: float = 60.0
+    read: float = 300.0
+
+
+def parse_timeouts(timeout: Any) -> Timeouts:
+    """Read ``timeout``: None, seconds, or ``(connect, write, read)``."""
+    if timeout is None:
+        return Timeouts()
+    parts = timeout if isinstance(timeout, tuple) else (timeout,) * 3
+    if len(parts) != 3 or not all(_is_positive(part) for part in parts):
+        raise ValueError(f"timeout: expected seconds above 0, or (connect, write, read) of them, got {timeout!r}")
+    return Timeouts(*map(float, parts))
+
+
+def _is_positive(number: Any) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
+
+
+def parse_retries(retries: Any) -> int:
+    """Read ``retries``."""
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ValueError(f"retries: expected a whole number from 0, got {retries!r}")
+    return retries
+
+
+def parse_headers(headers: Any) -> dict[str, str]:
+    """Read further headers; values are not shown in the error, they may be secrets."""
+    if headers is not None and not isinstance(headers, Mapping):
+        raise TypeError(f"headers: expected a dict of strings, got {type(headers).__name__}")
+    for name, value in (headers or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str) or not name.isascii() or not name.isprintable():
+            raise ValueError(f"headers: names and values must be strings, see {name!r}")
+        if not value.isascii() or not value.isprintable() or value != value.strip():
+            raise ValueError(f"headers: the value of {name!r} has characters that a header cannot hold")
+        if name.lower() in (
+            "x-api-key",
+            "content-type",
+            "content-length",
+            "transfer-encoding",
+            "host",
+            "x-request-id",
+        ):
+            raise ValueError(f"headers: {name!r} is set by this package; the key goes into api_key")
+    return dict(headers or {})
+
+
+def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
+    """Read the service's address."""
+    if not isinstance(url, str):
+        raise TypeError(f"url: expected a string, got {type(url).__name__}")
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # raises for a port that is none
+    except ValueError as error:
+        raise ValueError(f"url: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"url: expected https://HOST, got {_shown(url)!r}")
+    if (
+        parts.username is not None
+        or parts.query
+        or parts.fragment
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+    ):
+        raise ValueError("url: expected https://HOST alone, without user, query, fragment or odd characters")
+    base = url.rstrip("/")
+    if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
+        raise ValueError(
+            f"url: {_shown(url)!r} is plain http, which would show the API key to everybody on the way; "
+            "use https, or allow_insecure=True where the way is safe"
+        )
+    return base
+
+
+def _shown(url: str) -> str:
+    return url.rpartition("@")[2][:100]
+
+
+def is_loopback(base: str) -> bool:
+    """Tell whether an address is this machine's own."""
+    host = urlsplit(base).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def check_table_name(name: Any) -> None:
+    """Refuse names that no address can carry; the name itself is not repeated."""
+    if not isinstance(name, str):
+        raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
+    if not name or name in (".", ".."):
+        raise ValueError("name: a table's name cannot be empty, '.' or '..'")
+    if any(ord(char) < 32 or 127 <= ord(char) < 160 or 0xD800 <= ord(char) < 0xE000 for char in name):
+        raise ValueError("name: a table's name cannot hold control characters or lone surrogates")
+    if len(name.encode()) > 255:
+        raise ValueError("name: a table's name has at most 255 bytes in UTF-8")
+
+
+def check_if_exists(if_exists: Any) -> None:
+    """Refuse pandas' other words: the service documents no way to do what they say."""
+    if if_exists in ("replace", "append"):
+        raise ValueError(
+            f"if_exists: {if_exists!r} is not possible, the service documents neither a way to delete a table nor to "
+            'add rows to one; "fail" and "skip" are, or a table under a new name'
+        )
+    if if_exists not in ("fail", "skip"):
+        raise ValueError(f'if_exists: expected "fail" or "skip", got {if_exists!r}')

@@ -1,0 +1,48 @@
+"""Values as words in a message: shortened, counted, listed, and safe to print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_LISTED = 10
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text to ``limit`` characters, the last of them an ellipsis where something is missing."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """Put a text of any length and layout on one line of at most ``limit`` characters."""
+    return shorten(" ".join(text.split()), limit)
+
+
+def show_value(value: Any, limit: int = 80) -> str:
+    """Show any object in a few words."""
+    try:
+        return one_line(repr(value)[: 4 * limit + 80], limit)
+    except Exception:  # noqa: BLE001  # a stranger's repr may raise anything
+        return f"an object of type {type(value).__name__}"
+
+
+def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
+    """Write names as ``'a', 'b'``, the first ``limit`` of them and how many there are in all."""
+    shown = list(names)
+    return ", ".join(map(show_value, shown[:limit])) + (f", … ({len(shown):,})" if len(shown) > limit else "")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things: ``1 row``, ``2,000 rows``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def format_bytes(nbytes: int) -> str:
+    """Write a number of bytes as people read it."""
+    size, units = float(nbytes), ["B", "kB", "MB", "GB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
+        del units[0]
+    return f"{size:.3g} {units[0]}"

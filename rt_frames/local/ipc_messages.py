@@ -1,0 +1,184 @@
+"""The messages of an Arrow stream, each looked at before Arrow is given it.
+
+Arrow's reader trusts what it reads: it allocates what a length says, expands what a buffer says that it
+expands to, takes a stream that was cut between two messages for a whole one, and ignores what follows the end.
+The frame of a message is eight bytes (a mark, a length), metadata of that length, and a body as long as the
+metadata says. Metadata are a flatbuffer: a table's fields are found through the list of offsets before it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rt_frames.local.http_error import Problem
+
+if TYPE_CHECKING:
+    from rt_frames.local.body import Body
+
+MOST_METADATA, MOST_BYTES, MOST_ROWS = 2**26, 2**31, 2**27
+_MARK = b"\xff\xff\xff\xff"
+_DICTIONARY, _BATCH = 2, 3
+
+_MISTAKEN = {
+    b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',
+    b"PAR1": "a Parquet file; send an Arrow IPC stream",
+    b"\x1f\x8b": "gzip; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
+    b"\x28\xb5\x2f\xfd": "ZSTD; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
+    b"PK\x03\x04": "a zip file; send an Arrow IPC stream",
+    b"<": "HTML or XML; send an Arrow IPC stream",
+    b"{": "JSON; send an Arrow IPC stream",
+    b"[": "JSON; send an Arrow IPC stream",
+}
+
+
+class Messages:
+    """A body as the file that Arrow reads; its reads may have any size.
+
+    Parameters
+    ----------
+    body : Body
+        The request's body.
+    """
+
+    closed = False
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._parts = body, deque[memoryview]()
+        self._number, self._ended = 0, False
+
+    def first(self) -> bytes:
+        """Give the first message, which stays to be read."""
+        self._next()
+        return b"".join(self._parts)
+
+    def read(self, size: int) -> memoryview | bytes:
+        """Give ``size`` bytes; a whole part of a message is given without a copy."""
+        taken: list[memoryview] = []
+        while size and (self._parts or self._next()):
+            part = self._parts.popleft()
+            if len(part) > size:
+                self._parts.appendleft(part[size:])
+            taken.append(part[:size])
+            size -= len(taken[-1])
+        return taken[0] if len(taken) == 1 else b"".join(taken)
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Leave the connection to the server."""
+
+    def check_end(self) -> None:
+        """Refuse a stream without its end, or with something behind it."""
+        if not self._ended:
+            raise self._cut()
+        if self._body.read(1).size:
+            raise Problem(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
+
+    def _next(self) -> bool:
+        head = b"" if self._ended else self._body.read(8).to_pybytes()
+        if self._number == 0:
+            _check_first(head)
+        if not head:
+            return False
+        if len(head) < 8:
+            raise self._cut()
+        length = int.from_bytes(head[4:], "little", signed=True)
+        if head[:4] != _MARK or not 0 <= length <= MOST_METADATA:
+            raise Problem(
+                400, f"no Arrow message begins where message {self._number + 1} should; send the stream again"
+            )
+        self._number += 1
+        self._ended = length == 0
+        self._parts.append(memoryview(head))
+        if length:
+            self._take(length)
+        return True
+
+    def _take(self, length: int) -> None:
+        try:
+            metadata = self._exactly(length)
+            body_length, sizes = _described(metadata)
+            if not 0 <= body_length <= MOST_BYTES:
+                raise Problem(400, f"message {self._number} has {body_length} bytes; send batches under 2 GiB")
+            body = self._exactly(body_length)
+            if sum(_expanded(body, *size) for size in sizes) > MOST_BYTES:
+                raise Problem(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
+        except (struct.error, IndexError) as error:
+            raise Problem(400, f"message {self._number} of the Arrow stream is damaged; send it again") from error
+        self._parts += [part for part in (metadata, body) if part]
+
+    def _exactly(self, size: int) -> memoryview:
+        data = memoryview(self._body.read(size)).cast("B")
+        if len(data) < size:
+            raise self._cut()
+        return data
+
+    def _cut(self) -> Problem:
+        return Problem(
+            400, f"the Arrow stream was cut off after message {self._number}: its end-of-stream marker is missing; "
+            "close the writer before sending, and send all of it again"
+        )  # fmt: skip
+
+
+def _check_first(head: bytes) -> None:
+    for magic, mistake in _MISTAKEN.items():
+        if head.startswith(magic):
+            raise Problem(400, f"the body is {mistake}")
+    if head[:4] != _MARK or len(head) < 8 or head[4:] == b"\0\0\0\0":
+        raise Problem(
+            400, "the body is no Arrow IPC stream; it is empty, cut, or something else such as CSV. "
+            "pyarrow.ipc.new_stream writes one"
+        )  # fmt: skip
+
+
+def _described(metadata: memoryview) -> tuple[int, list[tuple[int, int]]]:
+    """Read a message's body length and, where its buffers are compressed, where they are."""
+    message = _number(metadata, 0, "<I")
+    body_length = _field(metadata, message, 3)
+    length = _number(metadata, body_length, "<q") if body_length else 0
+    kind, header = _field(metadata, message, 1), _field(metadata, message, 2)
+    batch = _follow(metadata, header) if header else 0
+    if kind and metadata[kind] == _DICTIONARY:
+        data = _field(metadata, batch, 1)
+        return length, _batch(metadata, _follow(metadata, data)) if data else []
+    return length, _batch(metadata, batch) if kind and metadata[kind] == _BATCH else []
+
+
+def _batch(metadata: memoryview, batch: int) -> list[tuple[int, int]]:
+    rows, buffers, compression = (_field(metadata, batch, slot) for slot in (0, 2, 3))
+    if rows and not 0 <= (count := _number(metadata, rows, "<q")) <= MOST_ROWS:
+        raise Problem(400, f"a batch has {count} rows; send at most {MOST_ROWS} in one")
+    if not (buffers and compression):
+        return []
+    vector = _follow(metadata, buffers)
+    data = metadata[vector + 4 : vector + 4 + 16 * _number(metadata, vector, "<I")]
+    return list(struct.iter_unpack("<qq", data))
+
+
+def _expanded(body: memoryview, offset: int, length: int) -> int:
+    """Tell how large a compressed buffer becomes; its first eight bytes say it."""
+    if length < 8:
+        return 0
+    return max(_number(body, offset, "<q"), length)
+
+
+def _field(data: memoryview, table: int, slot: int) -> int:
+    """Find a field of a flatbuffer's table; 0 where the table does not have it."""
+    offsets = table - _number(data, table, "<i")
+    if 4 + 2 * slot >= _number(data, offsets, "<H"):
+        return 0
+    offset = _number(data, offsets + 4 + 2 * slot, "<H")
+    return table + offset if offset else 0
+
+
+def _follow(data: memoryview, at: int) -> int:
+    return at + _number(data, at, "<I")
+
+
+def _number(data: memoryview, at: int, form: str) -> int:
+    if at < 0:
+        raise IndexError(at)
+    return int(struct.unpack_from(form, data, at)[0])

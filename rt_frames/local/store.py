@@ -1,0 +1,129 @@
+"""Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
+
+A table is written into ``ROOT/.staging``, opened and read, and published by one rename. Every writer holds a
+lock on its own folder there, so that a folder without a lock is what a killed process left, and is wiped.
+Several processes may serve one folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+from rt_frames.local import engine
+from rt_frames.local.http_error import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_ATTEMPTS = 4
+
+
+class Store:
+    """The tables of one folder.
+
+    Parameters
+    ----------
+    root : path
+        Made when it is missing.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._staging = self.root / ".staging"
+        self._staging.mkdir(parents=True, exist_ok=True)
+        self._locks: dict[str, threading.Lock] = {}
+        self._wipe()
+
+    def names(self) -> list[str]:
+        """List the tables, sorted."""
+        found = (folder.name.removesuffix(".lance") for folder in self.root.glob("*.lance"))
+        return sorted(name for name in found if _NAME.fullmatch(name) and self._is_table(name))
+
+    def check_free(self, name: str) -> None:
+        """Refuse a name that is taken, or that cannot be one."""
+        folder = self._folder(name)
+        if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
+            raise _taken(name)
+
+    def check_there(self, name: str) -> None:
+        """Refuse a name that no table has."""
+        if not self._is_table(name):
+            raise Problem(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
+
+    def _is_table(self, name: str) -> bool:
+        return (self._folder(name) / "_versions").is_dir()
+
+    def _folder(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise Problem(
+                400, f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
+                "and no dot at its start"
+            )  # fmt: skip
+        return self.root / f"{name}.lance"
+
+    def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+        """Write a table beside the others, look at it, and publish it at once."""
+        target = self._folder(name)
+        try:
+            with self._staged() as folder:
+                version = engine.write(folder / "table", schema, batches)
+                (folder / "table").rename(target)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise _taken(name) from error
+            raise engine.failure(error, "the table could not be stored") from error
+        return version
+
+    @contextlib.contextmanager
+    def _staged(self) -> Iterator[Path]:
+        folder = self._staging / uuid.uuid4().hex
+        with contextlib.ExitStack() as locks:
+            with _locked(self._staging):  # or another process, starting, would wipe it before it is locked
+                folder.mkdir()
+                locks.enter_context(_locked(folder))
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _wipe(self) -> None:
+        """Remove what writers left that live no more."""
+        with _locked(self._staging):
+            for folder in self._staging.iterdir():
+                with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_NB):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def alter(self, name: str, body: bytes) -> int:
+        """Apply the changes that a request asks for, all or none, and give the new version."""
+        with self._locks.setdefault(name, threading.Lock()):
+            for _ in range(_ATTEMPTS):
+                with contextlib.suppress(engine.Conflict):
+                    return engine.alter(self._folder(name), body)
+        raise Problem(409, f"table {name!r} is being changed by another process; try again")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int = 0) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(name: str) -> Problem:
+    return Problem(409, f"table {name!r} already exists")

@@ -1,0 +1,132 @@
+"""The WSGI application: three routes, one header, errors as ``{"error": {"code", "message"}}``."""
+
+from __future__ import annotations
+
+import hmac
+import http
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from rt_frames.local.http_error import Problem
+from rt_frames.local.validate import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rt_frames.local.body import Body
+    from rt_frames.local.store import Store
+
+log = logging.getLogger("rt_frames")
+
+ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
+MOST_JSON = 16 * 2**20
+Environ = dict[str, Any]
+
+
+class Application:
+    """Answers requests with what the store does.
+
+    Parameters
+    ----------
+    store : Store
+        The tables.
+    api_key : str
+        The key that every request must carry.
+    host : str
+        The address that is listened on; together with the names of this machine the only Host that is answered.
+    """
+
+    def __init__(self, store: Store, api_key: str, host: str) -> None:
+        self._store, self._key = store, api_key.encode()
+        self._hosts = {"127.0.0.1", "localhost", "[::1]", host.lower(), f"[{host.lower()}]"}
+        self._any_host = host in ("0.0.0.0", "::", "")  # noqa: S104  # compared, not bound to
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        body: Body = environ["rt_frames.body"]
+        status, answer = self._answer(environ, body)
+        log.debug(
+            "embedded service: %s %.300r -> %s after %s bytes",
+            environ["REQUEST_METHOD"], environ["REQUEST_URI"], status, body.count,
+        )  # fmt: skip
+        payload = json.dumps(answer).encode()
+        headers = [("Content-Type", JSON), ("Content-Length", str(len(payload)))]
+        if request_id := environ.get("HTTP_X_REQUEST_ID"):
+            headers.append(("x-request-id", re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]))
+        start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
+        return [payload]
+
+    def _answer(self, environ: Environ, body: Body) -> tuple[int, dict[str, Any]]:
+        try:
+            self._check_caller(environ)
+            return 200, self._route(environ, body)
+        except Problem as problem:
+            return problem.status, _error(problem.status, str(problem))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # panics of the engine are BaseExceptions
+            log.exception("the embedded service failed")
+            return 500, _error(500, "the embedded service failed; the log of its process says why")
+
+    def _check_caller(self, environ: Environ) -> None:
+        host = re.sub(r":\d+$", "", environ.get("HTTP_HOST", "")).lower()
+        if not self._any_host and host not in self._hosts:
+            raise Problem(400, "the Host header is not the address of this service; use its own URL")
+        given = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
+        if not hmac.compare_digest(given, self._key):
+            raise Problem(401, "the x-api-key header is missing or wrong; give the key of this service")
+
+    def _route(self, environ: Environ, body: Body) -> dict[str, Any]:
+        path, method = environ["REQUEST_URI"].partition("?")[0], environ["REQUEST_METHOD"]
+        path = re.sub(r"^https?://[^/]*", "", path)
+        for wanted, pattern, respond in self._routes:
+            if match := re.fullmatch(pattern, path):
+                if method != wanted:
+                    raise Problem(405, f"{method:.20} is not possible here; use {wanted}")
+                return respond(self, environ, body, *map(_decoded, match.groups()))
+        raise Problem(
+            404, "there is no such address; there are GET /v1/tables, POST /v1/tables/{name} and "
+            "POST /v1/table/{name}/alter_columns"
+        )  # fmt: skip
+
+    def _list(self, _environ: Environ, _body: Body) -> dict[str, Any]:
+        return {"tables": self._store.names()}
+
+    def _create(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
+        self._store.check_free(name)
+        _check_content_type(environ, ARROW)
+        schema, batches = open_stream(body)
+        return {"version": self._store.create(name, schema, batches)}
+
+    def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
+        self._store.check_there(name)
+        _check_content_type(environ, JSON)
+        text = body.read(MOST_JSON).to_pybytes()
+        if body.read(1).size:
+            raise Problem(413, f"an alter request has at most {MOST_JSON // 2**20} MiB; send several")
+        return {"version": self._store.alter(name, text)}
+
+    _routes = (
+        ("GET", r"/v1/tables", _list),
+        ("POST", r"/v1/tables/([^/]+)", _create),
+        ("POST", r"/v1/table/([^/]+)/alter_columns", _alter),
+    )
+
+
+def _error(status: int, message: str) -> dict[str, Any]:
+    return {"error": {"code": status, "message": message}}
+
+
+def _check_content_type(environ: Environ, wanted: str) -> None:
+    given = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+    if given != wanted:
+        raise Problem(415, f"the Content-Type is {given!r:.100}; send {wanted}")
+
+
+def _decoded(name: str) -> str:
+    try:
+        return unquote_to_bytes(name).decode()
+    except UnicodeDecodeError:
+        raise Problem(400, "the table's name is no percent-encoded UTF-8; encode it") from None

@@ -1,0 +1,224 @@
+"""The console script, as a shell sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tests.support.compare import stored
+from tests.support.servers import KEY
+
+SCRIPT = str(Path(sys.executable).with_name("rt-frames"))
+
+
+def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "rt_frames.cli", *args], capture_output=True, text=True, check=False,
+        env={**kept, **environment}, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def env(service):
+    return {"RT_FRAMES_URL": service.url, "RT_FRAMES_API_KEY": service.api_key}
+
+
+def test_the_script_is_installed():
+    done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"rt-frames, version [\d.]+\n", done.stdout)
+
+
+def test_the_demo_compares_every_value_and_shows_each_line():
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    for line in ("rt.connect(", "df.remote.to_table(", "rt.list_tables()", "after = df.rename(", "alter_table(",
+                 "set_nullable("):  # fmt: skip
+        assert done.stdout.count(line) == 2
+    assert done.stdout.count("every value read back with lance equals the frame's") == 2
+
+
+def frame() -> pl.DataFrame:
+    return pl.DataFrame({"n": [1, 2, None], "s": ["x", None, "z"], "f": [1.5, float("nan"), None]})
+
+
+def write_stream(path: Path) -> None:
+    with pa.ipc.new_stream(str(path), frame().to_arrow().schema) as writer:
+        writer.write_table(frame().to_arrow())
+
+
+WRITERS = {
+    "t.parquet": lambda p: frame().write_parquet(p),
+    "t.csv": lambda p: frame().write_csv(p),
+    "t.ndjson": lambda p: frame().write_ndjson(p),
+    "t.arrow": lambda p: frame().write_ipc(p),
+    "t.arrows": write_stream,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_demo_takes_a_file_of_ones_own_and_keeps_the_tables(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    done = run("demo", str(tmp_path / name), "--keep", str(tmp_path / "kept"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "kept").glob("*.lance")) == ["t_pandas.lance", "t_polars.lance"]
+
+
+def test_the_demo_on_the_flights_finds_all_values_equal(tmp_path, flights_csv):
+    pl.read_csv(flights_csv, null_values="NA", try_parse_dates=True).write_parquet(tmp_path / "flights.parquet")
+    done = run("demo", str(tmp_path / "flights.parquet"))
+    assert done.returncode == 0, done.stderr
+    assert "336,776 rows" in done.stdout
+    assert done.stdout.count("every value read back") == 2
+
+
+def test_create_list_and_alter_from_a_shell(tmp_path, env, service):
+    for i in range(2):
+        frame().write_parquet(tmp_path / f"{i}.parquet")
+    files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
+    assert json.loads(run("create", "shell", *files, "--json", **env).stdout)["created"] is True
+    assert "shell" in run("tables", **env).stdout.split()
+    options = ["--rename", "n=number", "--cast", "n=int32", "--nullable", "s=true"]
+    dry = run("alter", "shell", *options, "--dry-run", "--json", **env)
+    assert json.loads(dry.stdout) == {
+        "alterations": [
+            {"path": "n", "rename": "number", "data_type": {"type": "int32"}},
+            {"path": "s", "nullable": True},
+        ]
+    }
+    assert run("alter", "shell", *options[:4], **env).returncode == 0
+    found = stored(service, "shell")
+    assert found.schema.field("number").type == pa.int32()
+    assert found["number"].to_pylist() == [1, 2, None, 1, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["create", "x", "missing.parquet"], 1, "missing.parquet: there is no such file"),
+        (["create", "x", "no/*.parquet"], 1, "no/*.parquet: no file has such a name"),
+        (["create", "x", "."], 1, ". is a folder; name its files"),
+        (["create", "x"], 2, "Missing argument"),
+        (["alter", "x"], 2, "nothing to change"),
+        (["alter", "x", "--rename", "a"], 2, "PATH=VALUE"),
+        (["alter", "x", "--nullable", "a=maybe"], 2, "true or"),
+        (["alter", "nowhere", "--rename", "a=b"], 1, "nowhere"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)
+def test_failures_are_one_line_and_an_exit_code(env, args, code, words):
+    done = run(*args, **env)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_service_the_ways_to_name_one_are_shown():
+    done = run("tables")
+    assert done.returncode == 1
+    assert "RT_FRAMES_URL" in done.stderr
+
+
+def test_the_key_can_come_from_a_file_and_shows_nowhere(tmp_path, service):
+    (tmp_path / "key").write_text(KEY + "\n")
+    done = run("tables", "--url", service.url, "--key-file", str(tmp_path / "key"))
+    assert done.returncode == 0
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_serve_answers_until_it_is_interrupted(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rt_frames.cli", "serve", str(tmp_path)], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env={k: v for k, v in os.environ.items() if not k.startswith("RT_FRAMES")},
+    )  # fmt: skip
+    lines = [process.stdout.readline() for _ in range(2)]
+    env = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines)
+    assert run("tables", "--json", **env).stdout == "[]\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(tmp_path, service, env):
+    (tmp_path / "data").mkdir()
+    for i in range(12):
+        pl.DataFrame({"dep_time": [i], "distance": [100 * i]}).write_parquet(tmp_path / "data" / f"{i:02}.parquet")
+    script = Path(SCRIPT)
+    line = (
+        f"{script} create glob_flights data/*.parquet && {script} alter glob_flights "
+        "--rename dep_time=departure --cast distance=int32 --dry-run"
+    )
+    kept = {"PATH": os.environ["PATH"], **env}
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env=kept)
+    assert re.search(r"^dep_time +departure +renames$", done.stdout, re.MULTILINE)
+    assert re.search(r"^distance +int32 +casts$", done.stdout, re.MULTILINE)
+    assert stored(service, "glob_flights").to_pydict() == {
+        "dep_time": list(range(12)), "distance": [100 * i for i in range(12)],
+    }  # fmt: skip
+    assert run("create", "quoted_glob", str(tmp_path / "data" / "*.parquet"), **env).returncode == 0
+    assert stored(service, "quoted_glob") == stored(service, "glob_flights")
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (pl.DataFrame({"a": [1.5]}), "2.parquet: column 'a' is Float64, and Int64 in"),
+        (pl.DataFrame({"b": [1]}), "2.parquet has other columns than"),
+    ],
+)
+def test_files_that_are_not_alike_are_refused_by_name(tmp_path, env, second, words):
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "1.parquet")
+    second.write_parquet(tmp_path / "2.parquet")
+    done = run("create", "unlike", str(tmp_path / "1.parquet"), str(tmp_path / "2.parquet"), **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert "unlike" not in run("tables", **env).stdout.split()
+
+
+def test_an_interrupted_upload_says_so_and_leaves_no_table(tmp_path, server):
+    pl.DataFrame({"n": range(3_000_000)}).write_parquet(tmp_path / "n.parquet")
+    begun = threading.Event()
+
+    def read_no_further(connection):
+        request = connection.head()
+        if request.method == "GET":
+            connection.answer(200, {"tables": []})
+            request = connection.head()
+        connection.body(request, 2**20)
+        begun.set()
+        time.sleep(60)
+
+    server.script = read_no_further
+    process = subprocess.Popen(
+        [SCRIPT, "create", "n", str(tmp_path / "n.parquet"), "--url", server.url],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "RT_FRAMES_API_KEY": KEY},
+    )  # fmt: skip
+    assert begun.wait(30)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert "interrupted; a table is created whole or not at all" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_shells_can_complete_it(shell):
+    done = subprocess.run(
+        [SCRIPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "_RT_FRAMES_COMPLETE": f"{shell}_source"},
+    )
+    assert "rt-frames" in done.stdout

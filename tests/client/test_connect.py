@@ -1,0 +1,140 @@
+"""All ways to say which service is meant, and the words for those that say nothing."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import rt_frames as rt
+from rt_frames.errors import NotConnectedError
+from tests.support.servers import KEY
+
+URL = "https://words-x1.us-east-1.example.com"
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        (URL, {}),
+        (URL + "/", {}),
+        ("words-x1", {"region": "us-east-1", "domain": "example.com"}),
+    ],
+)
+def test_a_hosted_service_is_named_by_its_url_or_its_parts(target, options):
+    assert rt.connect(target, api_key=KEY, default=False, **options).url == URL
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RT_FRAMES_URL": URL},
+        {"RT_FRAMES_DB": "words-x1", "RT_FRAMES_REGION": "us-east-1", "RT_FRAMES_DOMAIN": "example.com"},
+    ],
+)
+def test_the_environment_names_it_too(monkeypatch, environment):
+    for name, value in {**environment, "RT_FRAMES_API_KEY": KEY}.items():
+        monkeypatch.setenv(name, value)
+    assert rt.connect(default=False).url == URL
+
+
+def test_a_folder_is_the_embedded_service_shared_and_made_when_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    clients = [rt.connect("./tables"), rt.connect(Path("tables")), rt.connect(tmp_path / "tables")]
+    assert len({client.url for client in clients}) == 1
+    assert (tmp_path / "tables").is_dir()
+    pl.DataFrame({"a": [1]}).remote.to_table("t")
+    assert [client.list_tables() for client in clients] == [["t"]] * 3
+
+
+def test_the_environment_may_name_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "tables"))
+    assert rt.list_tables() == []
+
+
+def test_without_any_service_the_error_shows_the_ways_to_name_one():
+    with pytest.raises(NotConnectedError) as error:
+        pl.DataFrame({"a": [1]}).remote.to_table("t")
+    for way in ('rt.connect("https://', 'region="', 'rt.connect("./tables")', "RT_FRAMES_URL", "RT_FRAMES_API_KEY"):
+        assert way in str(error.value)
+
+
+def test_a_url_without_a_key_is_not_connected():
+    with pytest.raises(NotConnectedError, match="RT_FRAMES_API_KEY"):
+        rt.connect(URL)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("words-x1", {}, "these forms exist"),
+        ("words-x1", {"region": "us-east-1"}, "domain"),
+        ("words x1", {"region": "us-east-1", "domain": "example.com"}, "target.*host name"),
+        ("", {}, "these forms exist"),
+        (3, {}, "expected a URL"),
+        ("ftp://example.com", {}, "https://HOST"),
+        ("https://", {}, "https://HOST"),
+        ("https://user:pw@example.com", {}, "without user"),
+        ("https://example.com?x=1", {}, "without user"),
+        ("https://example.com:port", {}, "url: "),
+        ("http://example.com", {}, "allow_insecure=True"),
+        (URL, {"timeout": 0}, "timeout"),
+        (URL, {"timeout": (1, 2)}, "timeout"),
+        (URL, {"retries": -1}, "retries"),
+        (URL, {"headers": {"a": "b\n"}}, "headers"),
+        (URL, {"headers": {"X-API-Key": "b"}}, "headers.*api_key"),
+        ("./folder", {"api_key": KEY}, "api_key"),
+    ],
+)
+def test_a_wrong_form_says_what_is_wrong_with_it(target, options, message):
+    options = {"api_key": KEY, **options} if "folder" not in str(target) else options
+    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+        rt.connect(target, **options)
+
+
+@pytest.mark.parametrize("key", ["", "k\n", " k", "k k", "é", "k\x00", 3])
+def test_a_key_that_cannot_be_a_header_is_refused_and_not_repeated(key):
+    with pytest.raises(ValueError, match="api_key") as error:
+        rt.connect(URL, api_key=key)
+    assert repr(key) not in str(error.value)
+
+
+def test_plain_http_to_another_machine_needs_a_word():
+    assert rt.connect("http://example.com", api_key=KEY, allow_insecure=True, default=False).url == "http://example.com"
+
+
+def everything_in(value: object, depth: int = 6) -> str:
+    """Show whatever can be reached through vars()."""
+    inside = getattr(value, "__dict__", None) or (value if isinstance(value, dict) else {})
+    return repr(value) + "".join(everything_in(v, depth - 1) for v in inside.values()) if depth else ""
+
+
+def test_the_key_shows_in_no_repr_no_vars_and_no_pickle(client, monkeypatch):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", "another-key")
+    client.list_tables()
+    assert KEY not in everything_in(client)
+    assert KEY.encode() not in pickle.dumps(client)
+    assert KEY not in repr(client.table("t"))
+
+
+def test_a_client_pickles_without_its_key_and_takes_it_from_the_environment(client, monkeypatch):
+    packed = pickle.dumps(client)
+    with pytest.raises(NotConnectedError, match="RT_FRAMES_API_KEY"):
+        pickle.loads(packed)
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    assert pickle.loads(packed).list_tables() == client.list_tables()
+
+
+def test_a_thousand_lists_open_one_connection(server, remote):
+    for _ in range(1000):
+        assert remote.list_tables() == []
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("if_exists", ["replace", "append"])
+def test_what_the_service_cannot_do_is_refused_with_the_reason(remote, server, if_exists):
+    with pytest.raises(ValueError, match=r"not possible.*documents"):
+        rt.to_table(pl.DataFrame({"a": [1]}), "t", if_exists=if_exists)
+    assert server.requests == []

@@ -1,0 +1,116 @@
+"""What tables, clients and plans look like in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+import html.parser
+import pydoc
+import re
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import rt_frames as rt
+from tests.support.servers import KEY
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Seen(html.parser.HTMLParser):
+    """The tags, attributes and words of a piece of HTML."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.attributes: set[str] = set()
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.open.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += data + "\n"
+
+
+def seen_in(shown: object) -> Seen:
+    seen = Seen(shown._repr_html_())
+    assert seen.open == []
+    assert set(seen.tags) <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "code"}
+    assert seen.attributes <= {"style"}
+    assert KEY not in shown._repr_html_()
+    return seen
+
+
+def test_a_table_shows_what_is_known_of_it(client, name):
+    table = rt.to_table(pl.DataFrame({"n": [1, 2], HOSTILE: ["x", None]}), name)
+    assert re.fullmatch(
+        rf"RemoteTable\('{name}', 2 columns, 2 rows, [\d.]+ k?B sent, version 1, at {client.url}\)", repr(table)
+    )
+    seen = seen_in(table)
+    for word in (f"Remote table {name}: 2 columns, 2 rows", "int64", "large_string", HOSTILE, client.url):
+        assert word in seen.words
+    assert table.request_id in seen.words
+
+
+def test_a_table_of_which_nothing_is_known_shows_its_name(client):
+    assert repr(client.table("sales")) == f"RemoteTable('sales', at {client.url})"
+    assert seen_in(client.table("sales")).words.startswith("Remote table sales\n")
+
+
+def test_a_skipped_table_says_that_it_was_there(client, name):
+    frame = pl.DataFrame({"n": [1]})
+    rt.to_table(frame, name)
+    assert (
+        repr(rt.to_table(frame, name, if_exists="skip")) == f"RemoteTable({name!r}, was there already, at {client.url})"
+    )
+
+
+def test_a_client_shows_where_it_goes_and_how_long_it_waits():
+    with rt.connect(
+        "https://words-x1.us-east-1.example.com", api_key=KEY, timeout=(3, 20, 90), default=False
+    ) as client:
+        assert repr(client) == "Client('https://words-x1.us-east-1.example.com')"
+        seen = seen_in(client)
+    for word in (
+        "https://words-x1.us-east-1.example.com",
+        "3 s to connect",
+        "20 s for each piece",
+        "90 s for an answer",
+    ):
+        assert word in seen.words
+
+
+def test_a_folder_is_shown_as_the_folder_that_it_is(tmp_path):
+    folder = tmp_path / "tables"
+    client = rt.connect(folder, default=False)
+    assert repr(client) == f"Client({str(folder)!r})"
+    assert str(folder) in repr(client.table("sales"))
+    assert str(folder) in seen_in(client).words
+
+
+def test_a_plan_shows_hostile_names_as_they_are():
+    before = pl.DataFrame({HOSTILE: [1]})
+    plan = rt.plan_alterations(before, before.cast(pl.Int16))
+    assert HOSTILE in repr(plan)
+    assert {HOSTILE, "int64", "int16", "narrows"} <= set(seen_in(plan).words.split("\n"))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"n": [1]}), pl.DataFrame({"n": [1]})])
+def test_completion_offers_the_public_methods_alone(frame):
+    offered = [word for word in dir(frame.remote) if not word.startswith("_")]
+    assert offered == ["alter_table", "plan_alterations", "schema", "tee", "to_table"]
+
+
+@pytest.mark.parametrize("name", sorted(set(rt.__all__) - {"__version__", "errors"}))
+def test_help_of_every_public_name_says_what_it_does(name):
+    text = pydoc.plain(pydoc.render_doc(getattr(rt, name)))
+    assert len(text.splitlines()) > 8
+    assert ">>> " in text

@@ -1,0 +1,142 @@
+"""A plan, applied to a real table: it becomes what was asked for, or stays exactly what it was."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import rt_frames as rt
+from rt_frames.errors import BadRequest
+from tests.support.compare import lance
+
+number = itertools.count()
+
+FAMILIES = [
+    [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32()],
+    [pa.float16(), pa.float32(), pa.float64()],
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.large_string())],
+    [pa.binary(), pa.large_binary()],
+    [pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("ms", "UTC")],
+    [pa.time32("s"), pa.time64("us")],
+    [pa.duration("s"), pa.duration("ns")],
+    [pa.decimal128(10, 2), pa.decimal128(12, 2), pa.decimal256(30, 2)],
+]
+Pair = tuple[pa.DataType, pa.DataType]
+
+
+def either(family: list[pa.DataType]) -> st.SearchStrategy[Pair]:
+    return st.tuples(st.sampled_from(family), st.sampled_from(family))
+
+
+leaves = st.sampled_from(FAMILIES).flatmap(either)
+names = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=3, unique=True)
+
+
+def structs(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    return st.dictionaries(st.sampled_from("xyz"), inner, min_size=1, max_size=3).map(
+        lambda fields: tuple(pa.struct([(name, pair[side]) for name, pair in fields.items()]) for side in (0, 1))
+    )
+
+
+lists = st.sampled_from(FAMILIES[:1] + FAMILIES[1:2]).flatmap(either).map(lambda pair: tuple(map(pa.list_, pair)))
+columns = leaves | structs(leaves) | lists | structs(structs(leaves))
+once = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+
+
+def empty(arrow: pa.DataType) -> pa.Array:
+    """Make two rows that every cast of a family takes."""
+    return pa.nulls(2, arrow)
+
+
+def created(client, schema: pa.Schema) -> str:
+    name = f"plan_{next(number)}"
+    client.create_table(name, pa.table([empty(arrow) for arrow in schema.types], schema=schema))
+    return name
+
+
+def table(service, name: str) -> lance.LanceDataset:
+    return lance.dataset(str(Path(service.root) / f"{name}.lance"))
+
+
+@once
+@given(data=st.data(), old=names)
+def test_the_table_has_the_schema_of_after_and_a_second_plan_is_empty(client, service, data, old):
+    pairs = [data.draw(columns) for _ in old]
+    new = data.draw(st.permutations(old) | st.just([f"{name}_new" for name in old]))
+    before = pa.schema([(name, pair[0]) for name, pair in zip(old, pairs, strict=True)])
+    after = pa.schema([(name, pair[1]) for name, pair in zip(new, pairs, strict=True)])
+    plan = rt.plan_alterations(before, after, rename={o: n for o, n in zip(old, new, strict=True) if o != n})
+    name = created(client, before)
+    for request in plan.requests():
+        client.alter_columns(name, request)
+    found = table(service, name).schema
+    assert found.names == after.names
+    assert found.types == after.types
+    assert not rt.plan_alterations(found, after)
+
+
+@once
+@given(pair=st.tuples(st.sampled_from(FAMILIES), st.sampled_from(FAMILIES)), index=st.integers(0, 20))
+def test_outside_a_family_the_refusal_names_column_and_types_and_nothing_changes(client, service, pair, index):
+    assume(pair[0] is not pair[1])
+    one, other = (family[index % len(family)] for family in pair)
+    assume(not (pa.types.is_timestamp(one) and pa.types.is_time(other)))
+    name = created(client, pa.schema([("kept", pa.int8()), ("c", one)]))
+    plan = rt.plan_alterations(pa.schema([("c", one)]), pa.schema([("c", other)]))
+    assert "refuses" in str(plan)
+    with pytest.raises(BadRequest) as refused:
+        client.alter_columns(name, [rt.Alteration("kept", rename="lost"), *plan])
+    for words in ("'c'", str(one), str(other)):
+        assert words in str(refused.value)
+    assert table(service, name).version == 1
+    assert table(service, name).schema.names == ["kept", "c"]
+
+
+@pytest.mark.parametrize(
+    ("nulls", "wanted"), [([1, 2], True), ([1, None], False)], ids=["without nulls", "with a null"]
+)
+def test_nulls_are_forbidden_only_where_there_are_none(client, service, nulls, wanted):
+    name = f"nulls_{wanted}"
+    rows = rt.to_table(pa.table({"a": nulls}), name, client=client)
+    if wanted:
+        rows.set_nullable({"a": False})
+    else:
+        with pytest.raises(BadRequest, match="'a'"):
+            rows.set_nullable({"a": False})
+    assert table(service, name).schema.field("a").nullable is not wanted
+
+
+def test_nullability_is_read_off_two_schemas(client, service):
+    before = pa.schema([("a", pa.int64()), pa.field("b", pa.int64(), nullable=False)])
+    after = pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.int64())])
+    client.create_table("off_schemas", pa.table([[1], [2]], schema=before))
+    client.alter_columns("off_schemas", rt.plan_alterations(before, after))
+    assert table(service, "off_schemas").schema == after
+
+
+def test_swapped_names_go_in_one_request_and_values_stay_with_their_columns(client, service):
+    before = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    client.create_table("swap", before)
+    after = before.rename_columns(["b", "a"])
+    plan = rt.plan_alterations(before, after, rename={"a": "b", "b": "a"})
+    assert len(plan.requests()) == 1
+    assert client.alter_columns("swap", plan).version == 2
+    assert table(service, "swap").to_table() == after
+
+
+def test_the_fields_of_structs_in_lists_are_renamed_and_cast_by_path(client, service):
+    kind = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))
+    client.create_table("inside", pa.table({"l": pa.array([[{"x": 1, "y": "a"}], None], kind)}))
+    client.table("inside").rename({"l.item.y": "z"})
+    assert table(service, "inside").to_table().to_pydict() == {"l": [[{"x": 1, "z": "a"}], None]}

@@ -1,0 +1,236 @@
+"""Faults in answers: F18 to F20, F24 to F29, F36."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import time
+
+import pytest
+
+from rt_frames.errors import (
+    AuthenticationError,
+    BadRequest,
+    ConflictError,
+    OutcomeUnknown,
+    PayloadTooLarge,
+    RedirectError,
+    ResponseError,
+    ServerError,
+    TableExistsError,
+    TransportError,
+)
+from tests.support.faults import connected, fails, frame
+from tests.support.servers import KEY, Connection, Server
+
+
+def raw(server: Server, method: str, act: object) -> Server:
+    """Answer one method's requests by ``act(connection)`` after reading them; others as the service would."""
+
+    def script(connection: Connection) -> None:
+        while True:
+            request = connection.body(connection.head())
+            if request.method == method:
+                act(connection)
+                return
+            connection.answer(200, {"tables": []} if request.method == "GET" else {})
+
+    server.script = script
+    return server
+
+
+def drip(connection: Connection, head: bytes, seconds: float = 8) -> None:
+    connection.sock.sendall(head)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        connection.sock.sendall(b" ")
+        time.sleep(0.05)
+
+
+def flood(connection: Connection, head: bytes) -> None:
+    connection.sock.sendall(head)
+    for _ in range(200):
+        connection.sock.sendall(b"x" * 2**20)
+
+
+@pytest.fixture
+def trap():
+    """A server that nobody may talk to."""
+    with Server() as elsewhere:
+        yield elsewhere
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("where", ["host", "path", "port"])
+def test_F18_a_redirect_is_an_error_and_its_target_is_left_alone(remote, server, trap, caplog, status, where):
+    target = {"host": f"http://localhost:{trap.port}/v1/tables", "path": "/v2/tables", "port": trap.url + "/v1"}[where]
+    server.answering((status, b"", {"Location": target}))
+    error = fails(lambda: remote.create_table("t", frame(1)), RedirectError, caplog, "never followed|not followed")
+    assert (error.status, len(server.posts)) == (status, 1)
+    assert "/v1" not in str(error)
+    server.listing((status, b"", {"Location": target}))
+    fails(remote.list_tables, RedirectError, caplog)
+    assert len(server.requests) == 2
+
+
+BOMB = gzip.compress(b"x" * 2**28)
+
+
+@pytest.mark.parametrize("body", ["endless", "bomb"])
+def test_F19_the_body_of_a_redirect_costs_neither_time_nor_memory(server, trap, caplog, body):
+    head = f"HTTP/1.1 307 Moved\r\nLocation: {trap.url}/x\r\n".encode()
+
+    def act(connection: Connection) -> None:
+        if body == "endless":
+            flood(connection, head + b"\r\n")
+        else:
+            connection.sock.sendall(head + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB)
+
+    raw(server, "POST", act)
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    fails(lambda: connected(server, timeout=5).create_table("t", frame(1)), RedirectError, caplog)
+    assert time.monotonic() - started < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
+
+
+KINDS = {
+    400: BadRequest,
+    401: AuthenticationError,
+    403: AuthenticationError,
+    404: ResponseError,
+    409: TableExistsError,
+    413: PayloadTooLarge,
+    415: ResponseError,
+    422: BadRequest,
+}
+BODIES = {
+    "JSON": {"error": {"code": 1, "message": "reason " * 200}},
+    "HTML": b"<html><body><p>reason</p></body></html>",
+    "empty": b"",
+    "binary": bytes(range(256)) * 40,
+    "key": f"your key {KEY} is {KEY}".encode(),
+    "deep": b"[" * 200_000,
+    "number": b"1" * 5000,
+}
+
+
+@pytest.mark.parametrize("status", KINDS)
+@pytest.mark.parametrize("body", BODIES)
+def test_F20_every_refusal_has_its_class_and_a_short_message_without_the_key(remote, server, caplog, status, body):
+    server.answering((status, BODIES[body]))
+    error = fails(lambda: remote.create_table("t", frame(1)), KINDS[status], caplog)
+    assert len(error.message) <= 300
+    assert len(server.posts) == 1
+    if body == "key":
+        assert error.message == "your key *** is ***"
+        assert "***" in error.body
+    assert all(char.isprintable() for char in str(error))
+
+
+def test_F24_accepted_is_not_done(remote, server, caplog):
+    server.answering((202, {}))
+    fails(lambda: remote.create_table("t", frame(1)), OutcomeUnknown, caplog, "202")
+    assert len(server.posts) == 1
+
+
+def test_F24_no_content_is_success_and_not_modified_is_none(remote, server, caplog):
+    server.answering((204, b""), (304, b""))
+    assert remote.create_table("t", frame(1)).created
+    fails(lambda: remote.create_table("t", frame(1)), RedirectError, caplog)
+
+
+@pytest.mark.parametrize("status", [102, 103])
+def test_F25_a_stray_interim_status_is_no_answer_and_the_next_call_gets_its_own(server, caplog, status):
+    client = connected(server)
+    raw(
+        server,
+        "POST",
+        lambda c: c.sock.sendall(b"HTTP/1.1 %d Wait\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}" % status),
+    )
+    error = fails(lambda: client.create_table("t", frame(1)), OutcomeUnknown, caplog, str(status))
+    assert (len(server.posts), error.listed) == (1, False)
+    assert client.list_tables() == []
+
+
+@pytest.mark.parametrize(
+    "line", [b"HTTP/9 yes\r\n\r\n", b"\x00\x01\x02\x03\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"SSH-2.0\r\n"]
+)
+def test_F26_a_status_line_that_cannot_be_read_is_outcome_unknown(server, caplog, line):
+    raw(server, "POST", lambda c: c.sock.sendall(line))
+    fails(lambda: connected(server).create_table("t", frame(1)), OutcomeUnknown, caplog)
+    assert len(server.posts) == 1
+
+
+def test_F27_a_success_whose_body_is_cut_is_a_success(server):
+    raw(server, "POST", lambda c: c.sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"version": 1'))
+    assert connected(server).create_table("t", frame(1)).version is None
+    assert connected(server).table("t").rename({"a": "b"}).version is None
+
+
+def test_F28_a_list_is_tried_again_after_server_errors(remote, server):
+    server.listing((500, b""), (500, b""), (200, {"tables": ["a"]}))
+    assert remote.list_tables() == ["a"]
+    assert len(server.requests) == 3
+
+
+def test_F28_a_connection_that_went_stale_is_noticed(server):
+    client = connected(server)
+
+    def once(connection: Connection) -> None:
+        connection.body(connection.head())
+        connection.answer(200, {"tables": ["a"]})
+
+    server.script = once
+    for _ in range(20):
+        assert client.list_tables() == ["a"]
+        assert client.create_table("t", frame(1)).created
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+LISTS = {
+    "HTML": lambda c: c.answer(200, b"<html>hello</html>"),
+    "cut": lambda c: c.sock.sendall(HEAD + b'Content-Length: 999\r\n\r\n{"tables": ["a"'),
+    "cut chunked": lambda c: c.sock.sendall(HEAD + b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"tab\r\n'),
+    "deep": lambda c: c.answer(200, b"[" * 200_000),
+    "number": lambda c: c.answer(200, b'{"tables": ' + b"1" * 5000 + b"}"),
+    "huge": lambda c: flood(c, HEAD + b"\r\n"),
+    "names are numbers": lambda c: c.answer(200, {"tables": [1, 2]}),
+    "no tables": lambda c: c.answer(200, {"names": []}),
+    "token is a number": lambda c: c.answer(200, {"tables": [], "page_token": 5}),
+    "dripping": lambda c: drip(c, HEAD + b"Content-Length: 99999\r\n\r\n"),
+    "bomb": lambda c: c.answer(200, BOMB, {"Content-Encoding": "gzip"}),
+    "arrow without names": lambda c: c.answer(200, b"\xff\xff\xff\xff\x10\x00\x00\x00" + bytes(64)),
+}
+
+
+@pytest.mark.parametrize("form", LISTS)
+def test_F29_a_list_that_cannot_be_understood_is_a_response_error_in_time_and_bounds(server, caplog, form):
+    raw(server, "GET", LISTS[form])
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    error = fails(connected(server, retries=0).list_tables, ResponseError, caplog)
+    assert time.monotonic() - started < 3
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+    assert error.status == 200
+
+
+def test_F29_headers_that_drip_end_at_the_deadline(server, caplog):
+    raw(server, "GET", lambda c: drip(c, HEAD + b"x-slow: "))
+    started = time.monotonic()
+    fails(connected(server, retries=0).list_tables, TransportError, caplog)
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("act", "kind"),
+    [
+        (lambda c: None, OutcomeUnknown),
+        (lambda c: c.answer(409, b""), ConflictError),
+        (lambda c: c.answer(500, b""), ServerError),
+    ],
+    ids=["hang up", "409", "500"],
+)
+def test_F36_an_alter_is_never_sent_twice(server, caplog, act, kind):
+    raw(server, "POST", act)
+    error = fails(lambda: connected(server).table("t").rename({"a": "b"}), kind, caplog)
+    assert (len(server.posts), error.table, error.attempts) == (1, "t", 1)

@@ -1,0 +1,155 @@
+"""The world around: processes, threads, proxies, settings of the machine: F31 to F35."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from tests.support.compare import stored
+from tests.support.faults import certificates, connected, frame
+from tests.support.servers import KEY, Connection, Server
+
+
+def echo(connection: Connection) -> None:
+    """Answer each list with the name that the caller put into a header."""
+    while True:
+        request = connection.body(connection.head())
+        connection.answer(200, {"tables": [request.headers.get("x-who", "")]})
+
+
+FORKS = """
+import multiprocessing, rt_frames as rt
+
+def count_right(client, name, results):
+    client._session._headers["x-who"] = name
+    results.put(sum(client.list_tables() == [name] for _ in range(200)))
+
+client = rt.connect({url!r}, api_key={key!r}, timeout=10)
+client.list_tables()
+context = multiprocessing.get_context("fork")
+results = context.Queue()
+children = [context.Process(target=count_right, args=(client, f"child {{i}}", results)) for i in range(4)]
+[child.start() for child in children]
+print(sorted(results.get(timeout=60) for _ in children))
+[child.join(10) for child in children]
+"""
+
+
+def test_F31_after_a_fork_every_process_gets_its_own_answers(server):
+    server.script = echo
+    code = FORKS.format(url=server.url, key=KEY)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=90)
+    assert (done.stdout, done.stderr) == ("[200, 200, 200, 200]\n", "")
+    assert server.connections == 5
+
+
+def test_F32_one_client_in_many_threads_gets_every_answer_right(client, service):
+    names = set(client.list_tables()) | {f"threads_{i}" for i in range(4)}
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        try:
+            if number < 4:
+                client.create_table(f"threads_{number}", pa.table({"a": [number] * 1000}))
+            wrong.extend(set(client.list_tables()) - names for _ in range(100))
+        except BaseException as error:  # noqa: BLE001  # told below
+            wrong.append({error})
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [what for what in wrong if what] == []
+    for i in range(4):
+        assert stored(service, f"threads_{i}")["a"].to_pylist() == [i] * 1000
+
+
+def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(server, tmp_path, monkeypatch):
+    with Server() as trap:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, trap.url)
+        (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        client = connected(server)
+        client.list_tables()
+        client.create_table("t", frame(1))
+        assert trap.connections == 0
+    assert all("authorization" not in request.headers for request in server.requests)
+
+
+def tunnel(asked: list[str], target: int):
+    """Be an HTTPS proxy: CONNECT to any name ends at one local port."""
+
+    def script(connection: Connection) -> None:
+        asked.append(connection.head().line)
+        connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", target)) as onward:
+            back = threading.Thread(target=pump, args=(onward, connection.sock), daemon=True)
+            back.start()
+            pump(connection.sock, onward)
+
+    return script
+
+
+def pump(one: socket.socket, other: socket.socket) -> None:
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize("variable", ["verify", "REQUESTS_CA_BUNDLE"])
+def test_F33_a_private_ca_is_trusted_where_it_is_named(server, tmp_path, monkeypatch, variable):
+    authority, server.tls = certificates()
+    path = str(tmp_path / "ca.pem")
+    authority.cert_pem.write_to_path(path)
+    if variable != "verify":
+        monkeypatch.setenv(variable, path)
+    client = connected(server, verify=path if variable == "verify" else True)
+    client.create_table("t", frame(1))
+    assert client.list_tables() == []
+
+
+def test_F33_https_goes_through_the_proxy_that_the_environment_names(server, tmp_path, monkeypatch):
+    authority, server.tls = certificates("service.test")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    asked: list[str] = []
+    with Server(tunnel(asked, server.port)) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "")
+        client = rt.connect("https://service.test", api_key=KEY, verify=tmp_path / "ca.pem", default=False)
+        client.create_table("t", frame(1))
+        assert client.list_tables() == []
+    assert set(asked) == {"CONNECT service.test:443 HTTP/1.0"} or set(asked) == {"CONNECT service.test:443 HTTP/1.1"}
+    assert [r.path for r in server.requests] == ["/v1/tables/t", "/v1/tables"]
+    assert KEY not in "".join(asked)
+
+
+@pytest.mark.parametrize("key", ["", None, "k\n", " k", "é"])
+def test_F34_a_bad_key_is_refused_before_anything_is_sent(server, key, monkeypatch):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", "") if key is None else None
+    with pytest.raises((ValueError, rt.errors.NotConnectedError), match="key"):
+        rt.connect(server.url, api_key=key)
+    assert server.connections == 0
+
+
+def test_F35_tricky_names_arrive_as_they_are_and_bad_ones_never_leave(remote, server):
+    for name in ("..a", "a..", "%2e", "a;b", "a:b", "@", "+", " "):
+        remote.create_table(name, frame(1))
+    paths = [request.path for request in server.posts]
+    assert paths == [f"/v1/tables/{p}" for p in ("..a", "a..", "%252e", "a%3Bb", "a%3Ab", "%40", "%2B", "%20")]
+    for bad in ("", ".", "..", "\r\n", "\x00", "\udcff", "x" * 256):
+        with pytest.raises(ValueError, match="name: ") as error:
+            remote.create_table(bad, frame(1))
+        assert not bad or bad in "..." or bad not in str(error.value)
+    assert len(server.posts) == 8
+    assert os.environ.get("RT_FRAMES_URL") is None

@@ -1,0 +1,278 @@
+"""The exact bytes on the wire: the service's documentation, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from rt_frames.errors import (
+    AuthenticationError,
+    BadRequest,
+    ConflictError,
+    OutcomeUnknown,
+    PayloadTooLarge,
+    ResponseError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from tests.support.servers import KEY
+
+FRAME = pl.DataFrame({"a": [1, 2]})
+
+
+def test_a_list_is_one_get_with_key_and_content_type(remote, server):
+    assert remote.list_tables() == []
+    (request,) = server.requests
+    assert request.line == "GET /v1/tables HTTP/1.1"
+    headers = request.headers
+    assert headers["x-api-key"] == KEY
+    assert headers["content-type"] == "application/json"
+    assert headers["user-agent"] == f"rt_frames/{rt.__version__}"
+    assert uuid.UUID(headers["x-request-id"]).version == 4
+    assert "cookie" not in headers
+    assert "authorization" not in headers
+
+
+def test_a_create_is_one_post_of_an_arrow_stream(remote, server):
+    table = FRAME.remote.to_table("t")
+    (request,) = server.requests
+    assert request.line == "POST /v1/tables/t HTTP/1.1"
+    assert request.headers["content-type"] == "application/vnd.apache.arrow.stream"
+    assert request.headers["x-api-key"] == KEY
+    assert int(request.headers["content-length"]) == len(request.body) == table.nbytes
+    assert request.headers["x-request-id"] == table.request_id
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("a", pa.int64())])) as writer:
+        writer.write_table(pa.table({"a": [1, 2]}))
+    assert request.body == sink.getvalue().to_pybytes()
+    assert (table.version, table.rows, table.created) == (1, 2, True)
+
+
+def test_an_alter_is_one_post_of_json_to_its_own_path(remote, server):
+    table = rt.alter_columns("t", [rt.Alteration("a.b", rename="c", data_type="float32", nullable=False)])
+    (request,) = server.requests
+    assert request.line == "POST /v1/table/t/alter_columns HTTP/1.1"
+    assert request.headers["content-type"] == "application/json"
+    assert json.loads(request.body) == {
+        "alterations": [{"path": "a.b", "rename": "c", "data_type": {"type": "float"}, "nullable": False}]
+    }
+    assert table.version == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        (lambda t: t.rename({"a": "b", "c": "d"}), [{"path": "a", "rename": "b"}, {"path": "c", "rename": "d"}]),
+        (lambda t: t.cast({"a": pl.Int8}), [{"path": "a", "data_type": {"type": "int8"}}]),
+        (lambda t: t.set_nullable({"a": True}), [{"path": "a", "nullable": True}]),
+        (lambda t: t.alter_columns({"path": "a", "rename": "b"}), [{"path": "a", "rename": "b"}]),
+    ],
+)
+def test_each_method_of_a_table_is_one_request(remote, server, call, body):
+    assert call(remote.table("t")).name == "t"
+    (request,) = server.requests
+    assert json.loads(request.body) == {"alterations": body}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["t", "a b", "a/b", "é", "a%2Fb", "a?b#c", "名", "a.b", "...", "~x", "-", "a+b&c=d", "x" * 255, "a\\b", "'\"<>"],
+)
+def test_every_name_arrives_as_it_is(remote, server, name):
+    from urllib.parse import unquote
+
+    FRAME.remote.to_table(name)
+    path = server.requests[0].path
+    assert re.fullmatch(r"/v1/tables/[A-Za-z0-9%._~-]+", path)
+    assert unquote(path.removeprefix("/v1/tables/")) == name
+    remote.table(name).rename({"a": "b"})
+    assert unquote(server.requests[1].path.removeprefix("/v1/table/").removesuffix("/alter_columns")) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a\nb", "\x7f", "\ud800", "é" * 128, 3, None])
+def test_a_name_that_no_address_carries_is_refused_before_anything_is_sent(remote, server, name):
+    with pytest.raises((ValueError, TypeError), match="name: "):
+        FRAME.remote.to_table(name)
+    assert server.requests == []
+
+
+def arrow_list() -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("name", pa.string())])) as writer:
+        writer.write_table(pa.table({"name": ["a", "b"]}))
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"tables": ["a", "b"]},
+        {"tables": ["a", "b"], "page_token": None},
+        {"tables": ["a", "b"], "page_token": ""},
+        ["a", "b"],
+        [{"name": "a"}, {"name": "b", "rows": 3}],
+        {"tables": [{"name": "a"}, {"name": "b"}]},
+        arrow_list(),
+    ],
+)
+def test_a_list_is_understood_in_every_form(remote, server, body):
+    server.listing((200, body))
+    assert remote.list_tables() == ["a", "b"]
+
+
+def test_a_list_is_followed_page_by_page(remote, server):
+    server.listing((200, {"tables": ["b"], "page_token": "x/1"}), (200, {"tables": ["a"], "page_token": "y"}),
+                   (200, {"tables": []}))  # fmt: skip
+    assert remote.list_tables() == ["b", "a"]
+    assert [r.path for r in server.requests] == ["/v1/tables", "/v1/tables?page_token=x%2F1", "/v1/tables?page_token=y"]
+
+
+def test_a_list_that_never_ends_is_an_error(remote, server):
+    server.listing((200, {"tables": ["a"], "page_token": "x"}))
+    with pytest.raises(ResponseError, match="same page_token twice"):
+        remote.list_tables()
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"version": 2}, {"location": "s3://x", "version": 2}, b"", b"null", b"[1]", b"\xff"]
+)
+def test_every_body_of_a_success_means_success(remote, server, body):
+    server.answering((200, body))
+    version = 2 if isinstance(body, dict) and "version" in body else None
+    assert FRAME.remote.to_table("t").version == version
+    assert remote.table("t").rename({"a": "b"}).version == version
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": 5, "message": "the reason"}},
+        {"error": "the reason", "code": 5},
+        {"detail": "the reason"},
+        {"detail": [{"msg": "the reason", "loc": ["x"]}]},
+        {"type": "about:blank", "title": "Bad", "detail": "the reason"},
+        {"message": "the reason"},
+        b"the reason",
+        b"<html><head><title>x</title></head><body><h1>the reason</h1></body></html>",
+    ],
+)
+def test_the_reason_is_found_in_every_form_of_an_error(remote, server, body):
+    server.answering((400, body))
+    with pytest.raises(BadRequest, match="the reason") as error:
+        FRAME.remote.to_table("t")
+    assert error.value.message == "the reason"
+    assert (error.value.status, error.value.table, error.value.rows, error.value.attempts) == (400, "t", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "create", "alter"),
+    [
+        (400, {}, BadRequest, BadRequest),
+        (400, {"error": "table t already exists"}, TableExistsError, BadRequest),
+        (401, {}, AuthenticationError, AuthenticationError),
+        (403, {}, AuthenticationError, AuthenticationError),
+        (404, {}, ResponseError, TableNotFoundError),
+        (409, {}, TableExistsError, ConflictError),
+        (413, {}, PayloadTooLarge, PayloadTooLarge),
+        (415, {}, ResponseError, ResponseError),
+        (422, {}, BadRequest, BadRequest),
+        (202, {}, OutcomeUnknown, OutcomeUnknown),
+    ],
+)
+def test_every_status_has_its_error(remote, server, status, body, create, alter):
+    server.answering((status, body))
+    with pytest.raises(create) as error:
+        FRAME.remote.to_table("t")
+    assert type(error.value) is create
+    with pytest.raises(alter) as error:
+        remote.table("t").rename({"a": "b"})
+    assert type(error.value) is alter
+    assert len(server.posts) == 2
+
+
+def test_a_404_to_a_create_says_that_the_address_is_wrong(remote, server):
+    server.answering((404, {}))
+    with pytest.raises(ResponseError, match="check the URL"):
+        FRAME.remote.to_table("t")
+
+
+def test_skip_leaves_a_listed_table_as_it_is(remote, server):
+    server.listed = ["t"]
+    server.answering((200, {}))
+    table = FRAME.remote.to_table("t", if_exists="skip")
+    assert (table.created, server.posts) == (False, [])
+
+
+def test_skip_believes_the_service_too(remote, server):
+    server.answering((409, {}))
+    assert FRAME.remote.to_table("t", if_exists="skip").created is False
+    assert len(server.posts) == 1
+
+
+def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, server):
+    server.listed = ["t"]
+    server.answering((200, {}))
+    with pytest.raises(TableExistsError, match="nothing was sent"):
+        rt.to_table(pl.DataFrame({"a": np.zeros(2**21)}), "t")
+    assert [r.method for r in server.requests] == ["GET"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pl.DataFrame({"a": np.arange(3_000_000), "b": np.arange(3_000_000.0)}),
+        pd.DataFrame({"a": np.arange(3_000_000), "b": np.arange(3_000_000.0)}),
+        pa.table({"a": np.arange(3_000_000), "b": np.arange(3_000_000.0)}),
+    ],
+    ids=["polars", "pandas", "arrow"],
+)
+def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length(remote, server, data):
+    rt.to_table(data, "t")
+    request = server.posts[0]
+    assert int(request.headers["content-length"]) == len(request.body)
+    reader = pa.ipc.open_stream(request.body)
+    batches = list(reader)
+    assert len(batches) > 2
+    assert max(batch.nbytes for batch in batches) < 20 * 2**20
+    assert pa.Table.from_batches(batches) == pa.table({"a": np.arange(3_000_000), "b": np.arange(3_000_000.0)})
+
+
+def test_a_source_of_unknown_length_goes_chunked(remote, server):
+    rt.to_table(iter([FRAME, FRAME]), "t")
+    assert server.posts[0].headers["transfer-encoding"] == "chunked"
+    assert "content-length" not in server.posts[0].headers
+    assert pa.ipc.open_stream(server.posts[0].body).read_all().to_pydict() == {"a": [1, 2, 1, 2]}
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_a_codec_compresses_the_buffers_of_the_stream(remote, server, codec):
+    frame = pl.DataFrame({"a": np.zeros(100_000)})
+    rt.to_table(frame, "t", compression=codec)
+    rt.to_table(frame, "t", compression=None)
+    small, large = (request.body for request in server.posts)
+    assert len(small) < len(large) / 10
+    assert pa.ipc.open_stream(small).read_all() == pa.ipc.open_stream(large).read_all()
+
+
+def test_further_headers_go_with_every_request(server):
+    with rt.connect(server.url, api_key=KEY, headers={"x-team": "red"}, default=False) as client:
+        client.list_tables()
+    assert server.requests[0].headers["x-team"] == "red"
+
+
+def test_logs_tell_each_request_and_table_and_never_the_key(remote, caplog):
+    with caplog.at_level("DEBUG"):
+        FRAME.remote.to_table("t")
+    ours = [r for r in caplog.records if r.name == "rt_frames"]
+    assert [r.levelname for r in ours] == ["DEBUG", "INFO"]
+    assert re.search(r"POST /v1/tables/t 200, \d+ bytes sent, [\d.]+ ms, [0-9a-f-]{36}", ours[0].getMessage())
+    assert "created table t" in ours[1].getMessage()
+    assert KEY not in caplog.text

@@ -1,0 +1,204 @@
+"""What is no Arrow stream, or a hostile one, sent to the embedded service: S03, S04."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import logging
+import random
+import socket
+import struct
+
+import lance
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.support.local import TABLE, Process, message, serving, stream
+
+END = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+@pytest.fixture
+def caller(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    with serving(tmp_path / "tables") as caller:
+        yield caller
+        assert caller.staged() == []
+    assert caller.key not in caplog.text
+
+
+# S03
+
+
+def as_file() -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    return sink.getvalue()
+
+
+def as_parquet() -> bytes:
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(TABLE, sink)
+    return sink.getvalue()
+
+
+MISTAKEN = {
+    "an Arrow file": (as_file(), "new_stream"),
+    "Parquet": (as_parquet(), "Parquet"),
+    "CSV": (b"n,text\n1,a\n", "CSV"),
+    "HTML": (b"<html><body>no</body></html>", "HTML"),
+    "JSON": (b'{"n": [1]}', "JSON"),
+    "gzip": (gzip.compress(stream(TABLE)), "gzip"),
+    "nothing": (b"", "empty"),
+    "an end alone": (END, "no Arrow IPC stream"),
+    "a length of 2 GB": (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(100), "no Arrow message"),
+    "garbage first": (b"\x00" + stream(TABLE), "no Arrow IPC stream"),
+    "a byte behind the end": (stream(TABLE) + b"\0", "bytes follow the end"),
+    "two streams": (stream(TABLE) * 2, "bytes follow the end"),
+    "no end": (stream(TABLE)[:-8], "end-of-stream marker is missing"),
+    "no schema": (stream(TABLE)[len(TABLE.schema.serialize()) :], "schema"),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), MISTAKEN.values(), ids=MISTAKEN)
+def test_s03_what_is_no_arrow_stream_is_refused_and_called_by_its_name(caller, body, said):
+    answer = caller.create("t", body)
+    assert answer.status_code == 400
+    assert said in message(answer)
+    assert caller.tables() == []
+
+
+# S04
+
+
+def test_s04_mutated_streams_never_kill_the_service_nor_leave_a_table_that_cannot_be_read(tmp_path):
+    seed = 20
+    rng = random.Random(seed)
+    nested = pa.table(
+        {
+            "l": [[1, 2], None],
+            "s": [{"x": 1, "y": "a"}, None],
+            "v": pa.array([[1.0], None], pa.list_(pa.float32(), 1)),
+        }
+    )
+    bodies = [
+        stream(TABLE),
+        stream(TABLE, compression="zstd"),
+        stream(nested),
+        stream(nested, compression="lz4"),
+    ]
+    statuses = []
+    with Process(tmp_path) as service:
+        before = service.peak_megabytes()
+        for i in range(600):
+            body = bytearray(rng.choice(bodies))
+            for _ in range(rng.choice((1, 1, 2, 8))):
+                body[rng.randrange(len(body))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+            statuses.append(service.caller.create(f"t{i}", bytes(body)).status_code)
+        assert service.alive
+        listed = service.caller.tables()
+        peak = service.peak_megabytes()
+    assert set(statuses) == {200, 400}, seed
+    assert sorted(listed) == sorted(f"t{i}" for i, status in enumerate(statuses) if status == 200)
+    for name in listed:
+        lance.dataset(str(tmp_path / f"{name}.lance")).to_table().validate(full=True)
+    assert peak - before < 1024
+    assert service.caller.staged() == []
+
+
+def broken(array: pa.Array) -> bytes:
+    return stream(pa.Table.from_batches([pa.RecordBatch.from_arrays([array], names=["broken"])]))
+
+
+def rows_claimed(rows: int) -> bytes:
+    """Make a stream of a batch that says it has more rows than are sent."""
+    body = stream(pa.table({"n": pa.nulls(77_777)}))
+    assert body.count(struct.pack("<q", 77_777)) >= 1
+    return body.replace(struct.pack("<q", 77_777), struct.pack("<q", rows))
+
+
+def offsets(*values: int) -> pa.Array:
+    return pa.Array.from_buffers(
+        pa.string(), len(values) - 1, [None, pa.array(values, pa.int32()).buffers()[1], pa.py_buffer(b"abc")]
+    )
+
+
+def bomb() -> bytes:
+    column = pa.array([0]).take(pa.array([0] * 2**22))
+    table = pa.table({f"c{i}": column for i in range(70)})
+    return stream(table, compression="zstd")
+
+
+def offsets_that_lead_out() -> bytes:
+    good, bad = struct.pack("<3i", 0, 1, 3), struct.pack("<3i", 0, 2**30, 3)
+    body = broken(offsets(0, 1, 3))
+    assert body.count(good) == 1
+    return body.replace(good, bad)
+
+
+def no_utf8() -> pa.Array:
+    one = offsets(0, 2).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), 1, [None, one, pa.py_buffer(b"\xff\xfe")])
+
+
+def absent_category() -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([7], pa.int32()), pa.array(["a"]), safe=False)
+
+
+HOSTILE = {
+    "offsets that lead out": offsets_that_lead_out,
+    "offsets that go back": lambda: broken(offsets(0, 3, 1)),
+    "text that is no UTF-8": lambda: broken(no_utf8()),
+    "a category that is not there": lambda: broken(absent_category()),
+    "a null column of 2**40 rows": lambda: rows_claimed(2**40),
+    "a negative number of rows": lambda: rows_claimed(-5),
+    "lists of 2**31 nulls": lambda: stream(pa.table({"v": pa.nulls(0, pa.list_(pa.null(), 2**31 - 1))})),
+    "100 000 columns": lambda: stream(pa.table({f"c{i}": pa.nulls(0, pa.int8()) for i in range(100_000)})),
+    "a depth of 70": lambda: stream(pa.table({"d": pa.nulls(0, deep(70))})),
+    "a bomb": bomb,
+}  # fmt: skip
+
+
+def deep(levels: int) -> pa.DataType:
+    arrow = pa.int8()
+    for _ in range(levels):
+        arrow = pa.list_(arrow)
+    return arrow
+
+
+@pytest.fixture(scope="module")
+def hardened(tmp_path_factory):
+    with Process(tmp_path_factory.mktemp("hostile")) as service:
+        assert service.caller.create("warm", TABLE).status_code == 200
+        yield service
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_s04_a_hostile_stream_is_refused_in_bounded_memory(hardened, make):
+    before = hardened.peak_megabytes()
+    answer = hardened.caller.create("t", make())
+    assert answer.status_code == 400
+    assert message(answer)
+    assert hardened.alive
+    assert hardened.peak_megabytes() - before < 600
+    assert hardened.caller.tables() == ["warm"]
+    assert hardened.caller.staged() == []
+
+
+def test_s04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
+    for rubbish in (
+        b"\x16\x03\x01\x02\x00\r\n",
+        b"GET\r\n\r\n",
+        b"\0" * 100,
+        b"GET /v1/tables HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 2**20,
+    ):
+        # the service may hang up in the middle of it
+        with caller.connect() as connection, contextlib.suppress(OSError):
+            connection.sendall(rubbish)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
+    assert caller.tables() == []

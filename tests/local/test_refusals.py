@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.support.local import ARROW, JSON, LIST_64, NUMBERS, message, nested, serving, stream
+
+
+@pytest.fixture
+def caller(tmp_path):
+    with serving(tmp_path / "tables") as caller:
+        yield caller
+
+
+def to(name: str) -> dict[str, str]:
+    return {"type": name}
+
+
+REFUSED = {
+    "no body": (b"", ["JSON"]),
+    "no JSON": (b"{", ["JSON"]),
+    "too deep": (b"[" * 100_000, ["JSON"]),
+    "an array": (b"[]", ['"alterations"']),
+    "nothing": (b"{}", ['"alterations"']),
+    "an empty list": ([], ["at least one"]),
+    "more than alterations": (b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}', ["'dry'"]),
+    "no object": (["n"], ['"path"']),
+    "no path": ([{"rename": "k"}], ['"path"']),
+    "unknown field": ([{"path": "n", "name": "k"}], ["'n'", "'name'", "'rename'"]),
+    "no change": ([{"path": "n"}], ["'n'", "nothing to change"]),
+    "unknown column": ([{"path": "nope", "rename": "k"}], ["'nope'", "'n', 'm'"]),
+    "unknown field of a struct": ([{"path": "s.q", "rename": "k"}], ["'s.q'", "'x', 'y'"]),
+    "an empty path": ([{"path": "", "rename": "k"}], ["''"]),
+    "a path with quotes": ([{"path": "`n`", "rename": "k"}], ["'`n`'"]),
+    "one column twice": ([{"path": "n", "rename": "k"}, {"path": "n", "nullable": True}], ["'n'", "more than once"]),
+    "rename of the wrong type": ([{"path": "n", "rename": 5}], ["'n'", "string"]),
+    "nullable of the wrong type": ([{"path": "n", "nullable": "no"}], ["'n'", "true or false"]),
+    "a name that is taken": ([{"path": "n", "rename": "m"}], ["'n'", "'m'", "another name"]),
+    "a name that is taken inside": ([{"path": "s.x", "rename": "y"}], ["'s.x'", "'y'"]),
+    "two to one name": ([{"path": "n", "rename": "k"}, {"path": "m", "rename": "k"}], ["'n'", "'m'", "'k'"]),
+    "no known type": ([{"path": "n", "data_type": to("int65")}], ["'n'", "data_type.type"]),
+    "an incomplete type": (
+        [{"path": "v", "data_type": {"type": "list", "fields": [{"name": "item"}]}}],
+        ["'v'", "data_type.fields[0]"],
+    ),
+    "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "inside a kind"]),
+    "text to number": ([{"path": "t", "data_type": to("int64")}], ["'t'", "string", "int64", "inside a kind"]),
+    "overflow": ([{"path": "big", "data_type": to("int8")}], ["'big'", "int64", "int8", "300"]),
+    "one bad of two": (
+        [{"path": "n", "rename": "k"}, {"path": "t", "data_type": to("bool")}],
+        ["'t'", "string", "bool"],
+    ),
+    "swap and cast": (
+        [{"path": "n", "rename": "m", "data_type": to("int8")}, {"path": "m", "rename": "n"}],
+        ["'n'", "int64", "int8", "send two"],
+    ),
+    "no nulls and a cast": (
+        [{"path": "n", "nullable": False}, {"path": "m", "data_type": to("int8")}],
+        ["'m'", "int64", "int8", "send two"],
+    ),
+    "no nulls where there are": ([{"path": "at", "nullable": False}], ["'at'", "holds nulls"]),
+    "no nulls inside a list": ([{"path": "l.item.x", "nullable": False}], ["'l.item.x'", "inside lists"]),
+    "a column and what is inside": (
+        [{"path": "v", "data_type": LIST_64}, {"path": "v.item", "rename": "x"}],
+        ["'v'", "'v.item'", "two requests"],
+    ),
+    "inside a large_list": (
+        [{"path": "ll.item.x", "data_type": to("int64")}],
+        ["'ll.item.x'", "int32", "int64", "large_list"],
+    ),
+    "a date that nanoseconds cannot hold": (
+        [{"path": "day", "data_type": to("timestamp:ns:-")}],
+        ["'day'", "date32[day]", "timestamp[ns]", "coarser"],
+    ),
+    "such a date in a list in a struct": (
+        [{"path": "deep.days", "data_type": {"type": "list", "fields": [
+            {"name": "item", "type": to("timestamp:ns:UTC"), "nullable": True}]}}],
+        ["'deep.days'", "list<item: date32[day]>", "timestamp[ns, tz=UTC]", "coarser"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("alterations", "said"), REFUSED.values(), ids=REFUSED)
+def test_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothing(caller, alterations, said):
+    inner = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    far = dt.date(9999, 1, 1)
+    before = nested()
+    before = before.append_column("big", pa.array([300, 1]))
+    before = before.append_column("ll", pa.array([[{"x": 5, "y": "r"}], []], pa.large_list(inner)))
+    before = before.append_column("day", pa.array([far, None]))
+    before = before.append_column(
+        "deep", pa.array([{"days": [far]}, None], pa.struct([("days", pa.list_(pa.date32()))]))
+    )
+    caller.create("t", before)
+    body = alterations if isinstance(alterations, bytes) else json.dumps({"alterations": alterations})
+    answer = caller.send("POST", "/v1/table/t/alter_columns", body, content_type=JSON)
+    assert answer.status_code == 400
+    assert [words for words in said if words not in message(answer)] == []
+    assert caller.version("t") == 1
+    assert caller.read("t").equals(before)
+
+
+TYPES = {
+    "fixed_size_list of text": (pa.list_(pa.string(), 2), [None]),
+    "fixed_size_list of structs": (pa.list_(pa.struct([("x", pa.int8())]), 2), [None]),
+    "fixed_size_list of lists": (pa.list_(pa.list_(pa.int8()), 2), [None]),
+    "fixed_size_list of nulls": (pa.list_(pa.null(), 2), [None]),
+    "fixed_size_list of none": (pa.list_(pa.int8(), 0), [[]]),
+    "huge fixed_size_list": (pa.list_(pa.int8(), 2**20 + 1), []),
+    "empty struct": (pa.struct([]), [{}]),
+    "null inside": (pa.list_(pa.null()), [[None]]),
+    "view": (pa.string_view(), ["a"]),
+    "interval": (pa.month_day_nano_interval(), [None]),
+    "decimal32": (pa.decimal32(5, 2), [None]),
+    "fields of one name": (pa.struct([("x", pa.int8()), ("x", pa.int8())]), [None]),
+    "field without a name": (pa.struct([("", pa.int8())]), [None]),
+    "field with a NUL": (pa.struct([("a\0b", pa.int8())]), [None]),
+}
+
+
+@pytest.mark.parametrize(("arrow", "values"), TYPES.values(), ids=TYPES)
+def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller, arrow, values):
+    nesting = pa.struct([("inner", arrow)])
+    for column, kind in (("col", arrow), ("outer", nesting)):
+        table = pa.table({column: pa.nulls(0, kind)}, schema=pa.schema([(column, kind)]))
+        answer = caller.create("t", table)
+        assert answer.status_code == 400
+        assert f"'{column}" in message(answer)
+    assert caller.tables() == []
+    assert caller.staged() == []
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a`b", "a\0b", "tab\t", "\x85", "_rowid", "_rowoffset"])
+def test_a_column_name_that_the_engine_cannot_keep_is_refused_at_creation_and_at_renaming(caller, name):
+    answer = caller.create("t", pa.table({name: [1], "b": [2]}))
+    assert answer.status_code == 400
+    assert "name" in message(answer)
+    assert caller.tables() == []
+    caller.create("t", NUMBERS)
+    answer = caller.alter("t", {"path": "a", "rename": name})
+    assert answer.status_code == 400
+    assert "'a'" in message(answer)
+    assert caller.read("t").equals(NUMBERS)
+
+
+def test_columns_need_to_be_some_and_to_differ(caller):
+    assert "0 columns" in message(caller.create("t", stream(pa.table({}))))
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    assert "'a'" in message(caller.create("t", twice))
+    assert caller.tables() == []
+
+
+def test_wrong_addresses_methods_and_content_types_have_answers_of_their_own(caller):
+    body = stream(NUMBERS)
+    caller.create("t", NUMBERS)
+    asked = [
+        (caller.send("GET", "/v1/tables", x_api_key="wrong"), 401),
+        (caller.send("GET", "/"), 404),
+        (caller.send("GET", "/v1/tables/"), 404),
+        (caller.send("POST", "/v1/table/t", body), 404),
+        (caller.send("POST", "/v1/tables/a/b", body), 404),
+        (caller.send("POST", "/v1/table/none/alter_columns", b"{}", content_type=JSON), 404),
+        (caller.send("POST", "/v1/tables", body, content_type=ARROW), 405),
+        (caller.send("GET", "/v1/tables/t"), 405),
+        (caller.send("DELETE", "/v1/tables/t"), 405),
+        (caller.create("t", body), 409),
+        (caller.send("POST", "/v1/tables/new", body), 415),
+        (caller.send("POST", "/v1/tables/new", body, content_type=JSON), 415),
+        (caller.send("POST", "/v1/table/t/alter_columns", b"{}", content_type=ARROW), 415),
+    ]
+    assert [answer.status_code for answer, _ in asked] == [status for _, status in asked]
+    assert all(message(answer) for answer, _ in asked)
+    assert caller.tables() == ["t"]

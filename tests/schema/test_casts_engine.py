@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import copy
+
+import pyarrow as pa
+import pytest
+
+from rt_frames._schema import casts as _casts
+from rt_frames._schema.alterations import Alteration, as_json
+from rt_frames._schema.data_type import arrow_type
+
+I32, I64, TEXT = pa.int32(), pa.int64(), pa.large_string()
+POINT = pa.struct([("x", I32), ("y", I32)])
+
+SCALARS = [
+    *map(
+        pa.type_for_alias,
+        ["bool", "int8", "int64", "uint16", "float16", "float32", "float64", "string", "large_string", "binary"],
+    ),
+    *map(pa.type_for_alias, ["large_binary", "date32", "date64"]),
+    *(pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.time32("s"), pa.time64("ns"), pa.duration("s")),
+    *(pa.duration("us"), pa.decimal128(10, 2), pa.decimal256(40, 4), pa.binary(4), pa.null(), POINT),
+    *(pa.dictionary(I32, TEXT), pa.dictionary(I32, I64)),
+]
+LISTED = [I32, I64, pa.float32(), pa.string(), TEXT, pa.bool_(), pa.date32(), pa.timestamp("us"), pa.binary(4), POINT]
+TYPES = [*SCALARS, *(make(t) for t in LISTED for make in (pa.list_, pa.large_list, lambda t: pa.list_(t, 2)))]
+
+
+def test_the_marks_are_what_the_real_engine_does(tmp_path):
+    lance = pytest.importorskip("lance")
+    wrong = []
+    for i, before in enumerate(TYPES):
+        where = str(tmp_path / str(i))
+        lance.write_dataset(pa.table({"c": pa.nulls(1, before)}), where)
+        for after in (arrow for arrow in TYPES if arrow != before):
+            table = lance.dataset(where, version=1)
+            table.restore()
+            try:
+                table.alter_columns({"path": "c", "data_type": after})
+                done = table.schema.field("c").type == after
+            except OSError:
+                done = False
+            if done != _casts.castable(before, after):
+                wrong.append((str(before), str(after), done))
+    assert wrong == []
+
+
+def rename(path: str, new: str, data_type: pa.DataType | None = None) -> Alteration:
+    return Alteration(path, rename=new, data_type=data_type)
+
+
+CAST_C, CAST_N = Alteration("c", data_type="int64"), Alteration("n", data_type="int64")
+TOGETHER = [
+    ("a swap", [rename("a", "b"), rename("b", "a")], True),
+    ("a chain", [rename("a", "b"), rename("b", "d")], True),
+    ("a rename to a new name, and a cast", [rename("a", "d"), CAST_C], True),
+    ("rename and cast of one column", [rename("a", "d", I64)], True),
+    ("a swap, both cast", [rename("a", "b", I64), rename("b", "a", I64)], True),
+    ("a chain onto a name whose old owner moves, itself cast", [rename("a", "b", I64), rename("b", "d")], True),
+    ("a swap and another cast", [rename("a", "b"), rename("b", "a"), CAST_C], False),
+    ("a swap, one cast", [rename("a", "b", I64), rename("b", "a")], False),
+    ("a chain and another cast", [rename("a", "b"), rename("b", "d"), CAST_C], False),
+    ("no nulls, and another cast", [Alteration("a", nullable=False), CAST_C], False),
+    ("no nulls and cast of one column", [Alteration("a", nullable=False, data_type="int64")], False),
+    ("nulls allowed, and another cast", [Alteration("n", nullable=True), CAST_C], False),
+    ("nulls allowed and cast of one column", [Alteration("n", nullable=True, data_type="int64")], True),
+    ("nested swap and a cast", [rename("s.x", "y"), rename("s.y", "x"), CAST_C], False),
+]
+
+
+@pytest.mark.parametrize(("alterations", "together"), [case[1:] for case in TOGETHER], ids=[c[0] for c in TOGETHER])
+def test_what_one_request_takes_is_what_the_real_engine_takes(tmp_path, alterations, together):
+    lance = pytest.importorskip("lance")
+    schema = pa.schema([("a", I32), ("b", I32), ("c", I32), pa.field("n", I32, nullable=False), ("s", POINT)])
+    row = {"a": 1, "b": 2, "c": 3, "n": 4, "s": {"x": 5, "y": 6}}
+
+    def altered(*requests: list[dict]) -> bool:
+        where = str(tmp_path / str(len(list(tmp_path.iterdir()))))
+        table = lance.write_dataset(pa.Table.from_pylist([row], schema), where)
+        try:
+            for request in requests:
+                table.alter_columns(*map(_for_lance, copy.deepcopy(request)))
+        except OSError:
+            return False
+        return True
+
+    def _for_lance(one: dict) -> dict:
+        names = {"path": "path", "rename": "name", "nullable": "nullable", "data_type": "data_type"}
+        return {names[k]: arrow_type(v) if k == "data_type" else v for k, v in one.items()}
+
+    body = as_json(alterations)["alterations"]
+    casts = [{"path": a["path"], "data_type": a["data_type"]} for a in body if "data_type" in a]
+    rest = [{k: v for k, v in a.items() if k != "data_type"} for a in body]
+    assert (_casts.refused_together(alterations) is None) == together
+    assert altered(body) == together
+    assert altered(*filter(None, (casts, [a for a in rest if len(a) > 1])))

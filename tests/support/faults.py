@@ -1,0 +1,99 @@
+"""What every fault test also checks: the key is nowhere, sources are closed, and nothing was sent twice."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import pickle
+import ssl
+import traceback
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import trustme
+
+import rt_frames as rt
+from tests.support.servers import KEY, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 2**20
+BATCH = pa.record_batch({"a": np.arange(2**17)})  # 1 MiB
+
+
+class Source:
+    """A generator of batches that knows whether it was closed."""
+
+    def __init__(self, batches: int = 8, error: BaseException | None = None) -> None:
+        self.closed, self.drawn, self._batches, self._error = False, 0, batches, error
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.run()
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for _ in range(self._batches):
+                if self._error is not None and self.drawn == self._batches - 1:
+                    raise self._error
+                self.drawn += 1
+                yield BATCH
+        finally:
+            self.closed = True
+
+
+def frame(mib: int = 8) -> pa.Table:
+    """Make a replayable frame of some size."""
+    return pa.table({"a": np.arange(mib * 2**17)})
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Walk over an error, its causes and its contexts."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += [e for e in (one.__cause__, one.__context__) if e is not None]
+
+
+def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    """Look for the key in everything that an error shows, and in the log."""
+    for one in chain(error):
+        shown = [str(one), repr(one), "".join(traceback.format_exception(one)), repr(one.__dict__)]
+        if isinstance(one, rt.errors.RemoteError):
+            again = pickle.loads(pickle.dumps(one))
+            assert (type(again), str(again), again.__dict__) == (type(one), str(one), one.__dict__)
+            shown.append(pickle.dumps(one).decode("latin-1"))
+        assert all(KEY not in text for text in shown), type(one)
+    assert KEY not in caplog.text
+
+
+def fails(
+    call: object, kind: type[BaseException], caplog: pytest.LogCaptureFixture, words: str | None = None
+) -> rt.errors.RemoteError:
+    """Make a call that must fail in one way, and check what always holds."""
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(kind, match=words) as raised:
+        call()
+    assert type(raised.value) is kind
+    assert_no_key(raised.value, caplog)
+    gc.collect()
+    return raised.value
+
+
+def certificates(*names: str) -> tuple[trustme.CA, ssl.SSLContext]:
+    """Make a CA, and a server's context with a certificate of it."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
+    return authority, context
+
+
+def connected(server: Server, **options: object) -> rt.Client:
+    """Connect to a server, impatiently."""
+    return rt.connect(server.url, api_key=KEY, **{"timeout": (1, 1, 1), "default": False, **options})

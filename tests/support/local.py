@@ -1,0 +1,175 @@
+"""What the tests of the embedded service share: Arrow streams, requests, and services in other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
+
+_SERVE = """
+import json, sys
+{before}
+from rt_frames.local import LocalService
+with LocalService(sys.argv[1]) as service:
+    print(json.dumps([service.url, service.api_key]), flush=True)
+    sys.stdin.read()
+"""
+
+
+def stream(table: pa.Table, *, compression: str | None = None, rows: int | None = None) -> bytes:
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return sink.getvalue()
+
+
+class Caller:
+    """A client of few words for a service on a folder."""
+
+    def __init__(self, root: Path, url: str, api_key: str) -> None:
+        self.root, self.url, self.key = root, url, api_key
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def close(self) -> None:
+        self._session.close()
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str | None) -> requests.Response:
+        named = {"x-api-key": self.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return self._session.request(method, self.url + path, data=body, headers=named, timeout=60)
+
+    def create(self, name: str, table: Any) -> requests.Response:
+        body = stream(table) if isinstance(table, pa.Table) else table
+        return self.send("POST", f"/v1/tables/{name}", body, content_type=ARROW)
+
+    def alter(self, name: str, *alterations: Any) -> requests.Response:
+        body = json.dumps({"alterations": alterations})
+        return self.send("POST", f"/v1/table/{name}/alter_columns", body, content_type=JSON)
+
+    def tables(self) -> list[str]:
+        return self.send("GET", "/v1/tables").json()["tables"]
+
+    def read(self, name: str) -> pa.Table:
+        import lance
+
+        return lance.dataset(str(self.root / f"{name}.lance")).to_table()
+
+    def version(self, name: str) -> int:
+        import lance
+
+        return lance.dataset(str(self.root / f"{name}.lance")).version
+
+    def staged(self) -> list[Path]:
+        return list((self.root / ".staging").iterdir())
+
+    def connect(self) -> socket.socket:
+        url = urlsplit(self.url)
+        return socket.create_connection((url.hostname, url.port), timeout=30)
+
+    def head(self, path: str, *lines: str) -> bytes:
+        """Give the head of a POST, to be sent by hand."""
+        given = [
+            f"POST {path} HTTP/1.1",
+            "Host: localhost",
+            f"x-api-key: {self.key}",
+            f"Content-Type: {ARROW}",
+        ]
+        return "\r\n".join([*given, *lines, "", ""]).encode()
+
+
+TABLE = pa.table({"n": [1, None, 3], "text": ["a", "bb", None], "k": pa.array(["u", "v", "u"]).dictionary_encode()})
+NUMBERS = pa.table({"a": [1, 2, 3], "b": [1.5, None, 3.5], "c": ["x", None, "z"]})
+LIST_64 = {"type": "large_list", "fields": [{"name": "item", "type": {"type": "int64"}, "nullable": True}]}
+
+
+def nested() -> pa.Table:
+    inner = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    return pa.table(
+        {
+            "n": pa.array([1, 2], pa.int64()),
+            "m": pa.array([3, 4], pa.int64()),
+            "t": pa.array(["u", "v"]),
+            "s": pa.array([{"x": 1, "y": "p"}, {"x": 2, "y": "q"}], inner),
+            "l": pa.array([[{"x": 5, "y": "r"}], []], pa.list_(inner)),
+            "v": pa.array([[1], [2, 3]], pa.list_(pa.int16())),
+            "at": pa.array([dt.datetime(2020, 1, 2, 3), None], pa.timestamp("us")),
+        }
+    )
+
+
+@contextlib.contextmanager
+def serving(root: Path) -> Iterator[Caller]:
+    """Run a service in this process."""
+    from rt_frames.local import LocalService
+
+    with LocalService(root) as service:
+        caller = Caller(root, service.url, service.api_key)
+        try:
+            yield caller
+        finally:
+            caller.close()
+
+
+def message(answer: requests.Response) -> str:
+    """Give the sentence of an error, whose form is checked on the way."""
+    error = answer.json()["error"]
+    assert set(error) == {"code", "message"}
+    assert error["code"] == answer.status_code
+    return error["message"]
+
+
+def answered(connection: socket.socket) -> tuple[int, dict[str, Any]]:
+    """Read an answer to its end from a socket."""
+    data = b""
+    with contextlib.suppress(ConnectionResetError):
+        while portion := connection.recv(65536):
+            data += portion
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+class Process:
+    """A service in a process of its own."""
+
+    def __init__(self, root: Path, before: str = "") -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE.format(before=before), str(root)],
+            cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._process.stdout
+        self.caller = Caller(root, *json.loads(self._process.stdout.readline()))
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def peak_megabytes(self) -> int:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.caller.close()
+        self._process.communicate(timeout=30)

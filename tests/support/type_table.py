@@ -1,0 +1,106 @@
+"""README's table of types, made by the code: ``python -m tests.type_table`` writes it anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+import rt_frames as rt
+
+README = Path(__file__).parents[2] / "README.md"
+START, END = "<!-- types -->", "<!-- /types -->"
+
+# how a type is written in a program, by library: the sent form is asked of the code
+TYPES: dict[str, dict[str, object]] = {
+    "pandas": {
+        "`int64` (smaller ones likewise)": np.dtype("int64"),
+        "`uint64` (smaller ones likewise)": np.dtype("uint64"),
+        "`Int64` (smaller ones likewise)": pd.Int64Dtype(),
+        "`float16`": np.dtype("float16"),
+        "`float32`, `Float32`": np.dtype("float32"),
+        "`float64`, `Float64`": np.dtype("float64"),
+        "`bool`, `boolean`": pd.BooleanDtype(),
+        "`str`, `string`": pd.StringDtype(),
+        "`datetime64[ns]` (any unit)": np.dtype("datetime64[ns]"),
+        "`datetime64[us, UTC]` (any unit and zone)": pd.DatetimeTZDtype("us", "UTC"),
+        "`timedelta64[ns]` (any unit)": np.dtype("timedelta64[ns]"),
+        "`category` of text": pd.CategoricalDtype(["a"]),
+        "`category` of integers": pd.CategoricalDtype([1]),
+        "`category` of floats": pd.CategoricalDtype([1.5]),
+        "`ArrowDtype(pa.date32())`": pd.ArrowDtype(pa.date32()),
+        "`Period`": pd.PeriodDtype("D"),
+        "`Interval`": pd.IntervalDtype("int64"),
+        "`Sparse`": pd.SparseDtype("int64"),
+        "`complex128`": np.dtype("complex128"),
+    },
+    "Polars": {
+        "`Int64` (smaller ones likewise)": pl.Int64,
+        "`UInt64` (smaller ones likewise)": pl.UInt64,
+        "`Float16`": pl.Float16,
+        "`Float32`": pl.Float32,
+        "`Float64`": pl.Float64,
+        "`Boolean`": pl.Boolean,
+        "`String`": pl.String,
+        "`Binary`": pl.Binary,
+        "`Date`": pl.Date,
+        "`Time`": pl.Time,
+        '`Datetime("us", "UTC")` (any unit and zone)': pl.Datetime("us", "UTC"),
+        '`Duration("us")` (any unit)': pl.Duration("us"),
+        "`Decimal(10, 2)`": pl.Decimal(10, 2),
+        "`Categorical`, `Enum`": pl.Categorical,
+        "`List(Int8)`": pl.List(pl.Int8),
+        "`Array(Float32, 3)`": pl.Array(pl.Float32, 3),
+        '`Struct({"x": Int8})`': pl.Struct({"x": pl.Int8}),
+        "`Int128`": pl.Int128,
+        "`Object`": pl.Object,
+    },
+    "Arrow": {
+        "`string`": pa.string(),
+        "`string_view`": pa.string_view(),
+        "`binary_view`": pa.binary_view(),
+        "`fixed_size_binary[16]`": pa.binary(16),
+        "`date64`": pa.date64(),
+        "`time32[s]`": pa.time32("s"),
+        "`decimal32(5, 2)`, `decimal64(5, 2)`": pa.decimal32(5, 2),
+        "`decimal256(50, 4)`": pa.decimal256(50, 4),
+        "`dictionary<int8, string>`": pa.dictionary(pa.int8(), pa.string()),
+        "`list<int8>`": pa.list_(pa.int8()),
+        "`list_view<int8>`": pa.list_view(pa.int8()),
+        "`run_end_encoded<int32, int64>`": pa.run_end_encoded(pa.int32(), pa.int64()),
+        "`dense_union`, `sparse_union`": pa.dense_union([pa.field("a", pa.int8())]),
+        "`month_day_nano_interval`": pa.month_day_nano_interval(),
+    },
+}
+
+
+def said(dtype: object) -> str:
+    """Show how a type is sent, or what its refusal advises."""
+    try:
+        form = rt.data_type(dtype)
+    except rt.errors.UnsupportedTypeError as refused:
+        return f"refused: {str(refused).partition('; ')[2]}"
+    return f"`{form['type']}`" if len(form) == 1 else f"`{json.dumps(form)}`"
+
+
+def table() -> str:
+    """Make the whole block."""
+    lines = ["| given | sent as |", "|---|---|"]
+    for library, types in TYPES.items():
+        lines += [f"| {library} {name} | {said(dtype)} |" for name, dtype in types.items()]
+    return "\n".join([START, *lines, END])
+
+
+def main() -> None:
+    """Write the block into the README."""
+    text = README.read_text()
+    before, after = text.partition(START)[0], text.partition(END)[2]
+    README.write_text(before + table() + after)
+
+
+if __name__ == "__main__":
+    main()
