@@ -15,16 +15,13 @@ import re
 import shutil
 import threading
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
 
 from rt_frames.local import engine
-from rt_frames.local.http_error import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pyarrow as pa
+from rt_frames.local.http_error import HTTPError
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
@@ -61,31 +58,30 @@ class Store:
     def check_there(self, name: str) -> None:
         """Refuse a name that no table has."""
         if not self._is_table(name):
-            raise Problem(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
+            raise HTTPError(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
 
     def _is_table(self, name: str) -> bool:
         return (self._folder(name) / "_versions").is_dir()
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise Problem(
+            raise HTTPError(
                 400, f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
                 "and no dot at its start"
             )  # fmt: skip
         return self.root / f"{name}.lance"
 
     def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write a table beside the others, look at it, and publish it at once."""
+        """Write a table beside the others, verify that it can be read, and publish it at once."""
         target = self._folder(name)
         try:
             with self._staged() as folder:
                 version = engine.write(folder / "table", schema, batches)
                 (folder / "table").rename(target)
+                return version
         except OSError as error:
-            if error.errno in _TAKEN:
-                raise _taken(name) from error
-            raise engine.failure(error, "the table could not be stored") from error
-        return version
+            taken = error.errno in _TAKEN
+            raise (_taken(name) if taken else engine.to_http_error(error, engine.NOT_STORED)) from error
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
@@ -109,10 +105,10 @@ class Store:
     def alter(self, name: str, body: bytes) -> int:
         """Apply the changes that a request asks for, all or none, and give the new version."""
         with self._locks.setdefault(name, threading.Lock()):
-            for _ in range(_ATTEMPTS):
+            for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
                     return engine.alter(self._folder(name), body)
-        raise Problem(409, f"table {name!r} is being changed by another process; try again")
+            return engine.alter(self._folder(name), body)
 
 
 @contextlib.contextmanager
@@ -125,5 +121,5 @@ def _locked(folder: Path, how: int = 0) -> Iterator[None]:
         os.close(handle)
 
 
-def _taken(name: str) -> Problem:
-    return Problem(409, f"table {name!r} already exists")
+def _taken(name: str) -> HTTPError:
+    return HTTPError(409, f"table {name!r} already exists")
