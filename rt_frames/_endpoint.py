@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Self
 
 from rt_frames import errors
-from rt_frames._display import Table, as_html
+from rt_frames._display import Listing, as_html
 from rt_frames._http.call import Key
 from rt_frames._http.options import is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
 from rt_frames._http.session import Session
@@ -64,7 +64,7 @@ class Endpoint:
             ("retries", str(self._session.retries)),
             ("API key", "given, never shown"),
         ]
-        return as_html(Table(f"Client of {self}", ("setting", "value"), rows))
+        return as_html(Listing(f"Client of {self}", ("setting", "value"), rows))
 
     def __enter__(self) -> Self:
         return self

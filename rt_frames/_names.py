@@ -34,7 +34,7 @@ def join_path(parent: str, name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Offer the names that are closest to one that is not known, or else all of them."""
+    """Offer the names that are closest to one that is not known, or else the first ones."""
     names = list(known)
     close = difflib.get_close_matches(name, names, 3) or sorted(names)
-    return f"did you mean {list_names(close)}?" if close else "there is none to name"
+    return f"did you mean {list_names(close)}?" if close else "there are none"

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from rt_frames._display import counted
+from rt_frames._text import count
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -69,7 +69,7 @@ class Progress:
         self._bar.update(self._sent)
 
     def _rows_in_words(self) -> str:
-        return counted(self.rows, "row")
+        return count(self.rows, "row")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

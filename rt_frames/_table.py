@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rt_frames._display import Table, as_html, counted, size_in_words
+from rt_frames._display import Listing, as_html
 from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._text import count, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -63,15 +64,15 @@ class RemoteTable:
         fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self.schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
-        return as_html(Table(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
+        return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
 
     def _facts(self) -> Iterator[str]:
         if self.schema is not None:
-            yield counted(len(self.schema), "column")
+            yield count(len(self.schema), "column")
         if self.rows is not None:
-            yield counted(self.rows, "row")
+            yield count(self.rows, "row")
         if self.nbytes:
-            yield f"{size_in_words(self.nbytes)} sent"
+            yield f"{format_bytes(self.nbytes)} sent"
         if self.version is not None:
             yield f"version {self.version}"
         if self.created is False and self.schema is None and self.version is None:

@@ -23,10 +23,10 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
-from rt_frames._display import size_in_words
 from rt_frames._http.call import Call, Done
 from rt_frames._http.options import Timeouts, is_loopback
 from rt_frames._http.response import BODY, Answer, error_of, read_answer
+from rt_frames._text import format_bytes
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -229,10 +229,10 @@ class Session:
             return errors.TransportError(f"could not list tables: {reason}; try again")
         sent, whole = upload.sent, upload.length
         if call.operation == "create" and not upload.complete and not upload.answered:
-            amount = f"{size_in_words(sent)} of {size_in_words(whole)}" if whole else size_in_words(sent)
+            amount = f"{format_bytes(sent)} of {format_bytes(whole)}" if whole else format_bytes(sent)
             text = f"table {call.table!r}: {amount} were sent and the connection broke ({reason})"
             return errors.UploadInterrupted(text, bytes_sent=sent)
-        part = "all" if upload.complete else size_in_words(sent)
+        part = "all" if upload.complete else format_bytes(sent)
         text = f"table {call.table!r}: {part} was sent, but no answer tells what became of it ({reason})"
         return errors.OutcomeUnknown(text, bytes_sent=sent)
 

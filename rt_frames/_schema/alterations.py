@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from rt_frames._display import Table, as_html, as_text, counted
+from rt_frames._display import Listing, as_html, as_text
 from rt_frames._schema.casts import refused_together
 from rt_frames._schema.compare import Comparison
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._text import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,18 +200,18 @@ class AlterationPlan(Sequence[Alteration]):
         return AlterationPlan(alterations, [self._changes[i]._replace(**without) for i in which if self._changes])
 
     def __repr__(self) -> str:
-        return as_text(self._table()) if self else "AlterationPlan: nothing to alter"
+        return as_text(self._listing()) if self else "AlterationPlan: nothing to alter"
 
     def _repr_html_(self) -> str:
-        return as_html(self._table()) if self else f"<p><b>{self!r}</b></p>"
+        return as_html(self._listing()) if self else f"<p><b>{self!r}</b></p>"
 
-    def _table(self) -> Table:
+    def _listing(self) -> Listing:
         known = self._changes or [None] * len(self)
         rows = [_row(alteration, change) for alteration, change in zip(self, known, strict=True)]
         head: tuple[str, ...] = ("path", "before", "after", "what")
         if not self._changes:
             head, *rows = (line[:1] + line[2:] for line in (head, *rows))
-        return Table(f"AlterationPlan: {counted(len(self), 'alteration')}", head, rows, _notes(self))
+        return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, _notes(self))
 
 
 def _row(alteration: Alteration, change: Change | None) -> tuple[str, ...]:
