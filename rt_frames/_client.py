@@ -255,15 +255,21 @@ class Client(Endpoint):
     ) -> RemoteTable:
         codecs = Codecs(compression, fast=self._fast)
         length = ipc.exact_length(source, compression, codecs)
-        start = time.monotonic()
+        start, rows = time.monotonic(), 0
         with Progress(progress, length, name) as bar:
 
+            def count_rows(number: int) -> None:
+                nonlocal rows
+                rows += number
+
             def stream() -> Iterable[Any]:
+                nonlocal rows
+                rows = 0
                 bar.start()
-                return ipc.messages(source, codecs, bar.read)
+                return ipc.messages(source, codecs, count_rows)
 
             def sent(size: int, seconds: float) -> None:
-                bar.update(size)
+                bar.update(size, rows)
                 codecs.sent(size, seconds)
 
             call = Call(
@@ -278,7 +284,7 @@ class Client(Endpoint):
                 raise
         taken = (time.monotonic() - start) * 1000
         log.info("created table %s, %d bytes, %.0f ms, %s", name, done.sent, taken, done.request_id)
-        return RemoteTable(name, self, source.schema, bar.rows, done.sent, done.value, True, done.request_id)
+        return RemoteTable(name, self, source.schema, rows, done.sent, done.value, True, done.request_id)
 
     def _tell_listed(
         self,
