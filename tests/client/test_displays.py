@@ -6,7 +6,6 @@ import html.parser
 import pydoc
 import re
 
-import pandas as pd
 import polars as pl
 import pytest
 
@@ -117,12 +116,6 @@ def test_names_cannot_draw_on_the_terminal():
     assert r"a\u202eb" in repr(plan)
     assert "東京" in repr(plan)
     assert "\n" not in as_text(Listing("", ("a",), [("x\n\x1b[2Jy",)])).rpartition("--\n")[2]
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame({"n": [1]}), pl.DataFrame({"n": [1]})])
-def test_completion_offers_the_public_methods_alone(frame):
-    offered = [word for word in dir(frame.remote) if not word.startswith("_")]
-    assert offered == ["alter_table", "plan_alterations", "schema", "tee", "to_table"]
 
 
 @pytest.mark.parametrize("name", sorted(set(rt.__all__) - {"__version__", "errors"}))
