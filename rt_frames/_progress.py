@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rt_frames._text import count
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar of their own accord
 
@@ -72,8 +69,6 @@ class Progress:
         bar.start_t -= time.monotonic() - self._began  # so that it shows the time and the rate of the whole upload
         return bar
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()

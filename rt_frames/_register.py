@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LIBRARIES = ("pandas", "polars", "dask.dataframe")
-_warned: set[str] = set()
 
 
 def register() -> None:
@@ -59,11 +58,8 @@ def _attach(library: ModuleType, stacklevel: int) -> None:
             if isinstance(names := getattr(frame, "_accessors", None), set):
                 names.add("remote")
             return
-    name = f"{library.__name__}.DataFrame"
-    if name not in _warned:
-        _warned.add(name)
-        message = f"df.remote cannot be attached to {name}: {reason}; use rt_frames.to_table(df, ...) instead"
-        warnings.warn(message, UserWarning, stacklevel)
+    message = f"df.remote cannot be attached to {library.__name__}.DataFrame: {reason}"
+    warnings.warn(f"{message}; use rt_frames.to_table(df, ...) instead", UserWarning, stacklevel)
 
 
 def _is_ours(thing: object) -> bool:

@@ -113,6 +113,7 @@ def test_create_list_and_alter_from_a_shell(tmp_path, env, service):
         (["alter", "x"], 2, "nothing to change"),
         (["alter", "x", "--rename", "a"], 2, "PATH=VALUE"),
         (["alter", "x", "--nullable", "a=maybe"], 2, "true or"),
+        (["alter", "x", "--rename", "a=b", "--rename", "a=c"], 2, "'a=c': the same change of 'a' is given twice"),
         (["alter", "nowhere", "--rename", "a=b"], 1, "nowhere"),
         (["nonsense"], 2, "No such command"),
     ],
@@ -122,6 +123,42 @@ def test_failures_are_one_line_and_an_exit_code(env, args, code, words):
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "f.ndjson", "f.arrow", "f.arrows", "f.csv"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, env, name):
+    (tmp_path / name).write_bytes({"f.csv": b"", "f.arrow": b"ARROW1 cut"}.get(name, b"neither"))
+    done = run("create", "broken", str(tmp_path / name), **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: {tmp_path / name} cannot be read: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_value_far_down_a_file_that_cannot_be_read_is_no_traceback(tmp_path, env):
+    (tmp_path / "late.ndjson").write_text('{"a": 1}\n' * 10_000 + '{"a": "x"}\n')
+    done = run("create", "late", str(tmp_path / "late.ndjson"), **env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert "late" not in run("tables", **env).stdout.split()
+
+
+def test_a_file_of_another_kind_is_refused_with_the_kinds_that_can_be_read(tmp_path, env):
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    done = run("create", "sheet", str(tmp_path / "t.xlsx"), **env)
+    assert done.returncode == 1
+    assert "the name ends in '.xlsx'; Parquet (.parquet, .pq), CSV (.csv), NDJSON (.ndjson, .jsonl) and Arrow IPC" in (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize("args", [["--help"], ["create", "--help"], ["--version"]])
+def test_help_loads_no_library_of_frames(args):
+    code = (
+        f"import sys; from rt_frames.cli.main import main; main({args!r}, standalone_mode=False)\n"
+        "assert not {'pyarrow', 'pandas', 'polars', 'requests', 'lance'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_without_a_service_the_ways_to_name_one_are_shown():
