@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rt_frames import errors
 from rt_frames._display import Table, as_html
-from rt_frames._http.call import Key
-from rt_frames._http.options import is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
+from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
 from rt_frames._http.session import Session
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Endpoint:
     def _repr_html_(self) -> str:
         connect, write, read = self._session.timeouts
         rows = [
-            ("time-outs", f"{connect:g} s to connect, {write:g} s for each piece sent, {read:g} s for an answer"),
+            ("timeouts", f"{connect:g} s to connect, {write:g} s for each piece sent, {read:g} s for an answer"),
             ("retries", str(self._session.retries)),
             ("API key", "given, never shown"),
         ]

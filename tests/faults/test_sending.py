@@ -1,4 +1,4 @@
-"""Faults while connecting and sending: F01 to F17, F21 to F23, F30."""
+"""Faults while connecting and sending: F01 to F17, F21 to F23, F30 of the matrix in README.md."""
 
 from __future__ import annotations
 
