@@ -74,6 +74,7 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and hears early answers."""
 
+    debuglevel = 0  # whatever http.client's is set to: it would print the key
     _upload: Upload | None = None
     _early = b""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-KEY_HEADER = "x-api-key"
-_OWN_HEADERS = {KEY_HEADER, "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
+_OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
 
 
 class Timeouts(NamedTuple):
@@ -20,32 +19,28 @@ class Timeouts(NamedTuple):
     read: float = 300.0
 
 
-class Key:
-    """An API key that shows in no repr, no ``vars()`` and no pickle."""
+class Key(str):
+    """An API key that shows in no repr, and so in no ``vars()`` and no display of local variables, and in no pickle."""
 
-    __slots__ = ("_value",)
+    __slots__ = ()
 
-    def __init__(self, value: str) -> None:
+    def __new__(cls, value: str) -> Self:
         if not isinstance(value, str) or not value or not all("!" <= char <= "~" for char in value):
             raise ValueError(
                 "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
                 "check how it was copied or read from its file"
             )
-        self._value = value
+        return super().__new__(cls, value)
 
     def __repr__(self) -> str:
-        return "<key>"
+        return "'***'"
 
     def __reduce__(self) -> Any:
         raise TypeError("an API key is not pickled")
 
-    def sign(self, headers: Any) -> None:
-        """Put the key where the service looks for it."""
-        headers[KEY_HEADER] = self._value
-
     def hide(self, text: str) -> str:
         """Strike the key out of a server's words."""
-        return text.replace(self._value, "***")
+        return text.replace(self, "***")
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:

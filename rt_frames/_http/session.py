@@ -184,7 +184,7 @@ class Session:
         }
         prepared = requests.Request(request.method, self.base + request.path, headers=headers).prepare()
         prepared.body = upload  # type: ignore[assignment]  # our connection sends it
-        self._key.sign(prepared.headers)
+        prepared.headers["x-api-key"] = self._key
         if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
             self._adapter = (os.getpid(), Adapter())
         timeout = (self.timeouts.connect, self.timeouts.read)
