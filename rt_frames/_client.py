@@ -17,15 +17,16 @@ from rt_frames._endpoint import Endpoint
 from rt_frames._frames import ipc
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Codecs, Compression, check_compression
-from rt_frames._http.call import Call, upload_of
-from rt_frames._http.options import check_if_exists, check_table_name
-from rt_frames._http.response import certain_now, names_in, version_in
+from rt_frames._http.options import check_if_exists
+from rt_frames._http.response import describe_outcome, parse_table_names, parse_version
+from rt_frames._http.session import Request
+from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
 from rt_frames._table import RemoteTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rt_frames._frames.any_frame import Source
 
@@ -209,12 +210,12 @@ class Client(Endpoint):
             return RemoteTable(name, self, created=False)
         body = json.dumps(as_json(alterations), allow_nan=False).encode()
         start = time.monotonic()
-        call = Call(
-            "alter", "POST", f"/v1/table/{quote(name, safe='')}/alter_columns", JSON, version_in, table=name,
-            upload=lambda: upload_of(lambda: [[body]], len(body), self._session.timeouts.write),
+        request = Request(
+            "alter", "POST", f"/v1/table/{quote(name, safe='')}/alter_columns", JSON, parse_version,
+            table=name, body=[[body]], length=len(body),
         )  # fmt: skip
         try:
-            done = self._session.perform(call)
+            done = self._session.send(request)
         except (errors.OutcomeUnknown, errors.ServerError) as error:
             error.args = (f"{error}; look at the table's columns before sending the change again",)
             raise
@@ -226,7 +227,7 @@ class Client(Endpoint):
         token, seen = None, set()
         while True:
             path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
-            done = self._session.perform(Call("list", "GET", path, JSON, names_in), retries)
+            done = self._session.send(Request("list", "GET", path, JSON, parse_table_names), retries)
             names += done.value[0]
             token = done.value[1]
             if token is None:
@@ -255,38 +256,28 @@ class Client(Endpoint):
     ) -> RemoteTable:
         codecs = Codecs(compression, fast=self._fast)
         length = ipc.exact_length(source, compression, codecs)
-        start, rows = time.monotonic(), 0
+        start = time.monotonic()
         with Progress(progress, length, name) as bar:
 
-            def count_rows(number: int) -> None:
-                nonlocal rows
-                rows += number
+            def on_sent(nbytes: int, seconds: float) -> None:
+                bar.update(nbytes)
+                codecs.sent(nbytes, seconds)
 
-            def stream() -> Iterable[Any]:
-                nonlocal rows
-                rows = 0
-                bar.start()
-                return ipc.messages(source, codecs, count_rows)
-
-            def sent(size: int, seconds: float) -> None:
-                bar.update(size, rows)
-                codecs.sent(size, seconds)
-
-            call = Call(
-                "create", "POST", f"/v1/tables/{quote(name, safe='')}", ipc.MIME, version_in, table=name,
-                upload=lambda: upload_of(stream, length, self._session.timeouts.write, sent),
-                repeatable=source.repeatable, rows=source.rows,
+            request = Request(
+                "create", "POST", f"/v1/tables/{quote(name, safe='')}", ipc.MIME, parse_version,
+                table=name, body=_Body(source, codecs, bar), length=length, on_sent=on_sent,
+                replayable=source.repeatable, rows=source.rows,
             )  # fmt: skip
             try:
-                done = self._session.perform(call)
+                done = self._session.send(request)
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
-                self._tell_listed(error, name, listed_before)
+                self._check_after_failure(error, name, listed_before)
                 raise
         taken = (time.monotonic() - start) * 1000
         log.info("created table %s, %d bytes, %.0f ms, %s", name, done.sent, taken, done.request_id)
-        return RemoteTable(name, self, source.schema, rows, done.sent, done.value, True, done.request_id)
+        return RemoteTable(name, self, source.schema, bar.rows, done.sent, done.value, True, done.request_id)
 
-    def _tell_listed(
+    def _check_after_failure(
         self,
         error: errors.UploadInterrupted | errors.OutcomeUnknown | errors.ServerError,
         name: str,
@@ -298,6 +289,17 @@ class Client(Endpoint):
         except errors.RemoteError:
             listed = None
         part_alone = isinstance(error, errors.UploadInterrupted)
-        now = certain_now(name, listed=listed, before=before, part_alone=part_alone)
+        now = describe_outcome(name, listed=listed, before=before, part_alone=part_alone)
         error.add(listed=listed, listed_before=before)
         error.args = (f"{error}; {now}",)
+
+
+class _Body:
+    """The stream of a source as a body, made anew for each attempt."""
+
+    def __init__(self, source: Source, codecs: Codecs, bar: Progress) -> None:
+        self._source, self._codecs, self._bar = source, codecs, bar
+
+    def __iter__(self) -> Iterator[Any]:
+        self._bar.start()
+        return ipc.messages(self._source, self._codecs, self._bar.read)

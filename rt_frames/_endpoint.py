@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, Self
 
 from rt_frames import errors
-from rt_frames._display import Listing, as_html
-from rt_frames._http.call import Key
-from rt_frames._http.options import is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
+from rt_frames._display import Table, as_html
+from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
 from rt_frames._http.session import Session
 
 if TYPE_CHECKING:
@@ -60,11 +59,11 @@ class Endpoint:
     def _repr_html_(self) -> str:
         connect, write, read = self._session.timeouts
         rows = [
-            ("time-outs", f"{connect:g} s to connect, {write:g} s for each piece sent, {read:g} s for an answer"),
+            ("timeouts", f"{connect:g} s to connect, {write:g} s for each piece sent, {read:g} s for an answer"),
             ("retries", str(self._session.retries)),
             ("API key", "given, never shown"),
         ]
-        return as_html(Listing(f"Client of {self}", ("setting", "value"), rows))
+        return as_html(Table(f"Client of {self}", ("setting", "value"), rows))
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rt_frames._text import list_names
 
@@ -38,3 +38,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, 3) or sorted(names)
     return f"did you mean {list_names(close)}?" if close else "there are none"
+
+
+def check_table_name(name: Any) -> None:
+    """Refuse names that no address can carry; the name itself is not repeated."""
+    if not isinstance(name, str):
+        raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
+    if not name or name in (".", ".."):
+        raise ValueError("name: a table's name cannot be empty, '.' or '..'")
+    if has_control_characters(name):
+        raise ValueError("name: a table's name cannot hold control characters or lone surrogates")
+    if len(name.encode()) > 255:
+        raise ValueError("name: a table's name has at most 255 bytes in UTF-8")

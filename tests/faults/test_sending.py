@@ -1,9 +1,11 @@
-"""Faults while connecting and sending: F01 to F17, F21 to F23, F30."""
+"""Faults while connecting and sending: F01 to F17, F21 to F23, F30, F43 of the matrix in README.md."""
 
 from __future__ import annotations
 
+import http.client
 import socket
 import time
+import traceback
 
 import numpy as np
 import pyarrow as pa
@@ -270,6 +272,22 @@ def test_F30_what_the_source_raises_comes_out_as_it_is_and_nothing_is_stored(cli
     assert source.closed
     assert "torn" not in client.list_tables()
     assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("raised", [LookupError("batch 7"), KeyboardInterrupt()])
+def test_F43_a_display_of_local_variables_does_not_show_the_key(remote, raised):
+    source = Source(8, raised)
+    with pytest.raises(type(raised)) as error:
+        remote.create_table("t", source.run())
+    shown = "".join(traceback.TracebackException.from_exception(error.value, capture_locals=True).format())
+    assert "'x-api-key': '***'" in shown
+    assert KEY not in shown
+
+
+def test_F43_what_http_client_prints_for_debugging_does_not_show_the_key(remote, monkeypatch, capsys):
+    monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 1)
+    remote.create_table("t", frame(1))
+    assert KEY not in "".join(capsys.readouterr())
 
 
 def test_a_broken_upload_says_how_much_of_how_much_was_sent(remote, server, caplog):

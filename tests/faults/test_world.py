@@ -1,4 +1,4 @@
-"""The world around: processes, threads, proxies, settings of the machine: F31 to F35."""
+"""The world around, processes, threads, proxies, settings: F31 to F35, F40 of the matrix in README.md."""
 
 from __future__ import annotations
 
@@ -132,6 +132,22 @@ def test_F33_https_goes_through_the_proxy_that_the_environment_names(server, tmp
     assert set(asked) == {"CONNECT service.test:443 HTTP/1.0"} or set(asked) == {"CONNECT service.test:443 HTTP/1.1"}
     assert [r.path for r in server.requests] == ["/v1/tables/t", "/v1/tables"]
     assert KEY not in "".join(asked)
+
+
+def test_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(server, tmp_path, monkeypatch):
+    authority, server.tls = certificates("service.test")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    asked: list[str] = []
+    with Server(tunnel(asked, server.port)) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        client = rt.connect("https://service.test", api_key=KEY, verify=tmp_path / "ca.pem", retries=0, default=False)
+        for _ in range(3):
+            client.create_table("t", frame(1))
+            assert client.list_tables() == []
+            client.table("t").rename({"a": "b"})
+        client.close()
+    assert len(server.requests) == 9
+    assert len(asked) == 6
 
 
 @pytest.mark.parametrize("key", ["", None, "k\n", " k", "é"])
