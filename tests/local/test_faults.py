@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import socket
 import struct
@@ -13,16 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from rt_frames.local import LocalService
-from tests.support.local import ARROW, TABLE, Caller, Process, answered, message, serving, stream
-
-
-@pytest.fixture
-def caller(tmp_path, caplog):
-    caplog.set_level(logging.DEBUG)
-    with serving(tmp_path / "tables") as caller:
-        yield caller
-        assert caller.staged() == []
-    assert caller.key not in caplog.text
+from tests.support.local import ARROW, TABLE, Caller, Process, answered, message, stream
 
 
 def until(condition, seconds=10.0):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import logging
 import random
 import socket
 import struct
@@ -15,18 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.support.local import TABLE, Process, message, serving, stream
+from tests.support.local import TABLE, Process, message, stream
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
-
-
-@pytest.fixture
-def caller(tmp_path, caplog):
-    caplog.set_level(logging.DEBUG)
-    with serving(tmp_path / "tables") as caller:
-        yield caller
-        assert caller.staged() == []
-    assert caller.key not in caplog.text
 
 
 # S03

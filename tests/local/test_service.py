@@ -13,15 +13,9 @@ import pyarrow as pa
 import pytest
 
 from rt_frames.local import LocalService
-from tests.support.local import ARROW, LIST_64, NUMBERS, Caller, Process, nested, serving, stream
+from tests.support.local import ARROW, LIST_64, NUMBERS, Caller, Process, nested, stream
 
 UTC = dt.UTC
-
-
-@pytest.fixture
-def caller(tmp_path):
-    with serving(tmp_path / "tables") as caller:
-        yield caller
 
 
 def everything() -> pa.Table:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rt_frames as rt
@@ -89,7 +89,6 @@ def nested(inner: st.SearchStrategy) -> st.SearchStrategy:
 composed = st.recursive(flat, nested, max_leaves=6)
 
 
-@settings(max_examples=3000, deadline=None, derandomize=True)
 @given(composed)
 def test_types_composed_of_the_vocabulary_go_both_ways(pair):
     arrow, said = pair
@@ -227,7 +226,6 @@ def spoiled(draw) -> dict:
     return whole
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(json_values | spoiled())
 def test_whatever_else_an_object_holds_it_is_read_or_a_value_error(value):
     said, message = None, ""

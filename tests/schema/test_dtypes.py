@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from dateutil import tz
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing.parametric import dtypes as polars_dtypes
 
@@ -181,7 +181,6 @@ def small_dictionaries(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
 @given(exportable.filter(lambda dtype: "Extension" not in str(dtype)))
 def test_whatever_polars_nests_becomes_what_polars_itself_exports(dtype):
     exported = pl.DataFrame(schema={"c": dtype}).to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -509,7 +508,7 @@ def test_pandas_own_extension_types_are_refused(name):
 
 def test_a_type_nested_too_deeply_is_refused():
     arrow, polars = pa.int8(), pl.Int8
-    for _ in range(2000):
+    for _ in range(1100):
         arrow, polars = pa.list_(arrow), pl.List(polars)
     for dtype in (arrow, polars):
         with pytest.raises(UnsupportedTypeError, match=r"^column 'c': .*deep"):
@@ -534,7 +533,6 @@ any_class = st.sampled_from(
 )
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True)
 @given(spelling | objects | any_class)
 def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
     try:
