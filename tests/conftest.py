@@ -45,7 +45,7 @@ def _no_settings_of_this_machine(monkeypatch):
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory):
-    with LocalService(tmp_path_factory.mktemp("tables"), api_key=KEY) as running:
+    with LocalService(tmp_path_factory.mktemp("service") / "tables", api_key=KEY) as running:
         yield running
 
 

@@ -10,14 +10,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import requests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 
@@ -111,19 +108,6 @@ def nested() -> pa.Table:
             "at": pa.array([dt.datetime(2020, 1, 2, 3), None], pa.timestamp("us")),
         }
     )
-
-
-@contextlib.contextmanager
-def serving(root: Path) -> Iterator[Caller]:
-    """Run a service in this process."""
-    from rt_frames.local import LocalService
-
-    with LocalService(root) as service:
-        caller = Caller(root, service.url, service.api_key)
-        try:
-            yield caller
-        finally:
-            caller.close()
 
 
 def message(answer: requests.Response) -> str:
