@@ -16,7 +16,6 @@ import rt_frames as rt
 from tests.support.compare import stored
 from tests.support.local import TABLE, Caller, Process, message
 
-
 # S05 to S07
 
 
