@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import termios
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
@@ -23,7 +24,7 @@ import rt_frames as rt
 
 def frames():
     for i in range(6):
-        time.sleep(0.5)
+        time.sleep(0.45)
         yield pl.DataFrame({"n": [i]})
 
 client = rt.connect(sys.argv[1], api_key=sys.argv[2])
@@ -99,6 +100,9 @@ def run(service, name: str, pace: str, terminal: bool) -> str:
 
 
 def test_a_long_upload_is_shown_on_a_terminal_alone(service, name):
-    assert f"{name}_1: " in run(service, f"{name}_1", "slow", terminal=True)
-    assert run(service, f"{name}_2", "short", terminal=True) == ""
-    assert run(service, f"{name}_3", "slow", terminal=False) == ""
+    with ThreadPoolExecutor() as pool:
+        shown = pool.submit(run, service, f"{name}_1", "slow", terminal=True)
+        short = pool.submit(run, service, f"{name}_2", "short", terminal=True)
+        unseen = pool.submit(run, service, f"{name}_3", "slow", terminal=False)
+    assert f"{name}_1: " in shown.result()
+    assert (short.result(), unseen.result()) == ("", "")

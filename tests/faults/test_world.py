@@ -50,15 +50,16 @@ def test_F31_after_a_fork_every_process_gets_its_own_answers(server):
     assert server.connections == 5
 
 
-def test_F32_one_client_in_many_threads_gets_every_answer_right(client, service):
-    names = set(client.list_tables()) | {f"threads_{i}" for i in range(4)}
+@pytest.mark.parametrize("lists", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_F32_one_client_in_many_threads_gets_every_answer_right(client, service, lists):
+    names = set(client.list_tables()) | {f"threads_{lists}_{i}" for i in range(4)}
     wrong: list[object] = []
 
     def work(number: int) -> None:
         try:
             if number < 4:
-                client.create_table(f"threads_{number}", pa.table({"a": [number] * 1000}))
-            wrong.extend(set(client.list_tables()) - names for _ in range(100))
+                client.create_table(f"threads_{lists}_{number}", pa.table({"a": [number] * 1000}))
+            wrong.extend(set(client.list_tables()) - names for _ in range(lists))
         except BaseException as error:  # noqa: BLE001  # told below
             wrong.append({error})
 
@@ -69,7 +70,7 @@ def test_F32_one_client_in_many_threads_gets_every_answer_right(client, service)
         thread.join()
     assert [what for what in wrong if what] == []
     for i in range(4):
-        assert stored(service, f"threads_{i}")["a"].to_pylist() == [i] * 1000
+        assert stored(service, f"threads_{lists}_{i}")["a"].to_pylist() == [i] * 1000
 
 
 def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(server, tmp_path, monkeypatch):
