@@ -20,6 +20,7 @@ import pytest
 
 from rt_frames.cli.main import main
 from tests.support.compare import stored
+from tests.support.processes import bare_environment
 from tests.support.servers import KEY
 
 SCRIPT = str(Path(sys.executable).with_name("rt-frames"))
@@ -39,10 +40,9 @@ def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def run_alone(*args: str) -> subprocess.CompletedProcess[str]:
     """Run the console script in a process of its own."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return subprocess.run(
         [sys.executable, "-m", "rt_frames.cli", *args],
-        capture_output=True, text=True, check=False, env=kept, timeout=120,
+        capture_output=True, text=True, check=False, env=bare_environment(), timeout=120,
     )  # fmt: skip
 
 
@@ -177,8 +177,9 @@ def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(tmp_path, serv
         f"{script} create glob_flights data/*.parquet && {script} alter glob_flights "
         "--rename dep_time=departure --cast distance=int32 --dry-run"
     )
-    kept = {"PATH": os.environ["PATH"], **env}
-    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env=kept)
+    done = subprocess.run(
+        line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env={**bare_environment(), **env}
+    )
     assert re.search(r"^dep_time +departure +renames$", done.stdout, re.MULTILINE)
     assert re.search(r"^distance +int32 +casts$", done.stdout, re.MULTILINE)
     assert stored(service, "glob_flights").to_pydict() == {

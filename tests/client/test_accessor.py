@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import weakref
 
 import pandas as pd
@@ -12,22 +10,15 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
+from tests.support.processes import run_python
 from tests.support.servers import KEY
-
-
-def run(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**environment}, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("order", ["rt_frames, {0}", "{0}, rt_frames"])
 def test_the_accessor_is_there_whichever_is_imported_first(library, order):
     code = f"import {order.format(library)}; import {library} as lib; print(lib.DataFrame({{'a': [1]}}).remote.schema)"
-    assert run(code) == "a: int64"
+    assert run_python(code) == "a: int64"
 
 
 def test_reloading_and_importing_twice_registers_once_and_warns_never():
@@ -36,21 +27,33 @@ def test_reloading_and_importing_twice_registers_once_and_warns_never():
         "from rt_frames._register import register; import sys;"
         "print(sum(type(f).__name__ == '_WhenImported' for f in sys.meta_path), type(pandas.__spec__.loader).__name__)"
     )
-    assert run(code) == "1 SourceFileLoader"
+    assert run_python(code) == "1 SourceFileLoader"
+
+
+KNOWN_WITHOUT_PANDAS = [
+    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
+    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
+    "int, str, bytes, float, bool, type(None), {'type': 'int64'}, {'type': 'dict:string:int8:false'}",
+    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
+]
+REFUSED_WITHOUT_PANDAS = ["pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'"]
 
 
 def test_a_process_that_only_uses_polars_never_imports_pandas(server):
     code = (
-        "import sys, polars as pl, rt_frames as rt\n"
+        "import sys, polars as pl, pyarrow as pa, rt_frames as rt\n"
         f"rt.connect({server.url!r})\n"
         "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': pl.Series(['u', 'v'], dtype=pl.Categorical)})\n"
         "df.remote.to_table('t'); df.lazy().pipe(rt.to_table, 'u')\n"
         "after = df.rename({'s': 'text'}).cast({'a': pl.Int32})\n"
         "print(after.remote.plan_alterations(df)); after.remote.alter_table('t', df); rt.list_tables()\n"
-        "rt.data_type(pl.List(pl.String)); rt.data_type('int64'); rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
+        "rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
+        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
+        f"for dtype in ({', '.join(REFUSED_WITHOUT_PANDAS)}):\n"
+        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n    else: assert False, dtype\n"
         "assert 'pandas' not in sys.modules\n"
     )
-    run(code, RT_FRAMES_API_KEY=KEY)
+    run_python(code, RT_FRAMES_API_KEY=KEY)
     assert [r.path for r in server.posts] == [
         "/v1/tables/t",
         "/v1/tables/u",
@@ -64,9 +67,11 @@ def test_a_process_that_only_uses_pandas_never_imports_polars(server):
         "import sys, pandas as pd, rt_frames as rt\n"
         f"rt.connect({server.url!r})\n"
         "pd.DataFrame({'a': [1, 2], 's': ['x', None]}).remote.to_table('t')\n"
+        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
+        "    rt.data_type(dtype)\n"
         "assert 'polars' not in sys.modules\n"
     )
-    run(code, RT_FRAMES_API_KEY=KEY)
+    run_python(code, RT_FRAMES_API_KEY=KEY)
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])

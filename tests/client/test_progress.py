@@ -24,7 +24,7 @@ import rt_frames as rt
 
 def frames():
     for i in range(6):
-        time.sleep(0.45)
+        time.sleep(0.5)
         yield pl.DataFrame({"n": [i]})
 
 client = rt.connect(sys.argv[1], api_key=sys.argv[2])

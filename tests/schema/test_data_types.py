@@ -15,16 +15,12 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames._schema.data_type import to_data_type
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.compare import same
 
 RECORDED = [
     (eval(entry["arrow"]), entry["data_type"])  # the file is ours
     for entry in json.loads((Path(__file__).parent / "data_types.json").read_text())
 ]
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
 
 
 @pytest.mark.parametrize(("arrow", "said"), RECORDED, ids=[str(arrow) for arrow, _ in RECORDED])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import decimal
-import subprocess
-import sys
 import typing
 
 import numpy as np
@@ -24,14 +22,11 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.dtype import to_arrow_type
 from rt_frames._schema.portable import portable
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.compare import same
+from tests.support.processes import run_python
 
 TEXT, CODED = pa.large_string(), pa.dictionary(pa.int32(), pa.large_string())
 DATE, NOON = dt.date(2025, 1, 1), dt.datetime(2025, 1, 1, 12)
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
 
 
 # dtype, its Arrow type, a value of it
@@ -544,47 +539,12 @@ def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
     assert arrow is None or same(portable(arrow), arrow)
 
 
-def printed_by(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or done.stderr
-
-
-KNOWN_WITHOUT_PANDAS = [
-    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
-    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
-    "int, str, bytes, float, bool, type(None)",
-    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
-    "{'type': 'int64'}, {'type': 'dict:string:int8:false'}",
-]
-
-
-def test_a_process_that_only_uses_polars_never_imports_pandas():
-    code = (
-        "import sys, polars as pl, pyarrow as pa, rt_frames as rt\n"
-        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
-        "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
-        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n"
-        "print('pandas' in sys.modules)"
-    )
-    assert printed_by(code) == "False"
-
-
-def test_a_process_that_only_uses_pandas_never_imports_polars():
-    code = (
-        "import sys, pandas as pd, rt_frames as rt\n"
-        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
-        "    rt.data_type(dtype)\n"
-        "print('polars' in sys.modules)"
-    )
-    assert printed_by(code) == "False"
-
-
 def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
     code = (
         "import sys; sys.modules['pandas'] = None\nimport rt_frames as rt\n"
         "try: rt.data_type('Int64')\nexcept ValueError as error: print(error)"
     )
-    assert printed_by(code).startswith("dtype 'Int64' is not known; say one, for example")
+    assert run_python(code).startswith("dtype 'Int64' is not known; say one, for example")
 
 
 @pytest.mark.parametrize("arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid()])
