@@ -20,7 +20,6 @@ import pytest
 
 from rt_frames.cli.main import main
 from tests.support.compare import stored
-from tests.support.processes import bare_environment
 from tests.support.servers import KEY
 
 SCRIPT = str(Path(sys.executable).with_name("rt-frames"))
@@ -31,18 +30,19 @@ def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
             main(args)
-    shown = [(stream.flush(), stream.buffer.getvalue().decode())[1] for stream in (out, err)]
+    shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return subprocess.CompletedProcess(args, ended.value.code, *shown)
 
 
 def run_alone(*args: str) -> subprocess.CompletedProcess[str]:
     """Run the console script in a process of its own."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return subprocess.run(
         [sys.executable, "-m", "rt_frames.cli", *args],
-        capture_output=True, text=True, check=False, env=bare_environment(), timeout=120,
+        capture_output=True, text=True, check=False, env=kept, timeout=120,
     )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def test_failures_are_one_line_and_an_exit_code(env, args, code, words):
 
 
 def test_without_a_service_the_ways_to_name_one_are_shown():
-    done = run_alone("tables")
+    done = run("tables")
     assert done.returncode == 1
     assert "RT_FRAMES_URL" in done.stderr
 
@@ -177,9 +177,8 @@ def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(tmp_path, serv
         f"{script} create glob_flights data/*.parquet && {script} alter glob_flights "
         "--rename dep_time=departure --cast distance=int32 --dry-run"
     )
-    done = subprocess.run(
-        line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env={**bare_environment(), **env}
-    )
+    kept = {"PATH": os.environ["PATH"], **env}
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env=kept)
     assert re.search(r"^dep_time +departure +renames$", done.stdout, re.MULTILINE)
     assert re.search(r"^distance +int32 +casts$", done.stdout, re.MULTILINE)
     assert stored(service, "glob_flights").to_pydict() == {

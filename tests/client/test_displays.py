@@ -6,6 +6,7 @@ import html.parser
 import pydoc
 import re
 
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -100,6 +101,12 @@ def test_a_plan_shows_hostile_names_as_they_are():
     plan = rt.plan_alterations(before, before.cast(pl.Int16))
     assert HOSTILE in repr(plan)
     assert {HOSTILE, "int64", "int16", "narrows"} <= set(seen_in(plan).words.split("\n"))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"n": [1]}), pl.DataFrame({"n": [1]})])
+def test_completion_offers_the_public_methods_alone(frame):
+    offered = [word for word in dir(frame.remote) if not word.startswith("_")]
+    assert offered == ["alter_table", "plan_alterations", "schema", "tee", "to_table"]
 
 
 @pytest.mark.parametrize("name", sorted(set(rt.__all__) - {"__version__", "errors"}))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +12,6 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
-from tests.support.processes import run_python
 
 dd = pytest.importorskip("dask.dataframe")
 
@@ -103,4 +105,5 @@ def test_a_partition_of_another_type_is_refused_by_its_number(client, name):
 def test_the_accessor_is_there_whichever_is_imported_first():
     for order in ("rt_frames, dask.dataframe as dd", "dask.dataframe as dd, rt_frames"):
         code = f"import {order}; print(hasattr(dd.DataFrame, 'remote'))"
-        assert run_python(code, "-W", "ignore") == "True"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "True"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames._schema.data_type import to_data_type
 from rt_frames.errors import UnsupportedTypeError
-from tests.support.compare import same
+from tests.support.types import same
 
 RECORDED = [
     (eval(entry["arrow"]), entry["data_type"])  # the file is ours

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import decimal
+import subprocess
+import sys
 import typing
 
 import numpy as np
@@ -22,8 +24,7 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.dtype import to_arrow_type
 from rt_frames._schema.portable import portable
 from rt_frames.errors import UnsupportedTypeError
-from tests.support.compare import same
-from tests.support.processes import run_python
+from tests.support.types import same
 
 TEXT, CODED = pa.large_string(), pa.dictionary(pa.int32(), pa.large_string())
 DATE, NOON = dt.date(2025, 1, 1), dt.datetime(2025, 1, 1, 12)
@@ -539,12 +540,17 @@ def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
     assert arrow is None or same(portable(arrow), arrow)
 
 
+def printed_by(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr
+
+
 def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
     code = (
         "import sys; sys.modules['pandas'] = None\nimport rt_frames as rt\n"
         "try: rt.data_type('Int64')\nexcept ValueError as error: print(error)"
     )
-    assert run_python(code).startswith("dtype 'Int64' is not known; say one, for example")
+    assert printed_by(code).startswith("dtype 'Int64' is not known; say one, for example")
 
 
 @pytest.mark.parametrize("arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid()])

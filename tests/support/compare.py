@@ -8,12 +8,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["assert_same_values", "lance", "same", "stored", "stored_by_lancedb"]
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
+__all__ = ["assert_same_values", "lance", "stored", "stored_by_lancedb"]
 
 
 def stored(service, name: str) -> pa.Table:
