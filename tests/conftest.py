@@ -1,16 +1,37 @@
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import rt_frames as rt
 from rt_frames import _api
 from rt_frames.local import LocalService
 from tests.support.servers import KEY, Server
+
+# how many examples Hypothesis makes, the same ones in every run; "new" makes others each time
+settings.register_profile(
+    "default",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=3000)
+settings.register_profile("new", settings.get_profile("ci"), derandomize=False, print_blob=True)
+settings.load_profile("default")
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector what was there before the first test: many tests collect, to see what is left."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +45,7 @@ def _no_settings_of_this_machine(monkeypatch):
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory):
-    with LocalService(tmp_path_factory.mktemp("tables"), api_key=KEY) as running:
+    with LocalService(tmp_path_factory.mktemp("service") / "tables", api_key=KEY) as running:
         yield running
 
 

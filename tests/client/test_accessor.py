@@ -111,15 +111,26 @@ def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order
     assert run(code.replace(order, "rt_frames, polars, pandas"), "-Werror").stderr == ""
 
 
+KNOWN_WITHOUT_PANDAS = [
+    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
+    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
+    "int, str, bytes, float, bool, type(None), {'type': 'int64'}, {'type': 'dict:string:int8:false'}",
+    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
+]
+
+
 def test_a_process_that_only_uses_polars_never_imports_pandas(server):
     code = (
-        "import sys, polars as pl, rt_frames as rt\n"
+        "import sys, polars as pl, pyarrow as pa, rt_frames as rt\n"
         f"rt.connect({server.url!r})\n"
         "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': pl.Series(['u', 'v'], dtype=pl.Categorical)})\n"
         "df.remote.to_table('t'); df.lazy().pipe(rt.to_table, 'u')\n"
         "after = df.rename({'s': 'text'}).cast({'a': pl.Int32})\n"
         "print(after.remote.plan_alterations(df)); after.remote.alter_table('t', df); rt.list_tables()\n"
-        "rt.data_type(pl.List(pl.String)); rt.data_type('int64'); rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
+        "rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
+        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
+        "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
+        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n    else: assert False, dtype\n"
         "assert 'pandas' not in sys.modules\n"
     )
     run(code, RT_FRAMES_API_KEY=KEY)
@@ -136,6 +147,8 @@ def test_a_process_that_only_uses_pandas_never_imports_polars(server):
         "import sys, pandas as pd, rt_frames as rt\n"
         f"rt.connect({server.url!r})\n"
         "pd.DataFrame({'a': [1, 2], 's': ['x', None]}).remote.to_table('t')\n"
+        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
+        "    rt.data_type(dtype)\n"
         "assert 'polars' not in sys.modules\n"
     )
     run(code, RT_FRAMES_API_KEY=KEY)

@@ -12,6 +12,7 @@ import pytest
 import rt_frames as rt
 from rt_frames._frames.compression import UNSEEN, Codecs, Figures, soonest
 from rt_frames._prefetch import ahead
+from tests.support.sources import Source
 
 MB = 10**6
 USUAL = {"lz4": Figures(1500 * MB, 0.69), "zstd": Figures(480 * MB, 0.46)}
@@ -112,42 +113,25 @@ def ahead_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames ahead"]
 
 
-class Steps:
-    """A generator of numbers that tells how far it came, and whether it was closed."""
-
-    def __init__(self, count: int, error: BaseException | None = None) -> None:
-        self.made, self.closed, self._count, self._error = 0, False, count, error
-
-    def __call__(self):
-        try:
-            for step in range(self._count):
-                self.made += 1
-                yield step
-            if self._error is not None:
-                raise self._error
-        finally:
-            self.closed = True
-
-
 def test_everything_comes_in_order_and_no_thread_stays():
-    steps = Steps(100)
-    assert list(ahead(steps())) == list(range(100))
+    steps = Source(100, make=int)
+    assert list(ahead(steps.run())) == list(range(100))
     assert (steps.closed, ahead_threads()) == (True, [])
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt("mine"), SystemExit(3)], ids=repr)
 def test_what_the_source_raises_comes_out_as_it_is(error):
-    steps = Steps(3, error)
+    steps = Source(3, error, make=int)
     got = []
     with pytest.raises(type(error)) as raised:
-        got.extend(ahead(steps()))
+        got.extend(ahead(steps.run()))
     assert raised.value is error
     assert (steps.closed, ahead_threads()) == (True, [])
 
 
 def test_a_reader_that_stops_closes_the_source_and_ends_the_thread():
-    steps = Steps(1000)
-    reading = ahead(steps())
+    steps = Source(1000, make=int)
+    reading = ahead(steps.run())
     assert [next(reading), next(reading)] == [0, 1]
     reading.close()
     assert (steps.closed, ahead_threads()) == (True, [])
@@ -155,8 +139,8 @@ def test_a_reader_that_stops_closes_the_source_and_ends_the_thread():
 
 
 def test_an_error_of_the_reader_closes_the_source_and_ends_the_thread():
-    steps = Steps(1000)
-    reading = ahead(steps())
+    steps = Source(1000, make=int)
+    reading = ahead(steps.run())
     next(reading)
     with pytest.raises(RuntimeError, match="of the reader"):
         reading.throw(RuntimeError("of the reader"))

@@ -7,7 +7,7 @@ import re
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rt_frames as rt
@@ -182,7 +182,6 @@ pairs = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(data=st.data(), old=names)
 def test_applying_a_plan_gives_after_and_a_second_plan_is_empty(data, old):
     types = [data.draw(pairs) for _ in old]

@@ -26,13 +26,14 @@ LISTED = [I32, I64, pa.float32(), pa.string(), TEXT, pa.bool_(), pa.date32(), pa
 TYPES = [*SCALARS, *(make(t) for t in LISTED for make in (pa.list_, pa.large_list, lambda t: pa.list_(t, 2)))]
 
 
-def test_the_marks_are_what_the_real_engine_does(tmp_path):
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+def test_the_marks_are_what_the_real_engine_does(tmp_path, step):
     lance = pytest.importorskip("lance")
     wrong = []
     for i, before in enumerate(TYPES):
         where = str(tmp_path / str(i))
         lance.write_dataset(pa.table({"c": pa.nulls(1, before)}), where)
-        for after in (arrow for arrow in TYPES if arrow != before):
+        for after in (arrow for arrow in TYPES[i % step :: step] if arrow != before):
             table = lance.dataset(where, version=1)
             table.restore()
             try:

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from dateutil import tz
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing.parametric import dtypes as polars_dtypes
 
@@ -24,14 +24,10 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.dtype import to_arrow_type
 from rt_frames._schema.portable import portable
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.types import same
 
 TEXT, CODED = pa.large_string(), pa.dictionary(pa.int32(), pa.large_string())
 DATE, NOON = dt.date(2025, 1, 1), dt.datetime(2025, 1, 1, 12)
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
 
 
 # dtype, its Arrow type, a value of it
@@ -181,7 +177,6 @@ def small_dictionaries(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
 @given(exportable.filter(lambda dtype: "Extension" not in str(dtype)))
 def test_whatever_polars_nests_becomes_what_polars_itself_exports(dtype):
     exported = pl.DataFrame(schema={"c": dtype}).to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -509,7 +504,7 @@ def test_pandas_own_extension_types_are_refused(name):
 
 def test_a_type_nested_too_deeply_is_refused():
     arrow, polars = pa.int8(), pl.Int8
-    for _ in range(2000):
+    for _ in range(1100):
         arrow, polars = pa.list_(arrow), pl.List(polars)
     for dtype in (arrow, polars):
         with pytest.raises(UnsupportedTypeError, match=r"^column 'c': .*deep"):
@@ -534,7 +529,6 @@ any_class = st.sampled_from(
 )
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True)
 @given(spelling | objects | any_class)
 def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
     try:
@@ -549,36 +543,6 @@ def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
 def printed_by(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout.strip() or done.stderr
-
-
-KNOWN_WITHOUT_PANDAS = [
-    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
-    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
-    "int, str, bytes, float, bool, type(None)",
-    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
-    "{'type': 'int64'}, {'type': 'dict:string:int8:false'}",
-]
-
-
-def test_a_process_that_only_uses_polars_never_imports_pandas():
-    code = (
-        "import sys, polars as pl, pyarrow as pa, rt_frames as rt\n"
-        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
-        "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
-        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n"
-        "print('pandas' in sys.modules)"
-    )
-    assert printed_by(code) == "False"
-
-
-def test_a_process_that_only_uses_pandas_never_imports_polars():
-    code = (
-        "import sys, pandas as pd, rt_frames as rt\n"
-        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
-        "    rt.data_type(dtype)\n"
-        "print('polars' in sys.modules)"
-    )
-    assert printed_by(code) == "False"
 
 
 def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():

@@ -16,32 +16,14 @@ import trustme
 
 import rt_frames as rt
 from tests.support.servers import KEY, Server
+from tests.support.sources import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = ["MIB", "Source", "assert_no_key", "certificates", "chain", "connected", "fails", "frame"]
+
 MIB = 2**20
-BATCH = pa.record_batch({"a": np.arange(2**17)})  # 1 MiB
-
-
-class Source:
-    """A generator of batches that knows whether it was closed."""
-
-    def __init__(self, batches: int = 8, error: BaseException | None = None) -> None:
-        self.closed, self.drawn, self._batches, self._error = False, 0, batches, error
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.run()
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for _ in range(self._batches):
-                if self._error is not None and self.drawn == self._batches - 1:
-                    raise self._error
-                self.drawn += 1
-                yield BATCH
-        finally:
-            self.closed = True
 
 
 def frame(mib: int = 8) -> pa.Table:
