@@ -15,16 +15,12 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames._schema.data_type import to_data_type
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.types import same
 
 RECORDED = [
     (eval(entry["arrow"]), entry["data_type"])  # the file is ours
     for entry in json.loads((Path(__file__).parent / "data_types.json").read_text())
 ]
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
 
 
 @pytest.mark.parametrize(("arrow", "said"), RECORDED, ids=[str(arrow) for arrow, _ in RECORDED])
@@ -44,7 +40,7 @@ def decimals(bits: int, most: int) -> st.SearchStrategy:
     return made.map(lambda d: (kind(*d), {"type": f"decimal:{bits}:{d[0]}:{d[1]}"}))
 
 
-def coded(parts: tuple) -> tuple:
+def categorical(parts: tuple) -> tuple:
     (value, said), index, ordered = parts
     name = f"dict:{said['type']}:{index}:{str(ordered).lower()}"
     return pa.dictionary(pa.type_for_alias(index), value, ordered), {"type": name}
@@ -61,7 +57,7 @@ flat = st.one_of(
     st.integers(0, 2**31 - 1).map(lambda n: (pa.binary(n), {"type": "fixed_size_binary", "length": n})),
     decimals(128, 38),
     decimals(256, 76),
-    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(coded),
+    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(categorical),
 )
 
 
