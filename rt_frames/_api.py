@@ -14,7 +14,8 @@ from rt_frames._client import Client, IfExists
 from rt_frames._folder import FolderClient
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
-from rt_frames._schema.alterations import Alteration, AlterationPlan, plan
+from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
 from rt_frames._schema.dtype import data_type
 from rt_frames._table import RemoteTable

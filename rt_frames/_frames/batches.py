@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rt_frames._frames.convert import converted, same_values
-from rt_frames._schema.portable import is_plain, portable
+from rt_frames._schema.portable import is_portable, to_portable
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def portable_schema(schema: pa.Schema, dtypes: Mapping[str, pa.DataType]) -> pa.
     import pyarrow as pa
 
     check_names(schema.names)
-    if not dtypes and all(map(is_plain, schema.types)) and not any(field.metadata for field in schema):
+    if not dtypes and all(map(is_portable, schema.types)) and not any(field.metadata for field in schema):
         return schema.remove_metadata()
     fields = []
     for field in schema:
-        found = portable(field.type, field.name)
+        found = to_portable(field.type, field.name)
         arrow = dtypes.get(field.name, found)
         _check_type(arrow, field.name, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
@@ -176,7 +176,7 @@ class Converter:
         if (field.name, arrow) in self._fit:
             return
         if field.name not in self._cast and not pa.types.is_null(arrow):
-            became = portable(arrow, field.name)
+            became = to_portable(arrow, field.name)
             if not same_values(became, field.type):
                 raise UnsupportedTypeError(
                     f"column {field.name!r} is {became} in {self._place()} and {field.type} in the first one; "

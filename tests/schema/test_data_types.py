@@ -40,7 +40,7 @@ def decimals(bits: int, most: int) -> st.SearchStrategy:
     return made.map(lambda d: (kind(*d), {"type": f"decimal:{bits}:{d[0]}:{d[1]}"}))
 
 
-def coded(parts: tuple) -> tuple:
+def categorical(parts: tuple) -> tuple:
     (value, said), index, ordered = parts
     name = f"dict:{said['type']}:{index}:{str(ordered).lower()}"
     return pa.dictionary(pa.type_for_alias(index), value, ordered), {"type": name}
@@ -57,7 +57,7 @@ flat = st.one_of(
     st.integers(0, 2**31 - 1).map(lambda n: (pa.binary(n), {"type": "fixed_size_binary", "length": n})),
     decimals(128, 38),
     decimals(256, 76),
-    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(coded),
+    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(categorical),
 )
 
 

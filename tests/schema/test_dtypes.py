@@ -22,7 +22,7 @@ from polars.testing.parametric import dtypes as polars_dtypes
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.dtype import to_arrow_type
-from rt_frames._schema.portable import portable
+from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.types import same
 
@@ -75,7 +75,7 @@ def test_a_pandas_dtype_is_what_its_column_becomes(dtype, arrow, value):
 
 def as_sent(arrow: pa.DataType) -> pa.DataType:
     """Give the one form of categories and of text from pandas to what pandas' own conversion makes of a column."""
-    arrow = portable(arrow)
+    arrow = to_portable(arrow)
     if not pa.types.is_dictionary(arrow):
         return TEXT if pa.types.is_string(arrow) else arrow
     value = as_sent(arrow.value_type)
@@ -180,7 +180,7 @@ def small_dictionaries(arrow: pa.DataType) -> pa.DataType:
 @given(exportable.filter(lambda dtype: "Extension" not in str(dtype)))
 def test_whatever_polars_nests_becomes_what_polars_itself_exports(dtype):
     exported = pl.DataFrame(schema={"c": dtype}).to_arrow(compat_level=pl.CompatLevel.oldest())
-    assert same(to_arrow_type(dtype), small_dictionaries(portable(exported.schema.field("c").type)))
+    assert same(to_arrow_type(dtype), small_dictionaries(to_portable(exported.schema.field("c").type)))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_what_arrow_prints_can_be_said(arrow):
 
 
 def test_exactly_float_is_ambiguous():
-    with pytest.raises(ValueError, match=r'64 bits in pandas and 32 in Arrow; say "float64" or "float32"'):
+    with pytest.raises(ValueError, match=r'64 bits in pandas and 32 in Arrow; pass "float64" or "float32"'):
         rt.data_type("float")
 
 
@@ -371,6 +371,7 @@ REFUSED = [
     (pl.Decimal, r"pl\.Decimal\(10, 2\)"),
     (pl.Extension, r"instance"),
     (pl.Extension("a.name", pl.String), r"a\.name.*\.ext\.storage\(\)"),
+    (pl.Struct([("x", pl.Int8)]), r"Struct of .*pl\.Struct\(\{"),
     (pl.Int128, r"Int128.*pl\.Decimal\(38, 0\)"),
     (pl.UInt128, r"UInt128.*pl\.UInt64"),
     (pl.Object, r"Object.*cast it"),
@@ -452,6 +453,10 @@ class Money(pa.ExtensionType):
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
 
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Money:
+        return cls()
+
 
 PORTABLE = [
     (pa.string(), pa.string()),
@@ -484,7 +489,7 @@ PORTABLE = [
 def test_an_arrow_type_becomes_its_portable_form_at_any_depth(arrow, sent):
     assert same(to_arrow_type(arrow), sent)
     assert same(to_arrow_type(in_a_struct(arrow)), in_a_struct(sent))
-    assert same(portable(sent), sent)
+    assert same(to_portable(sent), sent)
 
 
 def test_metadata_of_children_is_dropped():
@@ -537,7 +542,7 @@ def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
         arrow, shown = None, str(error)
         mine = type(error) in (UnsupportedTypeError, ValueError)
     assert arrow is not None or (mine and shown and len(shown) < 600)
-    assert arrow is None or same(portable(arrow), arrow)
+    assert arrow is None or same(to_portable(arrow), arrow)
 
 
 def printed_by(code: str) -> str:
@@ -550,15 +555,17 @@ def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
         "import sys; sys.modules['pandas'] = None\nimport rt_frames as rt\n"
         "try: rt.data_type('Int64')\nexcept ValueError as error: print(error)"
     )
-    assert printed_by(code).startswith("dtype 'Int64' is not known; say one, for example")
+    assert printed_by(code).startswith("dtype 'Int64' is not known; pass one, for example")
 
 
-@pytest.mark.parametrize("arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid()])
+@pytest.mark.parametrize(
+    "arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid(), Money()], ids=str
+)
 def test_an_arrow_column_is_sent_in_its_portable_form(arrow):
     source = open_source(pa.table({"c": pa.array([], arrow)}))
     sent = pa.Table.from_batches(source.open(), source.schema)
-    assert same(sent.schema.field("c").type, portable(arrow))
-    assert same(source.schema.field("c").type, portable(arrow))
+    assert same(sent.schema.field("c").type, to_portable(arrow))
+    assert same(source.schema.field("c").type, to_portable(arrow))
 
 
 def test_a_polars_column_is_sent_as_its_dtype_says_and_one_without_a_type_is_refused():
