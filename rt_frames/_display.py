@@ -10,7 +10,7 @@ import html
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from rt_frames._text import printable, shorten
+from rt_frames._text import make_printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,14 +31,14 @@ class Listing(NamedTuple):
 
 def as_text(listing: Listing) -> str:
     """Draw a listing with aligned columns, no wider than the terminal where that can be."""
-    lines = [tuple(map(printable, line)) for line in (listing.head, *listing.rows[:MAX_ROWS])]
+    lines = [tuple(map(make_printable, line)) for line in (listing.head, *listing.rows[:MAX_ROWS])]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     available = shutil.get_terminal_size((120, 24)).columns - 2 * (len(widths) - 1)
     while sum(widths) > available and max(widths) > _MIN_WIDTH:
         widths[widths.index(max(widths))] -= 1
     lines.insert(1, tuple("-" * width for width in widths))
     drawn = ["  ".join(map(str.ljust, map(shorten, line, widths), widths)).rstrip() for line in lines]
-    return "\n".join([listing.title, "", *drawn, *_more(listing), *(f"\n{printable(n)}" for n in listing.notes)])
+    return "\n".join([listing.title, "", *drawn, *_more(listing), *(f"\n{make_printable(n)}" for n in listing.notes)])
 
 
 def as_html(listing: Listing) -> str:
@@ -60,4 +60,4 @@ def _more(listing: Listing) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    return html.escape(printable(text))
+    return html.escape(make_printable(text))

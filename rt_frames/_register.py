@@ -31,7 +31,7 @@ def register() -> None:
 
 
 class _Remote:
-    """The attribute ``remote``. It makes an accessor on each access: one kept on the frame would keep that alive."""
+    """The attribute ``remote``: an accessor made on each access, since one kept on the frame would keep it alive."""
 
     def __get__(self, frame: Any, owner: type) -> Any:
         from rt_frames._accessor import RemoteAccessor
@@ -84,6 +84,8 @@ class _ImportHook:
 
 class _AttachingLoader:
     """A module's own loader, which also has the accessor attached to what it loaded."""
+
+    _loader: Any = None  # until it is set, as while it is copied
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

@@ -20,7 +20,7 @@ def one_line(text: str, limit: int) -> str:
     return shorten(" ".join(text.split()), limit)
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Escape what would end the line, move the cursor or change the direction of writing."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
@@ -28,7 +28,7 @@ def printable(text: str) -> str:
 def show_value(value: Any, limit: int = 80) -> str:
     """Show any object in a few words."""
     try:
-        return one_line(printable(repr(value)[: 4 * limit + 80]), limit)
+        return shorten(make_printable(one_line(repr(value)[: 4 * limit + 80], limit)), limit)
     except Exception:  # noqa: BLE001  # a stranger's repr may raise anything
         return f"an object of type {type(value).__name__}"
 

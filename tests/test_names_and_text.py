@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from rt_frames._names import did_you_mean, duplicates, has_control_characters, join_path
-from rt_frames._text import count, format_bytes, list_names, one_line, printable, shorten, show_value
+from rt_frames._text import count, format_bytes, list_names, make_printable, one_line, shorten, show_value
 
 
 class Unprintable:
@@ -26,6 +27,7 @@ class Coloured:
         (list(range(10**5)), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, …"),
         (Unprintable(), "an object of type Unprintable"),
         (Coloured(), r"\x1b[31mred\x1b[0m \ud800"),
+        (pl.Series("n", [1]), "shape: (1,) Series: 'n' [i64] [ 1 ]"),
     ],
 )
 def test_any_value_is_shown_on_one_short_line(value, shown):
@@ -40,8 +42,8 @@ def test_a_text_is_cut_where_it_is_too_long():
 
 
 def test_what_moves_the_cursor_or_turns_the_text_is_escaped():
-    assert printable("größe 東京 🙂") == "größe 東京 🙂"
-    assert printable("a\u202eb\x1b\n") == r"a\u202eb\x1b\n"
+    assert make_printable("größe 東京 🙂") == "größe 東京 🙂"
+    assert make_printable("a\u202eb\x1b\n") == r"a\u202eb\x1b\n"
 
 
 @pytest.mark.parametrize(
