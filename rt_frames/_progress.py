@@ -15,12 +15,6 @@ SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar of their own accord
 class Progress:
     """Show a tqdm bar: after `SHOW_AFTER` where it can be seen, at once if ``shown`` is True, never if False.
 
-    ::
-
-        with Progress(None, total, "sales") as bar:
-            bar.start()                  # once for each attempt
-            bar.update(nbytes, rows)     # once for each write
-
     Parameters
     ----------
     shown : bool or None
@@ -35,27 +29,20 @@ class Progress:
         if shown not in (None, True, False):
             raise ValueError(f"progress: expected None, True or False, got {shown!r}")
         self._shown, self._total, self._name = shown, total, name
-        self._began, self._sent = time.monotonic(), 0
+        self._began = time.monotonic()
         self._bar: Any = None
 
     def __enter__(self) -> Self:
         return self
 
-    def start(self) -> None:
-        """Begin at nothing, also when the body is sent once more."""
-        self._sent = 0
-        if self._bar is not None:
-            self._bar.reset()
-
-    def update(self, nbytes: int, rows: int) -> None:
-        """Add bytes that were written, and show how many rows were read so far."""
-        self._sent += nbytes
+    def update(self, sent: int, rows: int) -> None:
+        """Show how many bytes were sent and rows were read so far; fewer than before where the body is sent anew."""
         if self._bar is None:
             if not self._is_due():
                 return
-            self._bar, nbytes = self._open(), self._sent
+            self._bar = self._open()
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
-        self._bar.update(nbytes)
+        self._bar.update(sent - self._bar.n)
 
     def _is_due(self) -> bool:
         if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import rt_frames as rt
-from rt_frames import _api
 from rt_frames.local import LocalService
 from tests.support.servers import KEY, Server
 
@@ -40,7 +39,7 @@ def _no_settings_of_this_machine(monkeypatch):
         if name.startswith("RT_FRAMES_") or name.upper().endswith("_PROXY"):
             monkeypatch.delenv(name)
     yield
-    _api._Default.client = None
+    rt.disconnect()
 
 
 @pytest.fixture(scope="session")
