@@ -1,4 +1,4 @@
-"""Faults in answers: F18 to F20, F24 to F29, F36 of the matrix in README.md."""
+"""Faults in answers: F18 to F20, F24 to F29, F36, F37 of the matrix in README.md."""
 
 from __future__ import annotations
 
@@ -141,17 +141,31 @@ def test_F24_no_content_is_success_and_not_modified_is_none(remote, server, capl
     fails(lambda: remote.create_table("t", frame(1)), RedirectError, caplog)
 
 
-@pytest.mark.parametrize("status", [102, 103])
-def test_F25_a_stray_interim_status_is_no_answer_and_the_next_call_gets_its_own(server, caplog, status):
+@pytest.mark.parametrize("status", [100, 101, 102, 103])
+def test_F25_an_interim_status_alone_is_no_answer_and_the_next_call_gets_its_own(server, caplog, status):
     client = connected(server)
-    raw(
-        server,
-        "POST",
-        lambda c: c.sock.sendall(b"HTTP/1.1 %d Wait\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}" % status),
-    )
-    error = fails(lambda: client.create_table("t", frame(1)), OutcomeUnknown, caplog, str(status))
+    raw(server, "POST", lambda c: c.sock.sendall(b"HTTP/1.1 %d Wait\r\n\r\n" % status))
+    error = fails(lambda: client.create_table("t", frame(1)), OutcomeUnknown, caplog)
     assert (len(server.posts), error.listed) == (1, False)
     assert client.list_tables() == []
+
+
+INTERIM = b"".join(
+    b"HTTP/1.1 %d Wait\r\nLink: </style.css>; rel=preload\r\n\r\n" % status for status in (100, 102, 103, 103, 199)
+)
+
+
+def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(server):
+    def script(connection: Connection) -> None:
+        for number in range(5):
+            connection.body(connection.head())
+            connection.sock.sendall(INTERIM)
+            connection.answer(200, [f"answer {number}"])
+
+    server.script = script
+    client = connected(server, retries=0)
+    assert [client.list_tables() for _ in range(5)] == [[f"answer {number}"] for number in range(5)]
+    assert server.connections == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Faults while connecting and sending: F01 to F17, F21 to F23, F30, F43 of the matrix in README.md."""
+"""Faults while connecting and sending: F01 to F17, F21 to F23, F30, F37, F43 of the matrix in README.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rt_frames.errors import (
     UploadInterrupted,
 )
 from tests.support.faults import MIB, Source, certificates, connected, fails, frame
-from tests.support.servers import KEY, Connection, Server
+from tests.support.servers import KEY, Connection, Request, Server
 
 
 def on_post(server: Server, act: object) -> Server:
@@ -228,6 +228,41 @@ def test_F17_an_early_success_is_outcome_unknown(wire, caplog):
     error = fails(lambda: connect(timeout=(1, 1, 3)).create_table("t", frame(64)), OutcomeUnknown, caplog, "whole body")
     assert len(server.posts) == 1
     assert error.bytes_sent < 64 * MIB
+
+
+INTERIM = b"".join(b"HTTP/1.1 %d Wait\r\nLink: </a>\r\n\r\n" % status for status in (100, 102, 103, 103))
+WHEN = {  # how much of the body was read → what is then said
+    "before": {0: INTERIM},
+    "while": {4 * MIB: INTERIM},
+    "in pieces while": {n * MIB: INTERIM[n : n + 1] for n in range(31)} | {31 * MIB: INTERIM[31:]},
+    "after": {64 * MIB: INTERIM},
+}
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("final", [200, 413])
+def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_after_them(wire, caplog, when, final):
+    server, connect = wire
+
+    def script(connection: Connection, request: Request) -> None:
+        length = int(request.headers["content-length"])
+        for read, interim in WHEN[when].items():
+            request.body += connection._exactly(min(read, length) - len(request.body))
+            connection.sock.sendall(interim)
+        if final == 200:
+            request.body += connection._exactly(length - len(request.body))
+        connection.answer(final)
+        time.sleep(1 if final == 413 else 0)
+
+    on_post(server, script)
+    client, data = connect(timeout=(1, 2, 2)), frame(48)
+    if final == 200:
+        assert client.create_table("t", data).created
+        assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
+    else:
+        fails(lambda: client.create_table("t", data), PayloadTooLarge, caplog)
+    assert client.list_tables() == []
+    assert len(server.posts) == 1
 
 
 @pytest.mark.parametrize("wait", ["0", "1", "soon", "-1", "1e9", "", "Wed, 21 Oct 2015 07:28:00 GMT", "٣"])
