@@ -1,8 +1,10 @@
-"""Faults while connecting and sending: F01 to F17, F21 to F23, F30, F37, F43 of the matrix in README.md."""
+"""Faults while connecting and sending: F01 to F17, F21 to F23, F30, F37, F39, F43 of the matrix in README.md."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import queue
 import socket
 import time
 import traceback
@@ -307,6 +309,29 @@ def test_F30_what_the_source_raises_comes_out_as_it_is_and_nothing_is_stored(cli
     assert source.closed
     assert "torn" not in client.list_tables()
     assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("batches", [2, 3, 8])
+def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(server, batches):
+    came: queue.Queue[bytes] = queue.Queue()
+
+    def lenient(connection: Connection, request: Request) -> None:
+        data = connection._left
+        with contextlib.suppress(OSError):
+            while more := connection.sock.recv(MIB):
+                data += more
+        came.put(data)
+
+    on_post(server, lenient)
+    with pytest.raises(LookupError):
+        connected(server).create_table("t", Source(batches, LookupError("no more")).run())
+    body, wire = b"", came.get(timeout=5)
+    while wire:
+        size, _, wire = wire.partition(b"\r\n")
+        body, wire = body + wire[: int(size, 16)], wire[int(size, 16) + 2 :]
+    assert len(body) > (batches - 2) * MIB
+    with pytest.raises((pa.ArrowInvalid, OSError)):
+        pa.ipc.open_stream(body).read_all()
 
 
 @pytest.mark.parametrize("raised", [LookupError("batch 7"), KeyboardInterrupt()])
