@@ -2,6 +2,7 @@
 
 - Pieces of at most 1 MiB, each within a write timeout of its own.
 - The server may answer before everything was sent: it is heard, and sending stops.
+- Interim answers (1xx) are skipped, however many, before, while and after a body is sent.
 - A write that fails is no answer: what the server said before it hung up is still looked for.
 - The whole answer must arrive by a deadline, however slowly it drips.
 - A body never travels on a connection from the pool, which might be stale, and one that was broken off leaves none.
@@ -14,7 +15,8 @@ Relied upon, one test each in tests/http/test_connection.py:
   call `request` with the connect timeout in `timeout`, `getresponse` with the read timeout;
 - urllib3's `request` puts each header by `putheader`, `Content-Length: 0` where a POST has no body that it knows;
 - http.client's `getresponse` reads by `response_class(sock, ...)`, which only asks that socket for `makefile`;
-  its `begin` sets `msg`, with the lines that are no headers, and `will_close`, whereupon the connection is closed.
+  its `begin` reads a head where `headers` is None, and sets `msg`, with the lines that are no headers, and
+  `will_close`, whereupon the connection is closed.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import re
 import socket
 import ssl
 import time
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 POLL_AFTER = 0.25  # seconds that a write may block before it is looked whether the server says something
 LAST_WORDS = 2.0  # seconds for what a server said before it hung up
 RECEIVE_BYTES = 2**16
+_INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 is the last on its connection
+_INTERIM_START = b"HTTP/1.1 1"
 
 _SOCKET_OPTIONS: list[tuple[int, int, int | bytes]] = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -135,20 +140,24 @@ class UploadConnection(HTTPConnection):
         return True
 
     def _poll_response(self, sock: Any, upload: Upload) -> bool:
-        """Tell whether the server said something, or hung up, while we are still sending."""
+        """Tell whether the server gave its final answer, or hung up, while we are still sending."""
         if not wait_for_read(sock, timeout=0):
             return False
         timeout = sock.gettimeout()
         sock.settimeout(0)
         try:
-            self._early += sock.recv(RECEIVE_BYTES)
-            upload.answered = bool(self._early)
+            received = sock.recv(RECEIVE_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
             return False  # a TLS record that carries no data
         except OSError as error:
             upload.fail(error)
+            return True
         finally:
             sock.settimeout(timeout)
+        self._early = early = _INTERIM.sub(b"", self._early + received)
+        if received and _INTERIM_START.startswith(early[: len(_INTERIM_START)]) and len(early) < RECEIVE_BYTES:
+            return False  # nothing more yet, or the begin of another interim answer
+        upload.answered = bool(early)
         return True
 
     def getresponse(self) -> Any:
@@ -180,6 +189,9 @@ class _HTTPResponse(http.client.HTTPResponse):
 
     def begin(self) -> None:
         super().begin()
+        while self.status < 200 and self.status != 101:  # http.client itself skips 100 alone
+            self.headers = None  # type: ignore[assignment]  # as before the first head
+            super().begin()
         # lines of the head that are no headers: urllib3 would log them, and they may repeat the key
         self.msg.defects.clear()
         self.msg.set_payload("")

@@ -40,6 +40,13 @@ class Response:
     body: bytes
     problem: str | None = None
 
+    @property
+    def is_web_page(self) -> bool:
+        """Whether it is some web site that answered; frameworks give JSON that type, too, unless told otherwise."""
+        start = self.body.lstrip()[:1]
+        html = "text/html" in self.headers.get("Content-Type", "").lower()
+        return start == b"<" or (html and (start not in (b"", b"{") or self.problem is not None))
+
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
     """Read a body of at most ``max_bytes``; the connection sees to the deadline."""

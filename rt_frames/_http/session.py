@@ -212,6 +212,8 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
         return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")
     if upload is not None and response.status == 202:
         return _open_outcome(request, upload, "the service answered 202, accepted but not done")
+    if upload is not None and response.is_web_page:
+        return _open_outcome(request, upload, f"a web page answered {response.status}, check the address")
     try:
         return request.parse(response)
     except ValueError as error:

@@ -1,18 +1,28 @@
-"""A request's body on its way: cut into pieces for the socket, and how far it came."""
+"""A request's body on its way: cut into pieces for the socket, and how far it came.
+
+A service that takes the end of a connection for the end of a body would store a part of a table, if what it has were a
+whole stream of messages. So the end of each message waits for the next one: wherever sending is broken off, a message
+is broken, and every reader refuses it. What ends the stream and what ends the body leave together.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable
 
     Buffers = Iterable[Any]  # bytes-like objects, in the order in which they are sent
+    Piece = bytes | bytearray | memoryview
 
 WRITE_BYTES = 2**20  # a piece has at most so many, and each must leave within the write timeout
-COALESCE_BELOW = 2**16  # bytes; smaller buffers are copied together into one piece
+COALESCE_BELOW = 2**16  # bytes; smaller buffers are copied together into one piece,
+COALESCE_FOR = 0.1  # seconds; but what comes slowly does not wait for more
+HOLD_BACK = 32  # bytes: of each message some, also where the end of the stream, 8 bytes in a chunk of 13, is behind it
 
 
 @dataclass
@@ -64,16 +74,36 @@ class Upload:
         """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""
         self.cause = error.with_traceback(None)
 
-    def pieces(self) -> Generator[bytes | memoryview]:
-        """Give what goes over the wire, framed where the length is not known."""
+    def pieces(self) -> Generator[Piece]:
+        """Give what goes over the wire, framed where the length is not known: the small joined, the large never copied.
+
+        None but the last ends where a group does, or between a large buffer and a small one, where a message may begin.
+        """
+        held, last = bytearray(), time.monotonic()
         with contextlib.closing(self._groups()) as groups:
             for group in groups:
-                buffers = list(group)
-                if self.length is None:
-                    buffers = [b"%x\r\n" % sum(map(len, buffers)), *buffers, b"\r\n"]
-                yield from _pack(buffers)
-        if self.length is None:
-            yield b"0\r\n\r\n"
+                for buffer, following in itertools.pairwise([*self._framed(list(group)), b""]):
+                    if len(buffer) < COALESCE_BELOW:
+                        held += buffer
+                        if len(held) >= WRITE_BYTES:
+                            yield _take(held)
+                        continue
+                    if held:
+                        yield held
+                    view = memoryview(buffer)
+                    end = len(view) - (HOLD_BACK if len(following) < COALESCE_BELOW else 0)
+                    for start in range(0, end, WRITE_BYTES):
+                        yield view[start : min(start + WRITE_BYTES, end)]
+                    held, last = bytearray(view[end:]), time.monotonic()
+                slow = time.monotonic() - last > COALESCE_FOR
+                if len(held) > (HOLD_BACK if slow else COALESCE_BELOW):
+                    yield _take(held)
+                    last = time.monotonic()
+        yield held + (b"0\r\n\r\n" if self.length is None else b"")
+
+    def _framed(self, buffers: list[Any]) -> list[Any]:
+        size = sum(map(len, buffers))
+        return [b"%x\r\n" % size, *buffers, b"\r\n"] if self.length is None and size else buffers
 
     def _groups(self) -> Generator[Buffers]:
         try:
@@ -85,18 +115,8 @@ class Upload:
             raise
 
 
-def _pack(buffers: Buffers) -> Iterator[bytes | memoryview]:
-    """Join what is small, cut what is large, copy nothing of size."""
-    small = bytearray()
-    for buffer in buffers:
-        if len(buffer) < COALESCE_BELOW and len(small) < WRITE_BYTES:
-            small += buffer
-            continue
-        if small:
-            yield bytes(small)
-            small.clear()
-        view = memoryview(buffer)
-        for start in range(0, len(view), WRITE_BYTES):
-            yield view[start : start + WRITE_BYTES]
-    if small:
-        yield bytes(small)
+def _take(held: bytearray) -> bytearray:
+    """Take all but the last bytes of what is held."""
+    taken = held[:-HOLD_BACK]
+    del held[:-HOLD_BACK]
+    return taken

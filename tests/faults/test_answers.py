@@ -1,4 +1,4 @@
-"""Faults in answers: F18 to F20, F24 to F29, F36 of the matrix in README.md."""
+"""Faults in answers: F18 to F20, F24 to F29, F36 to F38 of the matrix in README.md."""
 
 from __future__ import annotations
 
@@ -141,17 +141,31 @@ def test_F24_no_content_is_success_and_not_modified_is_none(remote, server, capl
     fails(lambda: remote.create_table("t", frame(1)), RedirectError, caplog)
 
 
-@pytest.mark.parametrize("status", [102, 103])
-def test_F25_a_stray_interim_status_is_no_answer_and_the_next_call_gets_its_own(server, caplog, status):
+@pytest.mark.parametrize("status", [100, 101, 102, 103])
+def test_F25_an_interim_status_alone_is_no_answer_and_the_next_call_gets_its_own(server, caplog, status):
     client = connected(server)
-    raw(
-        server,
-        "POST",
-        lambda c: c.sock.sendall(b"HTTP/1.1 %d Wait\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}" % status),
-    )
-    error = fails(lambda: client.create_table("t", frame(1)), OutcomeUnknown, caplog, str(status))
+    raw(server, "POST", lambda c: c.sock.sendall(b"HTTP/1.1 %d Wait\r\n\r\n" % status))
+    error = fails(lambda: client.create_table("t", frame(1)), OutcomeUnknown, caplog)
     assert (len(server.posts), error.listed) == (1, False)
     assert client.list_tables() == []
+
+
+INTERIM = b"".join(
+    b"HTTP/1.1 %d Wait\r\nLink: </style.css>; rel=preload\r\n\r\n" % status for status in (100, 102, 103, 103, 199)
+)
+
+
+def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(server):
+    def script(connection: Connection) -> None:
+        for number in range(5):
+            connection.body(connection.head())
+            connection.sock.sendall(INTERIM)
+            connection.answer(200, [f"answer {number}"])
+
+    server.script = script
+    client = connected(server, retries=0)
+    assert [client.list_tables() for _ in range(5)] == [[f"answer {number}"] for number in range(5)]
+    assert server.connections == 1
 
 
 @pytest.mark.parametrize(
@@ -167,6 +181,32 @@ def test_F27_a_success_whose_body_is_cut_is_a_success(server):
     raw(server, "POST", lambda c: c.sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"version": 1'))
     assert connected(server).create_table("t", frame(1)).version is None
     assert connected(server).table("t").rename({"a": "b"}).version is None
+
+
+HTML, JSON = {"Content-Type": "text/html; charset=utf-8"}, {"Content-Type": "application/json"}
+PAGES = {
+    "a page": (200, b"<!doctype html><title>Welcome</title>", HTML),
+    "a page of no type": (201, b"\n <html></html>", {}),
+    "a page of another type": (200, b"<html></html>", JSON),
+    "text": (200, b"It works!", HTML),
+    "compressed": (200, gzip.compress(b"<html></html>"), {**HTML, "Content-Encoding": "gzip"}),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_F38_a_web_page_is_no_word_of_the_service(remote, server, caplog, page):
+    server.answering(PAGES[page])
+    error = fails(lambda: remote.create_table("t", frame(1)), OutcomeUnknown, caplog, "web page .* check the address")
+    assert (len(server.posts), error.listed) == (1, False)
+    fails(lambda: remote.table("t").rename({"a": "b"}), OutcomeUnknown, caplog, "web page .* check the address")
+    assert len(server.posts) == 2
+
+
+@pytest.mark.parametrize("body", [b"", b'{"version": 3}', b" {}"])
+def test_F38_what_a_service_says_with_the_wrong_type_is_a_success(remote, server, body):
+    server.answering((200, body, HTML))
+    assert remote.create_table("t", frame(1)).created
+    assert remote.table("t").rename({"a": "b"}).version in (None, 3)
 
 
 def test_F28_a_list_is_tried_again_after_server_errors(remote, server):
