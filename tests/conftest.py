@@ -39,6 +39,7 @@ def _no_settings_of_this_machine(monkeypatch):
     for name in list(os.environ):
         if name.startswith("RT_FRAMES_") or name.upper().endswith("_PROXY"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "120")
     yield
     _api._Default.client = None
 
