@@ -27,6 +27,12 @@ settings.register_profile("new", settings.get_profile("ci"), derandomize=False, 
 settings.load_profile("default")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Share all the tests among processes, and run those that are named in this one."""
+    return min(os.cpu_count() or 1, 4) if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
 def pytest_collection_finish():
     """Spare the garbage collector what was there before the first test: many tests collect, to see what is left."""
     gc.collect()
@@ -38,6 +44,7 @@ def _no_settings_of_this_machine(monkeypatch):
     for name in list(os.environ):
         if name.startswith("RT_FRAMES_") or name.upper().endswith("_PROXY"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "120")
     yield
     rt.disconnect()
 

@@ -131,6 +131,7 @@ def hardened(tmp_path_factory):
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_s04_a_hostile_stream_is_refused_in_bounded_memory(hardened, make):
+    hardened.reset_peak()
     before = hardened.peak_megabytes()
     answer = hardened.caller.create("t", make())
     assert answer.status_code == 400

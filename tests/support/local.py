@@ -174,6 +174,10 @@ class Process:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split(f"{what}:")[1].split()[0]) * 1024
 
+    def reset_peak(self) -> None:
+        """Count the peak of the memory anew."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
     def peak_megabytes(self) -> int:
         return self.memory("VmHWM") // 2**20
 
