@@ -4,7 +4,7 @@
 
     RemoteError                       .table .request_id .rows .attempts
     ├── NotConnectedError             no service was configured
-    ├── UnsupportedTypeError          also a TypeError: a column cannot be sent or said
+    ├── UnsupportedTypeError          also a TypeError: a column's type is not supported
     ├── AlterationError               also a ValueError: before and after don't fit
     ├── TransportError                no usable answer        .bytes_sent
     │   ├── ConnectError · TLSError   nothing was sent
@@ -17,7 +17,7 @@
         └── ServerError 5xx (.listed .listed_before)
 
 A message says what happened, to which table and column, and ends with what to do next.
-Every error pickles, and none carries the API key.
+Every error pickles, and none carries the API key. Which status of an answer means which class stands at the end.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NotConnectedError(RemoteError):
 
 
 class UnsupportedTypeError(RemoteError, TypeError):
-    """A column cannot be sent, or its type cannot be said, as it is."""
+    """A column's type is not supported; the message names it and what to cast it to."""
 
 
 class AlterationError(RemoteError, ValueError):
@@ -216,8 +216,8 @@ _BY_STATUS: dict[tuple[int, Operation | None], type[ResponseError]] = {
 }
 
 
-def class_for(status: int, operation: Operation, message: str = "") -> type[ResponseError]:
-    """Tell which error an answer that is no success means."""
+def error_class(status: int, operation: Operation, message: str = "") -> type[ResponseError]:
+    """Give the error that an answer means which is not a success."""
     if status == 400 and operation == "create" and "already exists" in message.lower():
         return TableExistsError
     if status // 100 == 3:
@@ -248,3 +248,7 @@ __all__ = [
     "UnsupportedTypeError",
     "UploadInterrupted",
 ]
+
+
+def __dir__() -> list[str]:  # what completion offers
+    return __all__

@@ -108,6 +108,7 @@ def test_the_front_door_shows_what_it_says():
         assert getattr(rt, name) is not None
     with pytest.raises(AttributeError, match="'rt_frames' has no attribute 'upload'"):
         rt.upload  # noqa: B018  # asked for in vain
+    assert dir(rt.errors) == sorted(rt.errors.__all__)
     assert set(rt.errors.__all__) == {
         name for name, value in vars(rt.errors).items() if isinstance(value, type) and issubclass(value, Exception)
     }

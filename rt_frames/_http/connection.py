@@ -1,10 +1,22 @@
-"""The connection that a body travels on: urllib3's own, with the manners that an upload needs.
+"""The connection that a body travels on: urllib3's own, with what an upload needs besides.
 
-- Pieces of at most 1 MiB, each within a write time-out of its own.
+- Pieces of at most 1 MiB, each within a write timeout of its own.
 - The server may answer before everything was sent: it is heard, and sending stops.
+- Interim answers (1xx) are skipped, however many, before, while and after a body is sent.
 - A write that fails is no answer: what the server said before it hung up is still looked for.
 - The whole answer must arrive by a deadline, however slowly it drips.
-- A connection for writes is never taken from the pool: it might be stale.
+- A body never travels on a connection from the pool, which might be stale, and one that was broken off leaves none.
+
+Relied upon, one test each in tests/http/test_connection.py:
+
+- requests' `HTTPAdapter` takes its pools from `get_connection_with_tls_context`, hands a prepared request's body
+  to the connection as it is, and follows no redirect (its `Session` would, and take cookies and netrc besides);
+- urllib3's pools make connections of their `ConnectionCls`, ask one `is_connected` before they use it again, and
+  call `request` with the connect timeout in `timeout`, `getresponse` with the read timeout;
+- urllib3's `request` puts each header by `putheader`, `Content-Length: 0` where a POST has no body that it knows;
+- http.client's `getresponse` reads by `response_class(sock, ...)`, which only asks that socket for `makefile`;
+  its `begin` reads a head where `headers` is None, and sets `msg`, with the lines that are no headers, and
+  `will_close`, whereupon the connection is closed.
 """
 
 from __future__ import annotations
@@ -12,152 +24,72 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import re
+import socket
 import ssl
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from urllib3.connection import HTTPConnection
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import NewConnectionError
 from urllib3.util.wait import wait_for_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    import requests
 
-    from rt_frames._frames.ipc import Buffers
+    from rt_frames._http.upload import Upload
 
-PIECE = 2**20
-SMALL = 2**16
-LISTEN = 0.25  # seconds that a write may block before it is looked whether the server says something
+POLL_AFTER = 0.25  # seconds that a write may block before it is looked whether the server says something
 LAST_WORDS = 2.0  # seconds for what a server said before it hung up
+RECEIVE_BYTES = 2**16
+_INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 is the last on its connection
+_INTERIM_START = b"HTTP/1.1 1"
+
+_SOCKET_OPTIONS: list[tuple[int, int, int | bytes]] = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE",) if hasattr(socket, name)),
+]
+_for_upload: ContextVar[bool] = ContextVar("_for_upload", default=False)
 
 
-class Upload:
-    """A body on its way, and how far it came.
+class Adapter(HTTPAdapter):
+    """requests' adapter over these connections; it never repeats anything by itself."""
 
-    Parameters
-    ----------
-    messages : callable
-        Gives the body in groups of buffers, anew on each call.
-    length : int or None
-        Bytes of the whole body; where it is not known, the body goes chunked.
-    timeout : float
-        Seconds in which each piece must have left.
-    on_sent : callable, optional
-        Told the bytes of each piece that left, and the seconds that took.
-    """
+    def __init__(self) -> None:
+        super().__init__(max_retries=0, pool_maxsize=64)
 
-    def __init__(
-        self,
-        messages: Callable[[], Iterable[Buffers]],
-        length: int | None,
-        timeout: float,
-        on_sent: Callable[[int, float], None] | None = None,
-    ) -> None:
-        self.messages = messages
-        self.length = length
-        self.timeout = timeout
-        self.on_sent = on_sent
-        self.begun = False
-        self.sent = 0
-        self.complete = False
-        self.answered = False
-        self.cause: BaseException | None = None
-        self.source_error: BaseException | None = None
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
+        """Give the pool for an address, whose connections are then of our class, through a proxy too."""
+        pool: Any = super().get_connection_with_tls_context(*args, **options)
+        pool.ConnectionCls = _TLSUploadConnection if pool.scheme == "https" else UploadConnection
+        return pool
 
-    def broke(self, error: OSError) -> None:
-        """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""
-        self.cause = error.with_traceback(None)
-
-    def pieces(self) -> Generator[bytes | memoryview]:
-        """Give what goes over the wire, framed where the length is not known."""
-        framed = self.length is None
-        with contextlib.closing(self._taken()) as taken:
-            for buffers in taken:
-                size = sum(len(buffer) for buffer in buffers)
-                yield from _packed([b"%x\r\n" % size, *buffers, b"\r\n"] if framed else buffers)
-        if framed:
-            yield b"0\r\n\r\n"
-
-    def _taken(self) -> Generator[Buffers]:
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        """Send a request, whose body may be an `Upload`."""
+        token = _for_upload.set(request.body is not None)
         try:
-            yield from self.messages()
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self.source_error = error
-            raise
+            return super().send(request, *args, **options)
+        finally:
+            _for_upload.reset(token)
 
 
-def _packed(buffers: Buffers) -> Iterator[bytes | memoryview]:
-    """Join what is small, cut what is large, copy nothing of size."""
-    small = bytearray()
-    for buffer in buffers:
-        if len(buffer) < SMALL and len(small) < PIECE:
-            small += buffer
-            continue
-        if small:
-            yield bytes(small)
-            small.clear()
-        view = memoryview(buffer)
-        for start in range(0, len(view), PIECE):
-            yield view[start : start + PIECE]
-    if small:
-        yield bytes(small)
-
-
-class _Answer(io.RawIOBase):
-    """What the server says: bytes that were read while sending, then the socket, until the deadline."""
-
-    def __init__(self, sock: Any, early: bytes, deadline: float) -> None:
-        self._sock, self._early, self._deadline = sock, early, deadline
-        self._raw = sock.makefile("rb", buffering=0)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int | None:
-        if self._early:
-            taken = self._early[: len(into)]
-            into[: len(taken)] = taken
-            self._early = self._early[len(taken) :]
-            return len(taken)
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the answer did not arrive in time")
-        self._sock.settimeout(left)
-        return self._raw.readinto(into)  # type: ignore[no-any-return]  # sockets' raw files are untyped
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Socket:
-    """What http.client needs of a socket in order to read one answer."""
-
-    def __init__(self, answer: _Answer) -> None:
-        self._answer = answer
-
-    def makefile(self, *_args: Any, **_options: Any) -> io.BufferedReader:
-        return io.BufferedReader(self._answer)
-
-
-class _Response(http.client.HTTPResponse):
-    """An answer without the lines of its head that are none: urllib3 would log them, and they may repeat the key."""
-
-    def begin(self) -> None:
-        super().begin()
-        self.msg.defects.clear()
-        self.msg.set_payload("")
-
-
-class Manners(HTTPConnection):
+class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and hears early answers."""
 
+    debuglevel = 0  # whatever http.client's is set to: it would print the key
     _upload: Upload | None = None
     _early = b""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the next request may use it as it is; for an upload it is opened anew."""
+        return super().is_connected and not _for_upload.get()
+
     def connect(self) -> None:
+        self.socket_options = _SOCKET_OPTIONS
         try:
             super().connect()
         except ssl.SSLCertVerificationError:
@@ -170,17 +102,16 @@ class Manners(HTTPConnection):
             self.connect()
         sock: Any = self.sock
         self._upload, self._early = body, b""
-        if body is None:
-            super().request(method, url, None, headers, **options)
-            return
-        body.begun = True
-        self.timeout = min(body.timeout, LISTEN)
+        if body is not None:
+            body.begun = True
+            self.timeout = min(body.timeout, POLL_AFTER)
         super().request(method, url, None, headers, **options)
-        self._send_body(sock, body)
+        if body is not None:
+            self._send_body(sock, body)
 
     def putheader(self, header: Any, *values: Any) -> None:
-        if self._upload is not None and self._upload.length is None and header.lower() == "content-length":
-            header, values = "Transfer-Encoding", ("chunked",)
+        if self._upload is not None and header.lower() == "content-length":
+            header, *values = self._upload.framing_header  # type: ignore[assignment]  # a list is as good to iterate
         super().putheader(header, *values)
 
     def _send_body(self, sock: Any, upload: Upload) -> None:
@@ -191,61 +122,108 @@ class Manners(HTTPConnection):
                     return
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
-                    upload.on_sent(len(piece), time.perf_counter() - start)
+                    upload.on_sent(upload.sent, len(piece), time.perf_counter() - start)
         upload.complete = True
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
         """Send a piece, listening now and then; False where the server spoke up or the connection broke."""
-        until = time.monotonic() + upload.timeout
+        deadline = time.monotonic() + upload.timeout
         while left:
-            if self._heard(sock):
+            if self._poll_response(sock, upload):
                 return False
             try:
                 left = left[sock.send(left) :]
-            except TimeoutError as error:
-                if time.monotonic() > until:
-                    upload.broke(error)
-                    return False
             except OSError as error:
-                upload.broke(error)
-                return False
+                if not isinstance(error, TimeoutError) or time.monotonic() > deadline:
+                    upload.fail(error)
+                    return False
         return True
 
-    def _heard(self, sock: Any) -> bool:
-        """Tell whether the server said something, or hung up, while we are still sending."""
+    def _poll_response(self, sock: Any, upload: Upload) -> bool:
+        """Tell whether the server gave its final answer, or hung up, while we are still sending."""
         if not wait_for_read(sock, timeout=0):
             return False
-        waits, timeout = (BlockingIOError, ssl.SSLWantReadError), sock.gettimeout()
+        timeout = sock.gettimeout()
         sock.settimeout(0)
         try:
-            self._early += sock.recv(SMALL)
-            self._upload.answered = bool(self._early)  # type: ignore[union-attr]  # only asked while sending
-        except waits:
+            received = sock.recv(RECEIVE_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError):
             return False  # a TLS record that carries no data
         except OSError as error:
-            self._upload.broke(error)  # type: ignore[union-attr]  # only asked while sending
+            upload.fail(error)
+            return True
         finally:
             sock.settimeout(timeout)
+        self._early = early = _INTERIM.sub(b"", self._early + received)
+        if received and _INTERIM_START.startswith(early[: len(_INTERIM_START)]) and len(early) < RECEIVE_BYTES:
+            return False  # nothing more yet, or the begin of another interim answer
+        upload.answered = bool(early)
         return True
 
     def getresponse(self) -> Any:
-        patience = self.timeout if isinstance(self.timeout, int | float) else None
+        patience: Any = self.timeout
         upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
-        if upload is not None and not upload.complete:
-            patience = LAST_WORDS if patience is None else min(patience, LAST_WORDS)
-        deadline = time.monotonic() + (patience if patience is not None else float("inf"))
-        sock, early = self.sock, self._early
+        broken_off = upload is not None and not upload.complete
+        deadline = time.monotonic() + (min(patience, LAST_WORDS) if broken_off else patience)
 
-        def response_class(_sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
-            return _Response(_Socket(_Answer(sock, early, deadline)), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+        def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
+            response = _HTTPResponse(_DeadlineReader(sock, self._early, deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+            response.broken_off = broken_off
+            return response
 
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
-        return super().getresponse()
+        try:
+            return super().getresponse()
+        finally:
+            del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
 
 
-class FreshManners(Manners):
-    """The same for writes: one found in the pool counts as dropped, so that it is opened anew."""
+class _TLSUploadConnection(UploadConnection, HTTPSConnection):
+    pass
 
-    @property
-    def is_connected(self) -> bool:
-        return False
+
+class _HTTPResponse(http.client.HTTPResponse):
+    """An answer of http.client's, with care for what a server may do."""
+
+    broken_off = False  # whether it came before the whole body was sent
+
+    def begin(self) -> None:
+        super().begin()
+        while self.status < 200 and self.status != 101:  # http.client itself skips 100 alone
+            self.headers = None  # type: ignore[assignment]  # as before the first head
+            super().begin()
+        # lines of the head that are no headers: urllib3 would log them, and they may repeat the key
+        self.msg.defects.clear()
+        self.msg.set_payload("")
+        # the service may take the next request for the rest of the body, or still have the answer to say
+        self.will_close = self.will_close or self.broken_off or self.status < 200
+
+
+class _DeadlineReader(io.RawIOBase):
+    """What the server says: bytes that were read while sending, then the socket's, until the deadline."""
+
+    def __init__(self, sock: Any, early: bytes, deadline: float) -> None:
+        self._sock, self._early, self._deadline = sock, early, deadline
+        self._raw = sock.makefile("rb", buffering=0)
+
+    def makefile(self, *_args: Any, **_options: Any) -> io.BufferedReader:
+        """Be the part of a socket that http.client reads an answer from."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int | None:
+        if self._early:
+            size = min(len(into), len(self._early))
+            into[:size], self._early = self._early[:size], self._early[size:]
+            return size
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer did not arrive in time")
+        self._sock.settimeout(left)
+        return self._raw.readinto(into)  # type: ignore[no-any-return]  # sockets' raw files are untyped
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

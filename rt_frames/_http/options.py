@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
+
+_OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
 
 
 class Timeouts(NamedTuple):
@@ -15,6 +17,30 @@ class Timeouts(NamedTuple):
     connect: float = 10.0
     write: float = 60.0
     read: float = 300.0
+
+
+class Key(str):
+    """An API key that shows in no repr, and so in no ``vars()`` and no display of local variables, and in no pickle."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: str) -> Self:
+        if not isinstance(value, str) or not value or not all("!" <= char <= "~" for char in value):
+            raise ValueError(
+                "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
+                "check how it was copied or read from its file"
+            )
+        return super().__new__(cls, value)
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an API key is not pickled")
+
+    def hide(self, text: str) -> str:
+        """Strike the key out of a server's words."""
+        return text.replace(self, "***")
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:
@@ -47,20 +73,13 @@ def parse_headers(headers: Any) -> dict[str, str]:
             raise ValueError(f"headers: names and values must be strings, see {name!r}")
         if not value.isascii() or not value.isprintable() or value != value.strip():
             raise ValueError(f"headers: the value of {name!r} has characters that a header cannot hold")
-        if name.lower() in (
-            "x-api-key",
-            "content-type",
-            "content-length",
-            "transfer-encoding",
-            "host",
-            "x-request-id",
-        ):
+        if name.lower() in _OWN_HEADERS:
             raise ValueError(f"headers: {name!r} is set by this package; the key goes into api_key")
     return dict(headers or {})
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
-    """Read the service's address."""
+    """Read the service's address, ``https://host[:port]``, without a slash at the end."""
     if not isinstance(url, str):
         raise TypeError(f"url: expected a string, got {type(url).__name__}")
     try:
@@ -68,28 +87,19 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         parts.port  # noqa: B018  # raises for a port that is none
     except ValueError as error:
         raise ValueError(f"url: {error}") from None
+    shown = url.rpartition("@")[2][:100]
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"url: expected https://HOST, got {_shown(url)!r}")
-    if (
-        parts.username is not None
-        or parts.query
-        or parts.fragment
-        or not url.isascii()
-        or not url.isprintable()
-        or " " in url
-    ):
+        raise ValueError(f"url: expected https://HOST, got {shown!r}")
+    odd = not url.isascii() or not url.isprintable() or " " in url
+    if odd or parts.username is not None or parts.query or parts.fragment:
         raise ValueError("url: expected https://HOST alone, without user, query, fragment or odd characters")
     base = url.rstrip("/")
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
         raise ValueError(
-            f"url: {_shown(url)!r} is plain http, which would show the API key to everybody on the way; "
+            f"url: {shown!r} is plain http, which would show the API key to everybody on the way; "
             "use https, or allow_insecure=True where the way is safe"
         )
     return base
-
-
-def _shown(url: str) -> str:
-    return url.rpartition("@")[2][:100]
 
 
 def is_loopback(base: str) -> bool:
@@ -99,18 +109,6 @@ def is_loopback(base: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def check_table_name(name: Any) -> None:
-    """Refuse names that no address can carry; the name itself is not repeated."""
-    if not isinstance(name, str):
-        raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
-    if not name or name in (".", ".."):
-        raise ValueError("name: a table's name cannot be empty, '.' or '..'")
-    if any(ord(char) < 32 or 127 <= ord(char) < 160 or 0xD800 <= ord(char) < 0xE000 for char in name):
-        raise ValueError("name: a table's name cannot hold control characters or lone surrogates")
-    if len(name.encode()) > 255:
-        raise ValueError("name: a table's name has at most 255 bytes in UTF-8")
 
 
 def check_if_exists(if_exists: Any) -> None:

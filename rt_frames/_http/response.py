@@ -1,11 +1,13 @@
 """What a service answers: read within bounds, never trusted, and turned into a value or an error.
 
-Nothing in here may fail on account of what a server says: a body that cannot be read is an `Answer` with a
-``problem``, and a message is found in any of the forms that services use for errors.
+Nothing in here may fail on account of what a server says: a body that cannot be read is a `Response` with a
+``problem``, and a message is found in any of the forms that services use for errors. Which status means which
+error stands in `rt_frames.errors`.
 """
 
 from __future__ import annotations
 
+import email.utils
 import http
 import json
 import re
@@ -13,20 +15,24 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import urllib3
+
 from rt_frames import errors
+from rt_frames._text import one_line, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import requests
 
-    from rt_frames.errors import Operation
+    from rt_frames._http.options import Key
 
-MESSAGE, BODY = 300, 2000  # characters that are kept of a service's words
+MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """Status, headers and body; ``problem`` says why the body is not whole."""
 
     status: int
@@ -34,28 +40,32 @@ class Answer:
     body: bytes
     problem: str | None = None
 
+    @property
+    def is_web_page(self) -> bool:
+        """Whether it is some web site that answered; frameworks give JSON that type, too, unless told otherwise."""
+        start = self.body.lstrip()[:1]
+        html = "text/html" in self.headers.get("Content-Type", "").lower()
+        return start == b"<" or (html and (start not in (b"", b"{") or self.problem is not None))
 
-def read_answer(response: requests.Response, cap: int) -> Answer:
-    """Read a body of at most ``cap`` bytes; the connection sees to the deadline."""
-    import urllib3
 
-    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+def read_response(response: requests.Response, max_bytes: int) -> Response:
+    """Read a body of at most ``max_bytes``; the connection sees to the deadline."""
+    status, headers = response.status_code, response.headers
+    encoding = headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", ""):
-        return Answer(response.status_code, response.headers, b"", f"it is encoded as {encoding!r:.40}")
-    body = bytearray()
-    problem = None
+        return Response(status, headers, b"", f"it is encoded as {encoding!r:.40}")
+    body, problem = bytearray(), None
     try:
-        while piece := response.raw.read1(65536, decode_content=False):
+        while problem is None and (piece := response.raw.read1(2**16, decode_content=False)):
             body += piece
-            if len(body) > cap:
-                problem = f"it is longer than {cap // 2**20} MiB"
-                break
+            if len(body) > max_bytes:
+                problem = f"it is longer than {max_bytes // 2**20} MiB"
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         problem = f"it broke off ({type(error).__name__})"
-    return Answer(response.status_code, response.headers, bytes(body[:cap]), problem)
+    return Response(status, headers, bytes(body[:max_bytes]), problem)
 
 
-def decoded(body: bytes) -> Any:
+def _decode_json(body: bytes) -> Any:
     """Decode JSON; whatever is wrong with it is a ValueError."""
     try:
         return json.loads(body)
@@ -63,30 +73,49 @@ def decoded(body: bytes) -> Any:
         raise ValueError("JSON that is nested too deeply") from None
 
 
-def message_of(body: bytes) -> str:
-    """Find the sentence for people in an error's body: JSON of any known form, HTML, or plain text."""
-    text = body[:65536].decode("utf-8", "replace")
+def parse_table_names(response: Response) -> tuple[list[str], str | None]:
+    """Read a list of tables, in any form that services of this kind give it, and the token of its next page.
+
+    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
+    a ``name`` column; the service's documentation leaves the form open.
+    """
+    if response.problem:
+        raise ValueError(f"the answer could not be read, {response.problem}")
+    if response.body[:4] == b"\xff\xff\xff\xff":
+        return _parse_arrow_names(response.body), None
     try:
-        found = _sentence(decoded(body))
+        found = _decode_json(response.body)
     except ValueError:
-        found = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text) if "<" in text[:200] else text
-    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in found)
-    return _cut(" ".join(printable.split()), MESSAGE)
+        raise ValueError("the answer is not JSON") from None
+    names: Any
+    names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
+    if isinstance(names, list):
+        names = [name.get("name") if isinstance(name, dict) else name for name in names]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError('the answer is not a list of tables such as {"tables": ["a"]}')
+    if not isinstance(token, str | None):
+        raise ValueError("the answer's page_token is not a string")
+    return names, token or None
 
 
-def _sentence(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "; ".join(filter(None, map(_sentence, value[:5])))
-    if not isinstance(value, dict):
-        return ""
-    names = ("error", "detail", "message", "msg", "title", "errors", "error_description", "reason")
-    return next(filter(None, (_sentence(value.get(name)) for name in names)), "")
+def _parse_arrow_names(body: bytes) -> list[str]:
+    try:
+        names = pa.ipc.open_stream(body).read_all().column("name").to_pylist()
+    except (pa.ArrowException, KeyError, OSError) as error:
+        raise ValueError(f"the answer is not an Arrow stream with a name column ({str(error)[:100]})") from None
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("the answer's name column does not hold strings")
+    return names  # type: ignore[no-any-return]  # pyarrow is untyped
 
 
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
+def parse_version(response: Response) -> int | None:
+    """Read the version that a write made, where the service tells it; success has many forms."""
+    try:
+        found = _decode_json(response.body)
+    except ValueError:
+        return None
+    version = found.get("version") if isinstance(found, dict) else None
+    return version if isinstance(version, int) and not isinstance(version, bool) else None
 
 
 _ADVICE = {
@@ -103,102 +132,68 @@ _ADVICE = {
 }
 
 
-def error_of(
-    answer: Answer, operation: Operation, table: str | None, hide: Callable[[str], str]
-) -> errors.ResponseError:
-    """Turn an answer that is no success into its error."""
-    message = hide(message_of(answer.body))
-    kind = errors.class_for(answer.status, operation, message)
+def to_error(response: Response, operation: errors.Operation, table: str | None, key: Key) -> errors.ResponseError:
+    """Turn an answer that is not a success into its error."""
+    status = response.status
+    message = find_message(response.body, key)
+    kind = errors.error_class(status, operation, message)
     what = {"list": "list tables", "create": f"create table {table!r}", "alter": f"alter table {table!r}"}[operation]
-    said = message or _phrase(answer.status)
+    said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(kind, "")
-    if answer.status == 404 and operation != "alter":
+    if status == 404 and operation != "alter":
         advice = "there is no such project at this address; check the URL, or the database, region and domain"
     if kind is errors.RedirectError:
-        said = f"it redirects to {_host(answer.headers.get('Location', ''))}"
+        said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
     new = [words for words in advice.split("; ") if words and words not in said]
-    text = "; ".join([f"could not {what}: the service answered {answer.status}, {said}", *new])
     error = kind(
-        text,
-        status=answer.status,
+        "; ".join([f"could not {what}: the service answered {status}, {said}", *new]),
+        status=status,
         message=message,
-        body=hide(_cut(answer.body.decode("utf-8", "replace"), BODY)),
+        body=shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN),
     )
     if isinstance(error, errors.RateLimited):
-        error.retry_after = retry_after(answer)
+        error.retry_after = parse_retry_after(response.headers.get("Retry-After", "").strip())
     return error
 
 
-def _phrase(status: int) -> str:
-    return http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message"
+def find_message(body: bytes, key: Key) -> str:
+    """Find the sentence for people in an error's body: JSON of any known form, HTML, or plain text."""
+    text = body[: 2**16].decode("utf-8", "replace")
+    try:
+        found = _find_sentence(_decode_json(body))
+    except ValueError:
+        found = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text) if "<" in text[:200] else text
+    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in found)
+    return one_line(key.hide(printable), MAX_MESSAGE)
 
 
-def _host(location: str) -> str:
+def _find_sentence(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_find_sentence, value[:5])))
+    if not isinstance(value, dict):
+        return ""
+    names = ("error", "detail", "message", "msg", "title", "errors", "error_description", "reason")
+    return next(filter(None, (_find_sentence(value.get(name)) for name in names)), "")
+
+
+def _find_host(location: str) -> str:
     found = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:\[\]-]+)", location)
     return found[1][:100] if found else "another path of the same host"
 
 
-def retry_after(answer: Answer) -> float | None:
-    """Tell how many seconds the server asks to wait; None where it says nothing that can be read."""
-    import email.utils
-
-    said = answer.headers.get("Retry-After", "").strip()
-    if re.fullmatch(r"\d{1,9}", said, re.ASCII):
-        return float(said)
+def parse_retry_after(header: str) -> float | None:
+    """Tell how many seconds the service asks to wait; None where it says nothing that can be read."""
+    if re.fullmatch(r"\d{1,9}", header, re.ASCII):
+        return float(header)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
 
 
-def names_in(answer: Answer) -> tuple[list[str], str | None]:
-    """Read a list of tables, in any form that services of this kind give it, and the token of its next page.
-
-    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
-    a ``name`` column; the service's documentation leaves the form open.
-    """
-    if answer.problem:
-        raise ValueError(f"the answer could not be read, {answer.problem}")
-    if answer.body[:4] == b"\xff\xff\xff\xff":
-        return _arrow_names(answer.body), None
-    try:
-        found = decoded(answer.body)
-    except ValueError:
-        raise ValueError("the answer is no JSON") from None
-    names: list[Any] | None
-    names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
-    if isinstance(names, list):
-        names = [name.get("name") if isinstance(name, dict) else name for name in names]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError('the answer is no list of tables such as {"tables": ["a"]}')
-    if not isinstance(token, str | None):
-        raise ValueError("the answer's page_token is no string")
-    return names, token or None
-
-
-def _arrow_names(body: bytes) -> list[str]:
-    import pyarrow as pa
-
-    try:
-        names = pa.ipc.open_stream(body).read_all().column("name").to_pylist()
-    except (pa.ArrowException, KeyError, OSError) as error:
-        raise ValueError(f"the answer is no Arrow stream with a name column ({str(error)[:100]})") from None
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("the answer's name column does not hold strings")
-    return names  # type: ignore[no-any-return]  # pyarrow is untyped
-
-
-def version_in(answer: Answer) -> int | None:
-    """Read the version that a write made, where the service tells it; success has many forms."""
-    try:
-        found = decoded(answer.body)
-    except ValueError:
-        return None
-    version = found.get("version") if isinstance(found, dict) else None
-    return version if isinstance(version, int) and not isinstance(version, bool) else None
-
-
-def certain_now(name: str, *, listed: bool | None, before: bool | None, part_alone: bool) -> str:
+def describe_outcome(name: str, *, listed: bool | None, before: bool | None, part_alone: bool) -> str:
     """Say what a look at the list makes certain after a create whose outcome is open."""
     if listed is None:
         return f"whether table {name!r} exists now could not be found out; look before sending again"

@@ -1,4 +1,4 @@
-"""The shared HTTP session: key, time-outs, retries, and what an answer means.
+"""The shared HTTP session: key, timeouts, retries, and what an attempt comes to.
 
 One explicit loop owns every repetition, and it knows how far the body came::
 
@@ -15,36 +15,88 @@ the server's Retry-After is obeyed up to 60 s.
 
 from __future__ import annotations
 
+import http.client
 import logging
 import os
 import random
+import ssl
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import requests
+from requests.utils import get_environ_proxies
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProxyError, SSLError
 
 from rt_frames import errors
-from rt_frames._display import size_in_words
-from rt_frames._http.call import Call, Done
-from rt_frames._http.options import Timeouts, is_loopback
-from rt_frames._http.response import BODY, Answer, error_of, read_answer
+from rt_frames._http.connection import Adapter
+from rt_frames._http.options import Key, Timeouts, is_loopback
+from rt_frames._http.response import MAX_BODY_SHOWN, Response, read_response, to_error
+from rt_frames._http.upload import Upload
+from rt_frames._text import format_bytes, shorten
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    import requests
-
-    from rt_frames._http.call import Key
-    from rt_frames._http.connection import Upload
+    from rt_frames._http.upload import Buffers
 
 log = logging.getLogger("rt_frames")
 
-PATIENCE = 60.0  # seconds for all attempts of one call together
-LIST_CAP, ANSWER_CAP = 16 * 2**20, 2**20
+RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
+MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
+_NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as a value: what is asked, and how a successful answer is read.
+
+    Parameters
+    ----------
+    operation, table : str
+        What errors and messages speak of.
+    method, path, content_type : str
+        As HTTP has them.
+    parse : callable
+        Gives the value in a successful answer, or raises a ValueError.
+    body : iterable of groups of buffers, optional
+        What is sent, begun anew for each attempt.
+    length : int, optional
+        Its bytes; where that is not known, it goes chunked.
+    on_sent : callable, optional
+        Told after each piece how many bytes were sent so far, its own bytes, and the seconds it took.
+    replayable : bool
+        Whether the body can be begun anew.
+    rows : int, optional
+        What errors tell.
+    """
+
+    operation: errors.Operation
+    method: str
+    path: str
+    content_type: str
+    parse: Callable[[Response], Any]
+    table: str | None = None
+    body: Iterable[Buffers] | None = None
+    length: int | None = None
+    on_sent: Callable[[int, int, float], None] | None = None
+    replayable: bool = True
+    rows: int | None = None
+
+
+class Result(NamedTuple):
+    """What a successful request brought: the value in its answer, its id, and the bytes of body sent."""
+
+    value: Any
+    request_id: str
+    sent: int
 
 
 class Session:
-    """Sends each `Call` to one service.
+    """Sends each `Request` to one service.
 
     Parameters
     ----------
@@ -63,200 +115,154 @@ class Session:
     """
 
     def __init__(
-        self,
-        base: str,
-        key: Key,
-        timeout: Timeouts,
-        retries: int,
-        headers: Mapping[str, str],
-        verify: bool | str,
+        self, base: str, key: Key, timeout: Timeouts, retries: int, headers: Mapping[str, str], verify: bool | str
     ) -> None:
         self.base, self.timeouts, self.retries, self.verify = base, timeout, retries, verify
         self._key, self._headers = key, dict(headers)
-        self._open: tuple[int, requests.Session] | None = None
+        self._adapter: tuple[int, Adapter] | None = None
 
     def close(self) -> None:
-        """Close all connections; the next call opens new ones."""
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
+        """Close all connections; the next request opens new ones."""
+        if self._adapter is not None:
+            self._adapter[1].close()
+            self._adapter = None
 
-    def perform(self, call: Call, retries: int | None = None) -> Done:
-        """Send a call, again where that is safe; give what its answer says, or raise its error."""
-        import uuid
-
+    def send(self, request: Request, retries: int | None = None) -> Result:
+        """Send a request, again where that is safe; give what its answer says, or raise its error."""
         retries = self.retries if retries is None else retries
         request_id, start, attempt = str(uuid.uuid4()), time.monotonic(), 0
         while True:
             attempt += 1
-            outcome = self._attempt(call, request_id)
-            if isinstance(outcome, Done):
+            outcome = self._attempt(request, request_id)
+            if isinstance(outcome, Result):
                 return outcome
             pause = _pause(outcome, attempt)
-            late = time.monotonic() + pause - start > PATIENCE
+            late = time.monotonic() + pause - start > RETRY_DEADLINE
             if isinstance(outcome, errors.RemoteError):
-                outcome.add(table=call.table, request_id=request_id, rows=call.rows, attempts=attempt)
-            if attempt > retries or late or not _may_repeat(outcome, call):
+                outcome.add(table=request.table, request_id=request_id, rows=request.rows, attempts=attempt)
+            if attempt > retries or late or not _may_repeat(outcome, request):
                 try:
                     raise outcome
                 finally:
                     del outcome  # a frame that holds its own error would hold the caller's data, too
-            log.debug("%s %s: %s; again in %.1f s", call.method, call.path, type(outcome).__name__, pause)
+            log.debug("%s %s: %s; again in %.1f s", request.method, request.path, type(outcome).__name__, pause)
             time.sleep(pause)
 
-    def _attempt(self, call: Call, request_id: str) -> Done | BaseException:
+    def _attempt(self, request: Request, request_id: str) -> Result | BaseException:
         """Send once; errors are given back, not raised, so that none drags the request along as its context."""
-        import http.client
-
-        import requests
-        import urllib3
-
-        start, answer = time.monotonic(), None
-        upload = call.upload() if call.upload else None
+        start, response, upload = time.monotonic(), None, None
+        if request.body is not None:
+            upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent)
         try:
-            with self._send(call, upload, request_id) as response:
-                answer = read_answer(response, LIST_CAP if call.operation == "list" else ANSWER_CAP)
-            value = self._judge(call, upload, answer)
-            return value if isinstance(value, BaseException) else Done(value, request_id, upload.sent if upload else 0)
-        except (
-            requests.RequestException,
-            urllib3.exceptions.HTTPError,
-            http.client.HTTPException,
-            OSError,
-        ) as error:
+            with self._exchange(request, upload, request_id) as stream:
+                response = read_response(stream, MAX_LIST_BYTES if request.operation == "list" else MAX_ANSWER_BYTES)
+            value = _interpret(request, upload, response, self._key)
+            if isinstance(value, errors.RemoteError):
+                return value
+            return Result(value, request_id, upload.sent if upload else 0)
+        except (OSError, HTTPError, http.client.HTTPException) as error:  # those of requests are OSErrors
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
             try:
-                return self._failure(call, upload, error)
+                return _interpret_failure(request, upload, error, self.base, self._key)
             finally:
-                _untangle(error)
+                _break_cycles(error)
         finally:
-            log.debug(
-                "%s %s %s, %d bytes sent, %.1f ms, %s",
-                call.method,
-                call.path,
-                answer.status if answer else "no answer",
-                upload.sent if upload else 0,
-                (time.monotonic() - start) * 1000,
-                request_id,
-            )
+            status, sent = response.status if response else "no answer", upload.sent if upload else 0
+            ms, words = (time.monotonic() - start) * 1000, "%s %s %s, %d bytes sent, %.1f ms, %s"
+            log.debug(words, request.method, request.path, status, sent, ms, request_id)
 
-    def _send(self, call: Call, upload: Upload | None, request_id: str) -> requests.Response:
-        import requests
-
+    def _exchange(self, request: Request, upload: Upload | None, request_id: str) -> requests.Response:
+        """Send the head and body, and read the head of the answer."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
             "Accept": "application/json",
             "Accept-Encoding": "identity",
             **self._headers,
-            "Content-Type": call.content_type,
+            "Content-Type": request.content_type,
             "x-request-id": request_id,
         }
-        prepared = requests.Request(call.method, self.base + call.path, headers=headers).prepare()
-        if upload is not None:
-            prepared.body = upload  # type: ignore[assignment]  # our connection sends it
-            prepared.headers["Content-Length"] = str(upload.length or 0)
-        self._key.sign(prepared.headers)
-        return self._session().send(
-            prepared,
-            stream=True,
-            timeout=(self.timeouts.connect, self.timeouts.read),
-            allow_redirects=False,
-            **self._environment(),
-        )
-
-    def _session(self) -> requests.Session:
-        """Give the shared session of this process; a forked child must not share its parent's connections."""
-        if self._open is None or self._open[0] != os.getpid():
-            from rt_frames._http.adapter import open_session
-
-            self._open = (
-                os.getpid(),
-                open_session(fresh=[f"{self.base}/v1/tables/", f"{self.base}/v1/table/"]),
-            )
-        return self._open[1]
+        prepared = requests.Request(request.method, self.base + request.path, headers=headers).prepare()
+        prepared.body = upload  # type: ignore[assignment]  # our connection sends it
+        prepared.headers["x-api-key"] = self._key
+        if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
+            self._adapter = (os.getpid(), Adapter())
+        timeout = (self.timeouts.connect, self.timeouts.read)
+        return self._adapter[1].send(prepared, stream=True, timeout=timeout, **self._environment())
 
     def _environment(self) -> dict[str, Any]:
         """Take proxies and the CA bundle from the environment, for https alone: a proxy would read plain http."""
-        from requests.utils import get_environ_proxies
-
-        verify: bool | str = self.verify
-        if not self.base.startswith("https:"):
-            return {"verify": verify, "proxies": {}}
-        if verify is True:
-            verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
-        proxies = {} if is_loopback(self.base) else get_environ_proxies(self.base)
+        verify, proxies = self.verify, {}
+        if self.base.startswith("https:"):
+            if verify is True:
+                verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+            if not is_loopback(self.base):
+                proxies = get_environ_proxies(self.base)
         return {"verify": verify, "proxies": proxies}
 
-    def _judge(self, call: Call, upload: Upload | None, answer: Answer) -> Any:
-        """Tell what an answer means: the value it holds, or an error."""
-        if answer.status < 200:
-            return self._unknown(call, upload, f"the service's last word was the interim status {answer.status}")
-        if answer.status >= 300:
-            return error_of(answer, call.operation, call.table, self._key.hide)
-        if upload is not None and not upload.complete:
-            upload.answered = True
-            return self._unknown(call, upload, f"the service answered {answer.status} before it had the whole body")
-        if upload is not None and answer.status == 202:
-            return self._unknown(call, upload, "the service answered 202, accepted but not done")
-        try:
-            return call.read(answer)
-        except ValueError as error:
-            start = self._key.hide(answer.body[:BODY].decode("utf-8", "replace"))
-            text = f"could not list tables: {error}; the answer starts with {start[:200]!r}; check the address"
-            return errors.ResponseError(text, status=answer.status, message=self._key.hide(str(error)), body=start)
 
-    def _failure(self, call: Call, upload: Upload | None, error: BaseException) -> errors.TransportError:
-        """Tell what it means that no answer came: the state of the body decides."""
-        import ssl
-
-        cause = upload.cause if upload is not None and upload.cause is not None else error
-        chain = list(_chain(cause))
-        reason = self._key.hide(_reason(chain[-1]))
-        if upload is not None and upload.begun:
-            return self._unknown(call, upload, reason)
-        where = f"{self.base}: {reason}; nothing was sent"
-        if any(isinstance(e, ssl.SSLCertVerificationError) for e in chain):
-            return errors.TLSError(
-                f"the certificate was not accepted, {where}; check the host name, or give verify=PATH"
-            )
-        if upload is None and not any(type(e).__name__ in _NEVER_CONNECTED for e in chain):
-            return errors.TransportError(f"could not list tables of {self.base}: no answer came ({reason}); try again")
-        return errors.ConnectError(f"could not connect, {where}; check the address and the network, then try again")
-
-    def _unknown(self, call: Call, upload: Upload | None, reason: str) -> errors.TransportError:
-        if upload is None:
-            return errors.TransportError(f"could not list tables: {reason}; try again")
-        sent, whole = upload.sent, upload.length
-        if call.operation == "create" and not upload.complete and not upload.answered:
-            amount = f"{size_in_words(sent)} of {size_in_words(whole)}" if whole else size_in_words(sent)
-            text = f"table {call.table!r}: {amount} were sent and the connection broke ({reason})"
-            return errors.UploadInterrupted(text, bytes_sent=sent)
-        part = "all" if upload.complete else size_in_words(sent)
-        text = f"table {call.table!r}: {part} was sent, but no answer tells what became of it ({reason})"
-        return errors.OutcomeUnknown(text, bytes_sent=sent)
+def _interpret(request: Request, upload: Upload | None, response: Response, key: Key) -> Any:
+    """Tell what an answer means: the value it holds, or an error."""
+    if response.status < 200:
+        return _open_outcome(request, upload, f"the service's last word was the interim status {response.status}")
+    if response.status >= 300:
+        return to_error(response, request.operation, request.table, key)
+    if upload is not None and not upload.complete:
+        upload.answered = True
+        return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")
+    if upload is not None and response.status == 202:
+        return _open_outcome(request, upload, "the service answered 202, accepted but not done")
+    if upload is not None and response.is_web_page:
+        return _open_outcome(request, upload, f"a web page answered {response.status}, check the address")
+    try:
+        return request.parse(response)
+    except ValueError as error:
+        start = key.hide(response.body.decode("utf-8", "replace"))[:MAX_BODY_SHOWN]
+        text = f"could not list tables: {error}; the answer starts with {start[:200]!r}; check the address"
+        return errors.ResponseError(text, status=response.status, message=key.hide(str(error)), body=start)
 
 
-# by name: requests and urllib3 are imported when the first request is made, not before
-_NEVER_CONNECTED = (
-    "NewConnectionError",
-    "NameResolutionError",
-    "ConnectTimeoutError",
-    "ConnectTimeout",
-    "SSLError",
-    "ProxyError",
-)
+def _interpret_failure(
+    request: Request, upload: Upload | None, error: BaseException, base: str, key: Key
+) -> errors.TransportError:
+    """Tell what it means that no answer came: the state of the body decides."""
+    cause = upload.cause if upload is not None and upload.cause is not None else error
+    causes = list(_causes(cause))
+    reason = shorten(key.hide(str(causes[-1]) or type(causes[-1]).__name__), 200)
+    if upload is not None and upload.begun:
+        return _open_outcome(request, upload, reason)
+    where = f"{base}: {reason}; nothing was sent"
+    if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
+        return errors.TLSError(f"the certificate was not accepted, {where}; check the host name, or give verify=PATH")
+    if upload is None and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
+        return errors.TransportError(f"could not list tables of {base}: no answer came ({reason}); try again")
+    return errors.ConnectError(f"could not connect, {where}; check the address and the network, then try again")
 
 
-def _may_repeat(outcome: BaseException, call: Call) -> bool:
+def _open_outcome(request: Request, upload: Upload | None, reason: str) -> errors.TransportError:
+    """Make the error of a request that may or may not have been carried out."""
+    if upload is None:
+        return errors.TransportError(f"could not list tables: {reason}; try again")
+    sent, whole = upload.sent, upload.length
+    if request.operation == "create" and not upload.complete and not upload.answered:
+        amount = f"{format_bytes(sent)} of {format_bytes(whole)}" if whole else format_bytes(sent)
+        text = f"table {request.table!r}: {amount} were sent and the connection broke ({reason})"
+        return errors.UploadInterrupted(text, bytes_sent=sent)
+    part = "all" if upload.complete else format_bytes(sent)
+    text = f"table {request.table!r}: {part} was sent, but no answer tells what became of it ({reason})"
+    return errors.OutcomeUnknown(text, bytes_sent=sent)
+
+
+def _may_repeat(outcome: BaseException, request: Request) -> bool:
     if isinstance(outcome, errors.ConnectError):
         return True
     if isinstance(outcome, errors.RateLimited):
-        return call.repeatable
-    if call.operation != "list" or not isinstance(outcome, errors.TransportError | errors.ResponseError):
+        return request.replayable
+    if request.operation != "list":
         return False
-    status = getattr(outcome, "status", 0)
-    return status in (500, 502, 503, 504) or status // 100 == 2 or type(outcome) is errors.TransportError
+    if isinstance(outcome, errors.ResponseError):
+        return outcome.status in (500, 502, 503, 504) or outcome.status // 100 == 2
+    return type(outcome) is errors.TransportError  # not TLSError
 
 
 def _pause(outcome: BaseException, attempt: int) -> float:
@@ -264,7 +270,7 @@ def _pause(outcome: BaseException, attempt: int) -> float:
     return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # jitter, no secret
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """Walk from an error to its cause, through the wrappings of requests and urllib3."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -274,12 +280,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = next((e for e in inside if isinstance(e, BaseException)), None) or error.__cause__ or error.__context__
 
 
-def _untangle(error: BaseException) -> None:
+def _break_cycles(error: BaseException) -> None:
     """Clear the frames that an error went through: those that raised it hold it, a circle that holds all callers."""
-    for one in _chain(error):
+    for one in _causes(error):
         traceback.clear_frames(one.__traceback__)
-
-
-def _reason(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    return text if len(text) < 200 else text[:199] + "…"

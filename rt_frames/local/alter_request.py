@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import duplicates
-from rt_frames._schema.data_type import arrow_type
+from rt_frames._schema.data_type import arrow_type, child_fields, is_list
 from rt_frames._text import list_names
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_name
@@ -28,8 +28,8 @@ class Column:
     @cached_property
     def children(self) -> dict[str, Column]:
         """What a path can name inside: the fields of a struct, the item of a list."""
-        fields = list(self.type) if is_.is_struct(self.type) else [self.type.value_field] if is_list(self.type) else []
-        return {field.name: Column(field) for field in fields}
+        named = is_.is_struct(self.type) or is_list(self.type)
+        return {field.name: Column(field) for field in child_fields(self.type)} if named else {}
 
 
 class Change(NamedTuple):
@@ -145,8 +145,3 @@ def describe(changes: list[Change]) -> str:
             break
         text, left = longer, left - 1
     return f"{text} and {left} more" if left else text
-
-
-def is_list(arrow: pa.DataType) -> bool:
-    """Tell whether it is a list of any kind."""
-    return bool(is_.is_list(arrow) or is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow))

@@ -19,9 +19,10 @@ import lance
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._prefetch import ahead
+from rt_frames._prefetch import prefetch
+from rt_frames._schema.data_type import is_list
 from rt_frames._text import one_line
-from rt_frames.local.alter_request import Change, describe, is_list, parse_alterations
+from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
@@ -56,7 +57,7 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
 
     def counted() -> Iterator[pa.RecordBatch]:
         nonlocal rows, cause
-        with contextlib.closing(ahead(batches)) as coming:
+        with contextlib.closing(prefetch(batches)) as coming:
             try:
                 for batch in coming:
                     rows += batch.num_rows

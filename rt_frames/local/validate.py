@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import duplicates, has_control_characters
+from rt_frames._schema.data_type import child_fields
 from rt_frames._text import list_names, one_line
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
@@ -107,7 +108,7 @@ def _check_type(column: pa.Field) -> None:
     for path, arrow in _walk(column.type, column.name):
         if advice := _unsupported_reason(arrow):
             raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(arrow)[:200]}; {advice}")
-        names = [field.name for field in _fields(arrow)]
+        names = [field.name for field in child_fields(arrow)]
         _check_unique(names, f"fields of column {path!r:.200}")
         for name in names:
             if not name or has_control_characters(name):
@@ -120,12 +121,8 @@ def _walk(arrow: pa.DataType, path: str, depth: int = 0) -> Iterator[tuple[str, 
         raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
     stored = arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
     yield path, stored
-    for field in _fields(stored):
+    for field in child_fields(stored):
         yield from _walk(field.type, f"{path}.{field.name}", depth + 1)
-
-
-def _fields(arrow: pa.DataType) -> list[pa.Field]:
-    return [arrow.field(i) for i in range(arrow.num_fields)] if is_.is_nested(arrow) else []
 
 
 def _unsupported_reason(arrow: pa.DataType) -> str | None:

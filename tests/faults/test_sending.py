@@ -1,9 +1,13 @@
-"""Faults while connecting and sending: F01 to F17, F21 to F23, F30."""
+"""Faults while connecting and sending: F01 to F17, F21 to F23, F30, F37, F39, F43 of the matrix in README.md."""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import queue
 import socket
 import time
+import traceback
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +25,7 @@ from rt_frames.errors import (
     UploadInterrupted,
 )
 from tests.support.faults import MIB, Source, certificates, connected, fails, frame
-from tests.support.servers import KEY, Connection, Server
+from tests.support.servers import KEY, Connection, Request, Server
 
 
 def on_post(server: Server, act: object) -> Server:
@@ -63,7 +67,7 @@ def test_F01_a_refused_port_is_a_connect_error_after_three_attempts(caplog):
     source = Source()
     error = fails(lambda: client.create_table("t", source.run()), ConnectError, caplog, "nothing was sent")
     assert (error.attempts, error.bytes_sent, source.closed) == (3, 0, True)
-    assert source.drawn <= 1
+    assert source.made <= 1
 
 
 def test_F02_a_host_that_does_not_exist_is_a_connect_error(caplog):
@@ -228,6 +232,41 @@ def test_F17_an_early_success_is_outcome_unknown(wire, caplog):
     assert error.bytes_sent < 64 * MIB
 
 
+INTERIM = b"".join(b"HTTP/1.1 %d Wait\r\nLink: </a>\r\n\r\n" % status for status in (100, 102, 103, 103))
+WHEN = {  # how much of the body was read → what is then said
+    "before": {0: INTERIM},
+    "while": {4 * MIB: INTERIM},
+    "in pieces while": {n * MIB: INTERIM[n : n + 1] for n in range(31)} | {31 * MIB: INTERIM[31:]},
+    "after": {64 * MIB: INTERIM},
+}
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("final", [200, 413])
+def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_after_them(wire, caplog, when, final):
+    server, connect = wire
+
+    def script(connection: Connection, request: Request) -> None:
+        length = int(request.headers["content-length"])
+        for read, interim in WHEN[when].items():
+            request.body += connection._exactly(min(read, length) - len(request.body))
+            connection.sock.sendall(interim)
+        if final == 200:
+            request.body += connection._exactly(length - len(request.body))
+        connection.answer(final)
+        time.sleep(1 if final == 413 else 0)
+
+    on_post(server, script)
+    client, data = connect(timeout=(1, 2, 2)), frame(48)
+    if final == 200:
+        assert client.create_table("t", data).created
+        assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
+    else:
+        fails(lambda: client.create_table("t", data), PayloadTooLarge, caplog)
+    assert client.list_tables() == []
+    assert len(server.posts) == 1
+
+
 @pytest.mark.parametrize("wait", ["0", "1", "soon", "-1", "1e9", "", "Wed, 21 Oct 2015 07:28:00 GMT", "٣"])
 def test_F21_too_many_requests_is_tried_again_whatever_it_asks_for(remote, server, wait):
     server.answering((429, {}, {"Retry-After": wait}), (200, {}))
@@ -270,6 +309,45 @@ def test_F30_what_the_source_raises_comes_out_as_it_is_and_nothing_is_stored(cli
     assert source.closed
     assert "torn" not in client.list_tables()
     assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("batches", [2, 3, 8])
+def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(server, batches):
+    came: queue.Queue[bytes] = queue.Queue()
+
+    def lenient(connection: Connection, request: Request) -> None:
+        data = connection._left
+        with contextlib.suppress(OSError):
+            while more := connection.sock.recv(MIB):
+                data += more
+        came.put(data)
+
+    on_post(server, lenient)
+    with pytest.raises(LookupError):
+        connected(server).create_table("t", Source(batches, LookupError("no more")).run())
+    body, wire = b"", came.get(timeout=5)
+    while wire:
+        size, _, wire = wire.partition(b"\r\n")
+        body, wire = body + wire[: int(size, 16)], wire[int(size, 16) + 2 :]
+    assert len(body) > (batches - 2) * MIB
+    with pytest.raises((pa.ArrowInvalid, OSError)):
+        pa.ipc.open_stream(body).read_all()
+
+
+@pytest.mark.parametrize("raised", [LookupError("batch 7"), KeyboardInterrupt()])
+def test_F43_a_display_of_local_variables_does_not_show_the_key(remote, raised):
+    source = Source(8, raised)
+    with pytest.raises(type(raised)) as error:
+        remote.create_table("t", source.run())
+    shown = "".join(traceback.TracebackException.from_exception(error.value, capture_locals=True).format())
+    assert "'x-api-key': '***'" in shown
+    assert KEY not in shown
+
+
+def test_F43_what_http_client_prints_for_debugging_does_not_show_the_key(remote, monkeypatch, capsys):
+    monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 1)
+    remote.create_table("t", frame(1))
+    assert KEY not in "".join(capsys.readouterr())
 
 
 def test_a_broken_upload_says_how_much_of_how_much_was_sent(remote, server, caplog):

@@ -1,0 +1,122 @@
+"""A request's body on its way: cut into pieces for the socket, and how far it came.
+
+A service that takes the end of a connection for the end of a body would store a part of a table, if what it has were a
+whole stream of messages. So the end of each message waits for the next one: wherever sending is broken off, a message
+is broken, and every reader refuses it. What ends the stream and what ends the body leave together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    Buffers = Iterable[Any]  # bytes-like objects, in the order in which they are sent
+    Piece = bytes | bytearray | memoryview
+
+WRITE_BYTES = 2**20  # a piece has at most so many, and each must leave within the write timeout
+COALESCE_BELOW = 2**16  # bytes; smaller buffers are copied together into one piece,
+COALESCE_FOR = 0.1  # seconds; but what comes slowly does not wait for more
+HOLD_BACK = 32  # bytes: of each message some, also where the end of the stream, 8 bytes in a chunk of 13, is behind it
+
+
+@dataclass
+class Upload:
+    """A body for one attempt, and how far it came.
+
+    Parameters
+    ----------
+    body : iterable of groups of buffers
+        What is sent; iterating it begins at its start.
+    length : int or None
+        Bytes of the whole body; where it is not known, the body goes chunked.
+    timeout : float
+        Seconds in which each piece must have left.
+    on_sent : callable, optional
+        Told after each piece how many bytes were sent so far, its own bytes, and the seconds it took.
+
+    Attributes
+    ----------
+    begun, complete : bool
+        Whether sending began, and whether all was handed to the network.
+    sent : int
+        Bytes that were.
+    answered : bool
+        Whether the service answered before the body was complete.
+    cause : OSError or None
+        Why sending ended early.
+    source_error : BaseException or None
+        What the body itself raised.
+    """
+
+    body: Iterable[Buffers]
+    length: int | None
+    timeout: float
+    on_sent: Callable[[int, int, float], None] | None = None
+    begun: bool = False
+    complete: bool = False
+    sent: int = 0
+    answered: bool = False
+    cause: OSError | None = None
+    source_error: BaseException | None = None
+
+    @property
+    def framing_header(self) -> tuple[str, str]:
+        """The header that tells the service where the body ends."""
+        return ("Transfer-Encoding", "chunked") if self.length is None else ("Content-Length", str(self.length))
+
+    def fail(self, error: OSError) -> None:
+        """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""
+        self.cause = error.with_traceback(None)
+
+    def pieces(self) -> Generator[Piece]:
+        """Give what goes over the wire, framed where the length is not known: the small joined, the large never copied.
+
+        None but the last ends where a group does, or between a large buffer and a small one, where a message may begin.
+        """
+        held, last = bytearray(), time.monotonic()
+        with contextlib.closing(self._groups()) as groups:
+            for group in groups:
+                for buffer, following in itertools.pairwise([*self._framed(list(group)), b""]):
+                    if len(buffer) < COALESCE_BELOW:
+                        held += buffer
+                        if len(held) >= WRITE_BYTES:
+                            yield _take(held)
+                        continue
+                    if held:
+                        yield held
+                    view = memoryview(buffer)
+                    end = len(view) - (HOLD_BACK if len(following) < COALESCE_BELOW else 0)
+                    for start in range(0, end, WRITE_BYTES):
+                        yield view[start : min(start + WRITE_BYTES, end)]
+                    held, last = bytearray(view[end:]), time.monotonic()
+                slow = time.monotonic() - last > COALESCE_FOR
+                if len(held) > (HOLD_BACK if slow else COALESCE_BELOW):
+                    yield _take(held)
+                    last = time.monotonic()
+        yield held + (b"0\r\n\r\n" if self.length is None else b"")
+
+    def _framed(self, buffers: list[Any]) -> list[Any]:
+        size = sum(map(len, buffers))
+        return [b"%x\r\n" % size, *buffers, b"\r\n"] if self.length is None and size else buffers
+
+    def _groups(self) -> Generator[Buffers]:
+        try:
+            yield from self.body
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.source_error = error
+            raise
+
+
+def _take(held: bytearray) -> bytearray:
+    """Take all but the last bytes of what is held."""
+    taken = held[:-HOLD_BACK]
+    del held[:-HOLD_BACK]
+    return taken
