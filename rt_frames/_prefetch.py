@@ -1,4 +1,4 @@
-"""A generator run one step ahead of its reader, on a thread: the next batch is made while one is being sent."""
+"""An iterator run one step ahead of its reader, on a thread: the next item is made while one is used."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 T = TypeVar("T")
 
 
-def ahead(source: Generator[T]) -> Generator[T]:
+def prefetch(source: Iterator[T]) -> Generator[T]:
     """Give what ``source`` gives, one step ahead.
 
     What the source raises is raised here. However this ends, the source is closed, on its thread, and the
@@ -20,16 +20,17 @@ def ahead(source: Generator[T]) -> Generator[T]:
     """
     wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
     made: queue.SimpleQueue[T | _Ended] = queue.SimpleQueue()
-    thread = threading.Thread(target=_run, args=(source, wanted, made), name="rt_frames ahead", daemon=True)
-    thread.start()
-    wanted.put(True)
+    thread = threading.Thread(target=_run, args=(source, wanted, made), name="rt_frames prefetch", daemon=True)
     try:
+        thread.start()
+        wanted.put(True)
         while not isinstance(step := made.get(), _Ended):
             wanted.put(True)
             yield step
     finally:
         wanted.put(False)
-        thread.join()
+        if thread.is_alive():  # an interrupt may have come before it was
+            thread.join()
     if step.error is not None:
         try:
             raise step.error
@@ -38,12 +39,11 @@ def ahead(source: Generator[T]) -> Generator[T]:
 
 
 class _Ended:
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
+    error: BaseException | None = None
 
 
-def _run(source: Generator[T], wanted: queue.SimpleQueue[bool], made: queue.SimpleQueue[T | _Ended]) -> None:
-    ended = _Ended(None)
+def _run(source: Iterator[T], wanted: queue.SimpleQueue[bool], made: queue.SimpleQueue[T | _Ended]) -> None:
+    ended = _Ended()
     try:
         while wanted.get():
             made.put(next(source))
@@ -52,6 +52,6 @@ def _run(source: Generator[T], wanted: queue.SimpleQueue[bool], made: queue.Simp
     except BaseException as error:  # noqa: BLE001  # raised where the reader is
         ended.error = error
     try:
-        source.close()
+        getattr(source, "close", lambda: None)()
     finally:
         made.put(ended)

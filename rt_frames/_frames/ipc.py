@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._frames.batches import PIECE, nbytes_of
-from rt_frames._prefetch import ahead
+from rt_frames._prefetch import prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -56,7 +56,7 @@ def messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None] = la
     """
     made = _messages(source, codecs, on_rows)
     small = source.nbytes is not None and source.nbytes <= PIECE
-    return made if small or source.bound else ahead(made)
+    return made if small or source.bound else prefetch(made)
 
 
 def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) -> Generator[Buffers]:

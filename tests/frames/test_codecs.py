@@ -11,7 +11,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames._frames.compression import UNSEEN, Codecs, Figures, soonest
-from rt_frames._prefetch import ahead
+from rt_frames._prefetch import prefetch
 
 MB = 10**6
 USUAL = {"lz4": Figures(1500 * MB, 0.69), "zstd": Figures(480 * MB, 0.46)}
@@ -108,8 +108,8 @@ def test_a_batch_that_does_not_shrink_goes_uncompressed(remote, server, codec):
     assert server.posts[0].body == server.posts[1].body
 
 
-def ahead_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames ahead"]
+def prefetch_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames prefetch"]
 
 
 class Steps:
@@ -131,8 +131,8 @@ class Steps:
 
 def test_everything_comes_in_order_and_no_thread_stays():
     steps = Steps(100)
-    assert list(ahead(steps())) == list(range(100))
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert list(prefetch(steps())) == list(range(100))
+    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt("mine"), SystemExit(3)], ids=repr)
@@ -140,27 +140,27 @@ def test_what_the_source_raises_comes_out_as_it_is(error):
     steps = Steps(3, error)
     got = []
     with pytest.raises(type(error)) as raised:
-        got.extend(ahead(steps()))
+        got.extend(prefetch(steps()))
     assert raised.value is error
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 def test_a_reader_that_stops_closes_the_source_and_ends_the_thread():
     steps = Steps(1000)
-    reading = ahead(steps())
+    reading = prefetch(steps())
     assert [next(reading), next(reading)] == [0, 1]
     reading.close()
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert (steps.closed, prefetch_threads()) == (True, [])
     assert steps.made <= 3
 
 
 def test_an_error_of_the_reader_closes_the_source_and_ends_the_thread():
     steps = Steps(1000)
-    reading = ahead(steps())
+    reading = prefetch(steps())
     next(reading)
     with pytest.raises(RuntimeError, match="of the reader"):
         reading.throw(RuntimeError("of the reader"))
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 def test_a_generator_is_read_on_the_thread_of_its_caller(remote):
