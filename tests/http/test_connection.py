@@ -8,11 +8,15 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import ssl
+import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 import requests
 import urllib3
+from urllib3.util.ssltransport import SSLTransport
 
 from rt_frames._http.connection import Adapter, UploadConnection
 from rt_frames._http.upload import Upload
@@ -120,6 +124,21 @@ def test_urllib3_puts_each_header_by_putheader_and_a_length_of_0_for_a_body_that
     (request,) = server.posts
     framing = {name for name in request.headers if name in ("content-length", "transfer-encoding")}
     assert (framing, request.body, request.complete) == ({header}, b"abcdef", True)
+
+
+def test_urllib3_gives_all_to_sendall_through_tls_inside_tls():
+    authority, server_context = certificates("service.test")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    one, other = socket.socketpair()
+    serving = threading.Thread(target=lambda: server_context.wrap_socket(other, server_side=True).close())
+    serving.start()
+    with SSLTransport(one, context, "service.test") as transport:
+        serving.join()
+        transport.socket = Mock()
+        assert transport.send(b"abc") == 3
+        transport.socket.sendall.assert_called_once()
+    one.close()
 
 
 def test_http_client_reads_by_response_class_and_asks_it_for_makefile_alone():
