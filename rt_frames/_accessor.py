@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, IfExists
+    from rt_frames._client import Client, IfExists, RemoteTable
     from rt_frames._frames.compression import Compression
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames._table import RemoteTable
-
 
 Frame = TypeVar("Frame")
 
@@ -71,7 +69,7 @@ class RemoteAccessor(Generic[Frame]):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create a remote table from this frame, as `rt_frames.to_table` does, which says more of the options.
+        """Create a remote table from this frame.
 
         Parameters
         ----------
@@ -130,19 +128,7 @@ class RemoteAccessor(Generic[Frame]):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> Frame:
-        """Create a remote table from this frame and give the same frame back, for a chain that goes on.
-
-        Parameters
-        ----------
-        name : str
-            The new table's name.
-        client, dtypes, index, if_exists, compression, progress : optional
-            As in `to_table`.
-
-        Returns
-        -------
-        frame
-            The very same.
+        """Create a remote table and give this frame back, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
         --------
@@ -170,28 +156,7 @@ class RemoteAccessor(Generic[Frame]):
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
     ) -> AlterationPlan:
-        """Work out what `alter_table` would send, and send nothing.
-
-        Parameters
-        ----------
-        before : frame or pyarrow.Schema
-            What the table was created from.
-        rename : dict of str to str, optional
-            Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``.
-        nullable : dict of str to bool, optional
-            Columns to allow or forbid nulls in.
-        strict : bool, default True
-            Whether a column on one side only is an error.
-
-        Returns
-        -------
-        AlterationPlan
-            The changes; shown as a table.
-
-        Raises
-        ------
-        AlterationError
-            If the two don't fit; the message names the columns and shows the call that would fit.
+        """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
         --------
@@ -218,10 +183,8 @@ class RemoteAccessor(Generic[Frame]):
         ----------
         name : str
             The table.
-        before : frame or pyarrow.Schema
-            What the table was created from.
-        rename, nullable, strict : optional
-            As in `plan_alterations`.
+        before, rename, nullable, strict : optional
+            As in `rt_frames.plan_alterations`.
         client : Client, optional
             Where the table is. Defaults to the client of the last `rt_frames.connect`.
 
@@ -234,10 +197,8 @@ class RemoteAccessor(Generic[Frame]):
         ------
         AlterationError
             If the two frames don't fit; nothing was sent.
-        BadRequest
-            If the service refuses, with the column and both types; nothing was changed.
         RemoteError
-            For everything else that can fail; `rt_frames.errors` shows the tree.
+            If the service refuses or cannot be reached, as in `rt_frames.alter_columns`.
 
         Examples
         --------

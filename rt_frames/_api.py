@@ -1,29 +1,35 @@
-"""connect(), the environment, the default client, and the helper functions that use it.
+"""The functions of the package, and the default client that they use.
 
 ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key.
+The public names stand here once; the package's front door loads them when they are first asked for.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from rt_frames import errors
-from rt_frames._client import Client, IfExists
-from rt_frames._folder import FolderClient
+from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
-from rt_frames._schema.alterations import Alteration, AlterationPlan, plan
+from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
 from rt_frames._schema.dtype import data_type
-from rt_frames._table import RemoteTable
-from rt_frames._target import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rt_frames._frames.compression import Compression
+    from rt_frames.local import LocalService
+
+_default_client: Client | None = None
 
 __all__ = [
     "Alteration",
@@ -34,6 +40,7 @@ __all__ = [
     "arrow_type",
     "connect",
     "data_type",
+    "disconnect",
     "list_tables",
     "plan_alterations",
     "to_table",
@@ -81,7 +88,7 @@ def connect(
     Returns
     -------
     Client
-        Which has made no request yet.
+        A client that has made no request yet.
 
     Raises
     ------
@@ -110,17 +117,30 @@ def connect(
             )
         client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
     if default:
-        _Default.client = client
+        global _default_client
+        _default_client = client
     return client
 
 
-class _Default:
-    client: Client | None = None
+def disconnect() -> None:
+    """Close the default client and forget it; the next call reads the environment anew.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.disconnect()
+    """
+    global _default_client
+    if _default_client is not None:
+        _default_client.close()
+    _default_client = None
 
 
-def default_client() -> Client:
-    """Give the client of the last `connect`, or one that the environment describes."""
-    return _Default.client or connect()
+def _resolve(client: Client | None) -> Client:
+    """Give the client that was asked for, that of the last `connect`, or one that the environment describes."""
+    if client is not None:
+        return client
+    return connect() if _default_client is None or _default_client.closed else _default_client
 
 
 def to_table(
@@ -185,7 +205,7 @@ def to_table(
     >>> table.rows
     2
     """
-    return (client or default_client()).create_table(
+    return _resolve(client).create_table(
         name, data, dtypes=dtypes, index=index, if_exists=if_exists, compression=compression, progress=progress
     )
 
@@ -214,7 +234,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     >>> "flights" in rt.list_tables()
     False
     """
-    return (client or default_client()).list_tables()
+    return _resolve(client).list_tables()
 
 
 def plan_alterations(
@@ -259,8 +279,6 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
-    import pyarrow as pa
-
     return plan(
         arrow_schema(before),
         arrow_schema(after),
@@ -311,4 +329,91 @@ def alter_columns(
     >>> rt.alter_columns("readings", [rt.Alteration("at", rename="time")]).name
     'readings'
     """
-    return (client or default_client()).alter_columns(name, alterations)
+    return _resolve(client).alter_columns(name, alterations)
+
+
+_THREE_WAYS = """\
+    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")    # a hosted service, or the parts of its
+    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")              # address
+    rt.connect("./tables")                      # a folder: the embedded service, without an account
+or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
+
+
+def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
+    """Tell a URL, which is given back as a string, from a folder."""
+    if target is None:
+        target, region, domain = _from_environment(region, domain)
+    if region is not None or domain is not None:
+        return _from_parts(target, region, domain)
+    if isinstance(target, os.PathLike):
+        return Path(target).expanduser()
+    if not isinstance(target, str):
+        raise TypeError(
+            f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
+        )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", target):
+        return target
+    if target.startswith((".", "~")) or "/" in target or os.sep in target:
+        return Path(target).expanduser()
+    raise ValueError(
+        f"target: {target!r:.100} is neither a URL nor a folder; a database's name needs region=... and domain=...; "
+        f"these forms exist:\n{_THREE_WAYS}"
+    )
+
+
+def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
+    if url := os.environ.get("RT_FRAMES_URL"):
+        if region is not None or domain is not None:
+            raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
+        return url, None, None
+    database = os.environ.get("RT_FRAMES_DB")
+    if not database:
+        raise errors.NotConnectedError(f"not connected to any service; say which one first:\n{_THREE_WAYS}")
+    return (
+        database,
+        region or os.environ.get("RT_FRAMES_REGION", ""),
+        domain or os.environ.get("RT_FRAMES_DOMAIN", ""),
+    )
+
+
+def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
+    for name, value in {"target": database, "region": region, "domain": domain}.items():
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
+            raise ValueError(
+                f"{name}: {value!r:.100} is no part of a host name; the address is made of three:\n{_THREE_WAYS}"
+            )
+    return f"https://{database}.{region}.{domain}"
+
+
+class FolderClient(Client):
+    """A client of the embedded service on a folder."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        service = _service_of(folder)
+        super().__init__(service.url, api_key=service.api_key, **options)
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _folder_client, (self._folder, self._options)
+
+
+def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
+    return FolderClient(folder, **options)
+
+
+_services: dict[tuple[int, Path], LocalService] = {}  # of this process, one a folder
+_services_lock = threading.Lock()
+
+
+def _service_of(folder: Path) -> LocalService:
+    """Give the folder's embedded service, started when it is asked for the first time."""
+    from rt_frames.local import LocalService  # the engine is loaded where it is used
+
+    place = os.getpid(), folder.resolve()
+    with _services_lock:
+        if place not in _services:
+            _services[place] = LocalService(folder).start()
+        return _services[place]

@@ -1,4 +1,4 @@
-"""Client and RemoteTable: the service's three endpoints, each journey on one screen.
+"""Client and RemoteTable: the service's three operations, each journey on one screen.
 
 The paths are those of the service's documentation, which writes ``tables`` for the collection and for
 creation, and ``table`` for what is done to one table.
@@ -8,37 +8,49 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote
 
 from rt_frames import errors
-from rt_frames._endpoint import Endpoint
-from rt_frames._frames import ipc
+from rt_frames._display import Listing, as_html
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Codecs, Compression, check_compression
-from rt_frames._http.options import check_if_exists
+from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
+from rt_frames._frames.ipc import MIME, IPCStream
+from rt_frames._http.options import (
+    Key,
+    check_if_exists,
+    is_loopback,
+    parse_base_url,
+    parse_headers,
+    parse_retries,
+    parse_timeouts,
+)
 from rt_frames._http.response import describe_outcome, parse_table_names, parse_version
-from rt_frames._http.session import Request
+from rt_frames._http.session import Request, Session
 from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
-from rt_frames._table import RemoteTable
+from rt_frames._text import count, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rt_frames._frames.any_frame import Source
+    import pyarrow as pa
+
+    from rt_frames._frames.source import Source
 
 log = logging.getLogger("rt_frames")
 
-LARGE = 8 * 2**20  # bytes; before more than that is sent, the client looks whether it may be
-JSON = "application/json"
 IfExists = Literal["fail", "skip"]
+JSON = "application/json"
+LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
-class Client(Endpoint):
-    """A connection to one project of the service; `connect` makes it.
+class Client:
+    """A connection to one project of the service; `rt_frames.connect` makes it.
 
     Parameters
     ----------
@@ -46,17 +58,8 @@ class Client(Endpoint):
         ``https://{db}.{region}.<service-domain>``, as the service's documentation gives it.
     api_key : str
         Goes into the ``x-api-key`` header of every request, and shows nowhere else.
-    timeout : float or tuple of float, optional
-        Seconds: one number, or ``(connect, write, read)``: to connect, for each piece of at most 1 MiB to
-        leave, for the whole answer to arrive. Defaults to ``(10, 60, 300)``.
-    retries : int, default 2
-        How often a request is sent again where that cannot do it twice.
-    headers : dict of str to str, optional
-        Further headers for every request.
-    verify : bool or str, default True
-        Whether the server's certificate is checked; a path names a CA bundle to check it against.
-    allow_insecure : bool, default False
-        Allow plain ``http`` to another machine, where everybody on the way can read the key.
+    timeout, retries, headers, verify, allow_insecure : optional
+        As in `rt_frames.connect`.
 
     Raises
     ------
@@ -75,8 +78,67 @@ class Client(Endpoint):
     https://words-x1.us-east-1.example.com
     """
 
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str,
+        timeout: float | tuple[float, float, float] | None = None,
+        retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str | os.PathLike[str] = True,
+        allow_insecure: bool = False,
+    ) -> None:
+        self._options: dict[str, Any] = {
+            "timeout": parse_timeouts(timeout),
+            "retries": parse_retries(retries),
+            "headers": parse_headers(headers),
+            "verify": verify if isinstance(verify, bool) else os.fspath(verify),
+        }
+        base = parse_base_url(url, allow_insecure=allow_insecure)
+        self._session = Session(base, Key(api_key), **self._options)
+        self.closed = False  # whether `close` was called: a default client is then forgotten
+
+    @property
+    def url(self) -> str:
+        """The service's address.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect("https://words-x1.us-east-1.example.com/", api_key="made-up", default=False).url
+        'https://words-x1.us-east-1.example.com'
+        """
+        return self._session.base
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __repr__(self) -> str:
+        return f"Client({str(self)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _with_key_from_environment, (type(self), self.url, self._options)
+
+    def close(self) -> None:
+        """Close the connections; a call after that opens new ones.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).close()
+        """
+        self.closed = True
+        self._session.close()
+
     def table(self, name: str) -> RemoteTable:
-        """Name an existing table, without asking the service.
+        """Give a handle to an existing table; no request is made.
 
         Parameters
         ----------
@@ -86,7 +148,7 @@ class Client(Endpoint):
         Returns
         -------
         RemoteTable
-            Which knows its name alone.
+            A handle.
 
         Examples
         --------
@@ -98,17 +160,7 @@ class Client(Endpoint):
         return RemoteTable(name, self)
 
     def list_tables(self) -> list[str]:
-        """List the names of the project's tables.
-
-        Returns
-        -------
-        list of str
-            In the order in which the service gives them.
-
-        Raises
-        ------
-        RemoteError
-            If the service cannot be reached, refuses the key, or answers what cannot be understood.
+        """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
 
         Examples
         --------
@@ -117,6 +169,21 @@ class Client(Endpoint):
         ['readings']
         """
         return self._list()
+
+    def _list(self, retries: int | None = None) -> list[str]:
+        names: list[str] = []
+        token, seen = None, set()
+        while True:
+            path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
+            result = self._session.send(Request("list", "GET", path, JSON, parse_table_names), retries)
+            page, token = result.value
+            names += page
+            if token is None:
+                return names
+            if token in seen:
+                text = "could not list tables: the service gave the same page_token twice, the list would never end"
+                raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
+            seen.add(token)
 
     def create_table(
         self,
@@ -129,28 +196,7 @@ class Client(Endpoint):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create a table from any frame, as `rt_frames.to_table` does, which says more of the options.
-
-        Parameters
-        ----------
-        name : str
-            The new table's name.
-        data : frame
-            Whatever `rt_frames.to_table` takes.
-        dtypes, index, if_exists, compression, progress : optional
-            As in `rt_frames.to_table`.
-
-        Returns
-        -------
-        RemoteTable
-            What was sent, and what the service answered.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument, a column's name or its type cannot be used; nothing was sent.
-        RemoteError
-            For everything else that can fail; `rt_frames.errors` shows the tree.
+        """Create a table from any frame; parameters and errors as in `rt_frames.to_table`.
 
         Examples
         --------
@@ -167,7 +213,7 @@ class Client(Endpoint):
             listed_before = self._look_first(name, source, if_exists)
             if listed_before and if_exists == "skip":
                 return RemoteTable(name, self, created=False)
-            return self._create(name, source, compression, progress, listed_before)
+            return self._upload(name, source, compression, progress, listed_before)
         except errors.TableExistsError:
             if if_exists == "skip":
                 return RemoteTable(name, self, created=False)
@@ -175,29 +221,75 @@ class Client(Endpoint):
         finally:
             source.close()
 
+    def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
+        """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
+        if if_exists == "fail" and source.nbytes is not None and source.nbytes <= LIST_FIRST_ABOVE:
+            return None
+        try:
+            listed = name in self._list()
+        except errors.RemoteError as error:
+            error.add(table=name, rows=source.rows)
+            raise
+        if listed and if_exists == "fail":
+            text = f'table {name!r} exists already; nothing was sent; choose another name, or if_exists="skip"'
+            raise errors.TableExistsError(text, table=name, rows=source.rows, attempts=1)
+        return listed
+
+    def _upload(
+        self, name: str, source: Source, compression: Compression, progress: bool | None, listed_before: bool | None
+    ) -> RemoteTable:
+        policy = CompressionPolicy(compression, fast_link=is_loopback(self.url))
+        stream = IPCStream(source, policy)
+        start = time.monotonic()
+        with Progress(progress, stream.length, name) as bar:
+
+            def on_sent(sent: int, nbytes: int, seconds: float) -> None:
+                policy.record_write(nbytes, seconds)
+                bar.update(sent, stream.rows)
+
+            request = Request(
+                "create", "POST", f"/v1/tables/{quote(name, safe='')}", MIME, parse_version,
+                table=name, body=stream, length=stream.length, on_sent=on_sent,
+                replayable=source.replayable, rows=source.rows,
+            )  # fmt: skip
+            try:
+                result = self._session.send(request)
+            except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
+                self._check_after_failure(error, name, listed_before)
+                raise
+        milliseconds = (time.monotonic() - start) * 1000
+        log.info("created table %s, %d bytes, %.0f ms, %s", name, result.sent, milliseconds, result.request_id)
+        return RemoteTable(
+            name,
+            self,
+            source.schema,
+            stream.rows,
+            result.sent,
+            result.value,
+            created=True,
+            request_id=result.request_id,
+        )
+
+    def _check_after_failure(
+        self,
+        error: errors.UploadInterrupted | errors.OutcomeUnknown | errors.ServerError,
+        name: str,
+        listed_before: bool | None,
+    ) -> None:
+        """List once more after an open outcome, and say what is certain now; nothing is sent again."""
+        try:
+            listed = name in self._list(retries=0)
+        except errors.RemoteError:
+            listed = None
+        part_alone = isinstance(error, errors.UploadInterrupted)
+        now = describe_outcome(name, listed=listed, before=listed_before, part_alone=part_alone)
+        error.add(listed=listed, listed_before=listed_before)
+        error.args = (f"{error}; {now}",)
+
     def alter_columns(
         self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
-        """Change columns of a table, all of them or none, in one request.
-
-        Parameters
-        ----------
-        name : str
-            The table.
-        alterations : AlterationPlan, Alteration, dict of the service's form, or several of them
-            What to change. An empty plan is not sent.
-
-        Returns
-        -------
-        RemoteTable
-            The table, with the version that the service answered.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an alteration changes nothing or is malformed; nothing was sent.
-        RemoteError
-            For everything else that can fail; `rt_frames.errors` shows the tree.
+        """Change columns of a table in one request; parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
         --------
@@ -215,91 +307,170 @@ class Client(Endpoint):
             table=name, body=[[body]], length=len(body),
         )  # fmt: skip
         try:
-            done = self._session.send(request)
+            result = self._session.send(request)
         except (errors.OutcomeUnknown, errors.ServerError) as error:
             error.args = (f"{error}; look at the table's columns before sending the change again",)
             raise
-        log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, done.request_id)
-        return RemoteTable(name, self, version=done.value, request_id=done.request_id, created=False)
+        log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
+        return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
 
-    def _list(self, retries: int | None = None) -> list[str]:
-        names: list[str] = []
-        token, seen = None, set()
-        while True:
-            path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
-            done = self._session.send(Request("list", "GET", path, JSON, parse_table_names), retries)
-            names += done.value[0]
-            token = done.value[1]
-            if token is None:
-                return names
-            if token in seen:
-                text = "could not list tables: the service gave the same page_token twice, the list would never end"
-                raise errors.ResponseError(text, status=200, request_id=done.request_id, attempts=1)
-            seen.add(token)
 
-    def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
-        """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
-        if if_exists == "fail" and source.nbytes is not None and source.nbytes <= LARGE:
-            return None
-        try:
-            listed = name in self._list()
-        except errors.RemoteError as error:
-            error.add(table=name, rows=source.rows)
-            raise
-        if listed and if_exists == "fail":
-            text = f'table {name!r} exists already; nothing was sent; choose another name, or if_exists="skip"'
-            raise errors.TableExistsError(text, table=name, rows=source.rows, attempts=1)
-        return listed
+def _with_key_from_environment(kind: type[Client], url: str, options: dict[str, Any]) -> Client:
+    """Make a client again in another process; keys are not pickled."""
+    key = os.environ.get("RT_FRAMES_API_KEY")
+    if not key:
+        raise errors.NotConnectedError(
+            f"a client of {url} was unpickled, and keys are not pickled; set RT_FRAMES_API_KEY in this process too"
+        )
+    return kind(url, api_key=key, allow_insecure=True, **options)
 
-    def _create(
-        self, name: str, source: Source, compression: Compression, progress: bool | None, listed_before: bool | None
+
+@dataclass(frozen=True)
+class RemoteTable:
+    """A table of the service, and what is known about it here.
+
+    Parameters
+    ----------
+    name : str
+        The table's name.
+    client : Client
+        The service that it lives in.
+    schema : pyarrow.Schema or None
+        What was sent, where this object comes from sending it.
+    rows, nbytes : int or None
+        Rows, and bytes of the request's body, that were sent.
+    version : int or None
+        The table's version, where the service tells it.
+    created : bool or None
+        True after creating it, False where it was there already, None where nobody asked.
+    request_id : str or None
+        The ``x-request-id`` of the request that this object comes from.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames as rt
+    >>> table = rt.to_table(pl.DataFrame({"n": [1, 2]}), "counted")
+    >>> table.rename({"n": "count"}).cast({"count": "int16"}).set_nullable({"count": False}).version
+    4
+    """
+
+    name: str
+    client: Client
+    schema: pa.Schema | None = None
+    rows: int | None = None
+    nbytes: int | None = None
+    version: int | None = None
+    created: bool | None = None
+    request_id: str | None = None
+
+    def __repr__(self) -> str:
+        facts = "".join(f", {fact}" for fact in self._facts())
+        return f"RemoteTable({self.name!r}{facts}, at {self.client})"
+
+    def _repr_html_(self) -> str:
+        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self.schema or ()]
+        title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
+        request = f", request {self.request_id}" if self.request_id is not None else ""
+        return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
+
+    def _facts(self) -> Iterator[str]:
+        if self.schema is not None:
+            yield count(len(self.schema), "column")
+        if self.rows is not None:
+            yield count(self.rows, "row")
+        if self.nbytes:
+            yield f"{format_bytes(self.nbytes)} sent"
+        if self.version is not None:
+            yield f"version {self.version}"
+        if self.created is False and self.schema is None and self.version is None:
+            yield "was there already"
+
+    def alter_columns(
+        self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
-        codecs = Codecs(compression, fast=self._fast)
-        length = ipc.exact_length(source, compression, codecs)
-        start = time.monotonic()
-        with Progress(progress, length, name) as bar:
+        """Change columns in one request, and give the table; parameters and errors as in `rt_frames.alter_columns`.
 
-            def on_sent(nbytes: int, seconds: float) -> None:
-                bar.update(nbytes)
-                codecs.sent(nbytes, seconds)
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> table = rt.connect(default=False).table("readings")
+        >>> table.alter_columns({"path": "at", "rename": "time"}).version
+        2
+        """
+        if isinstance(alterations, AlterationPlan) and not alterations:
+            return self
+        return self.client.alter_columns(self.name, alterations)
 
-            request = Request(
-                "create", "POST", f"/v1/tables/{quote(name, safe='')}", ipc.MIME, parse_version,
-                table=name, body=_Body(source, codecs, bar), length=length, on_sent=on_sent,
-                replayable=source.repeatable, rows=source.rows,
-            )  # fmt: skip
-            try:
-                done = self._session.send(request)
-            except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
-                self._check_after_failure(error, name, listed_before)
-                raise
-        taken = (time.monotonic() - start) * 1000
-        log.info("created table %s, %d bytes, %.0f ms, %s", name, done.sent, taken, done.request_id)
-        return RemoteTable(name, self, source.schema, bar.rows, done.sent, done.value, True, done.request_id)
+    def rename(self, columns: Mapping[str, str]) -> RemoteTable:
+        """Rename columns in one request.
 
-    def _check_after_failure(
-        self,
-        error: errors.UploadInterrupted | errors.OutcomeUnknown | errors.ServerError,
-        name: str,
-        before: bool | None,
-    ) -> None:
-        """Look once more after an open outcome, and say what is certain now; nothing is sent again."""
-        try:
-            listed = name in self._list(retries=0)
-        except errors.RemoteError:
-            listed = None
-        part_alone = isinstance(error, errors.UploadInterrupted)
-        now = describe_outcome(name, listed=listed, before=before, part_alone=part_alone)
-        error.add(listed=listed, listed_before=before)
-        error.args = (f"{error}; {now}",)
+        Parameters
+        ----------
+        columns : dict of str to str
+            New names by path; inside a struct ``"outer.inner"``.
 
+        Returns
+        -------
+        RemoteTable
+            The table, for the next call of a chain.
 
-class _Body:
-    """The stream of a source as a body, made anew for each attempt."""
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
+        2
+        """
+        return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
 
-    def __init__(self, source: Source, codecs: Codecs, bar: Progress) -> None:
-        self._source, self._codecs, self._bar = source, codecs, bar
+    def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
+        """Change types in one request.
 
-    def __iter__(self) -> Iterator[Any]:
-        self._bar.start()
-        return ipc.messages(self._source, self._codecs, self._bar.read)
+        Parameters
+        ----------
+        dtypes : dict of str to dtype
+            New types by path; any dtype that `rt_frames.data_type` takes.
+
+        Returns
+        -------
+        RemoteTable
+            The table, for the next call of a chain.
+
+        Raises
+        ------
+        BadRequest
+            If the service does not cast the one type to the other; nothing was changed.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").cast({"at": "int32"}).version
+        2
+        """
+        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
+
+    def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
+        """Allow or forbid nulls in one request.
+
+        Parameters
+        ----------
+        nullable : dict of str to bool
+            Whether there may be nulls, by path.
+
+        Returns
+        -------
+        RemoteTable
+            The table, for the next call of a chain.
+
+        Raises
+        ------
+        BadRequest
+            If nulls are to be forbidden where there are some; nothing was changed.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.connect(default=False).table("readings").set_nullable({"at": False}).version
+        2
+        """
+        return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])

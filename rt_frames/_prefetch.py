@@ -1,4 +1,4 @@
-"""A generator run one step ahead of its reader, on a thread: the next batch is made while one is being sent."""
+"""An iterator run a few steps ahead of its reader, on a thread: the next item is made while one is used."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 T = TypeVar("T")
 
 
-def ahead(source: Generator[T]) -> Generator[T]:
-    """Give what ``source`` gives, one step ahead.
+def prefetch(source: Iterator[T], steps: int = 1) -> Generator[T]:
+    """Give what ``source`` gives, made at most so many steps ahead.
 
     What the source raises is raised here. However this ends, the source is closed, on its thread, and the
     thread has ended.
     """
-    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    wanted: queue.SimpleQueue[None] = queue.SimpleQueue()
     made: queue.SimpleQueue[T | _Ended] = queue.SimpleQueue()
-    thread = threading.Thread(target=_run, args=(source, wanted, made), name="rt_frames ahead", daemon=True)
-    thread.start()
-    wanted.put(True)
+    stop = threading.Event()
+    thread = threading.Thread(target=_run, args=(source, wanted, stop, made), name="rt_frames prefetch", daemon=True)
     try:
+        thread.start()
+        for _ in range(steps):
+            wanted.put(None)
         while not isinstance(step := made.get(), _Ended):
-            wanted.put(True)
+            wanted.put(None)
             yield step
     finally:
-        wanted.put(False)
-        thread.join()
+        stop.set()
+        wanted.put(None)
+        if thread.is_alive():
+            thread.join()
     if step.error is not None:
         try:
             raise step.error
@@ -38,20 +42,21 @@ def ahead(source: Generator[T]) -> Generator[T]:
 
 
 class _Ended:
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
+    error: BaseException | None = None
 
 
-def _run(source: Generator[T], wanted: queue.SimpleQueue[bool], made: queue.SimpleQueue[T | _Ended]) -> None:
-    ended = _Ended(None)
+def _run(
+    source: Iterator[T], wanted: queue.SimpleQueue[None], stop: threading.Event, made: queue.SimpleQueue[T | _Ended]
+) -> None:
+    ended = _Ended()
     try:
-        while wanted.get():
+        while wanted.get() is None and not stop.is_set():
             made.put(next(source))
     except StopIteration:
         pass
     except BaseException as error:  # noqa: BLE001  # raised where the reader is
         ended.error = error
     try:
-        source.close()
+        getattr(source, "close", lambda: None)()
     finally:
         made.put(ended)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from rt_frames._display import counted
+from rt_frames._text import count
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-PATIENCE = 2.0  # seconds
+SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar of their own accord
 
 
 class Progress:
-    """Show a tqdm bar: after two seconds where it can be seen, at once if ``shown`` is True, never if False.
+    """Show a tqdm bar: after `SHOW_AFTER` where it can be seen, at once if ``shown`` is True, never if False.
 
     Parameters
     ----------
@@ -32,51 +29,33 @@ class Progress:
         if shown not in (None, True, False):
             raise ValueError(f"progress: expected None, True or False, got {shown!r}")
         self._shown, self._total, self._name = shown, total, name
-        self._start, self._sent, self.rows = time.monotonic(), 0, 0
+        self._began = time.monotonic()
         self._bar: Any = None
 
     def __enter__(self) -> Self:
         return self
 
-    def start(self) -> None:
-        """Begin at nothing, also when the body is sent once more."""
-        self.rows = self._sent = 0
-        if self._bar is not None:
-            self._bar.reset()
+    def update(self, sent: int, rows: int) -> None:
+        """Show how many bytes were sent and rows were read so far; fewer than before where the body is sent anew."""
+        if self._bar is None:
+            if not self._is_due():
+                return
+            self._bar = self._open()
+        self._bar.set_postfix_str(count(rows, "row"), refresh=False)
+        self._bar.update(sent - self._bar.n)
 
-    def read(self, rows: int) -> None:
-        """Count rows that were read."""
-        self.rows += rows
+    def _is_due(self) -> bool:
+        if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:
+            self._shown = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+        return bool(self._shown)
 
-    def update(self, sent: int) -> None:
-        """Count bytes that left."""
-        self._sent += sent
-        if self._bar is not None:
-            self._bar.set_postfix_str(self._rows_in_words(), refresh=False)
-            self._bar.update(sent)
-        elif self._shown or (self._shown is None and time.monotonic() - self._start > PATIENCE):
-            self._open()
-
-    def _open(self) -> None:
-        if self._shown is None and not _somebody_sees():
-            self._shown = False
-            return
+    def _open(self) -> Any:
         # without widgets tqdm.auto would warn, and draw the same text
-        tqdm = importlib.import_module("tqdm.auto" if importlib.util.find_spec("ipywidgets") else "tqdm.std").tqdm
-        self._bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True)
-        self._bar.start_t -= time.monotonic() - self._start
-        self._bar.set_postfix_str(self._rows_in_words(), refresh=False)
-        self._bar.update(self._sent)
+        module = importlib.import_module("tqdm.auto" if importlib.util.find_spec("ipywidgets") else "tqdm.std")
+        bar = module.tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True)
+        bar.start_t -= time.monotonic() - self._began  # so that it shows the time and the rate of the whole upload
+        return bar
 
-    def _rows_in_words(self) -> str:
-        return counted(self.rows, "row")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def _somebody_sees() -> bool:
-    return "ipykernel" in sys.modules or sys.stderr.isatty()

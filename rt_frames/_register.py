@@ -1,12 +1,16 @@
-"""Where ``df.remote`` comes from: put on a library's frames when that library is imported, by whomever.
+"""Where ``df.remote`` comes from: it is attached to a library's frames when that library is imported, by whomever.
 
-Before or after this package makes no difference; it imports none of them itself, nor, until then, its own rooms.
+Before or after this package makes no difference. This file imports none of the libraries, and `_accessor` only when
+``remote`` is first used. Whatever fails here, the import of the library succeeds.
+
+Relied upon: the set ``DataFrame._accessors``, in which the registrars of pandas, Polars and Dask note the names of
+accessors. pandas reads it for ``dir(df)``, and lets no column of such a name be an attribute.
 """
 
 from __future__ import annotations
 
-import operator
 import sys
+import warnings
 
 TYPE_CHECKING = False  # as typing says it, whose import takes longer than all of this
 if TYPE_CHECKING:
@@ -15,9 +19,19 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+_LIBRARIES = ("pandas", "polars", "dask.dataframe")
 
-class _Uncached:
-    """Makes an accessor on each access: one kept on the frame would keep the frame alive with it."""
+
+def register() -> None:
+    """Attach the accessor to the frames of every library, now or when it is imported."""
+    if not any(map(_is_ours, sys.meta_path)):
+        sys.meta_path.insert(0, _ImportHook())
+    for library in filter(None, map(sys.modules.get, _LIBRARIES)):
+        _attach(library, stacklevel=4)
+
+
+class _Remote:
+    """The attribute ``remote``: an accessor made on each access, since one kept on the frame would keep it alive."""
 
     def __get__(self, frame: Any, owner: type) -> Any:
         from rt_frames._accessor import RemoteAccessor
@@ -28,57 +42,62 @@ class _Uncached:
         raise AttributeError("remote is the accessor of rt_frames and cannot be assigned")
 
 
-_REGISTRARS = {
-    "pandas": "api.extensions.register_dataframe_accessor",
-    "polars": "api.register_dataframe_namespace",
-    "dask.dataframe": "extensions.register_dataframe_accessor",
-}
+def _attach(library: ModuleType, stacklevel: int) -> None:
+    """Attach the accessor; a ``remote`` that is there already and not ours is left, with a warning."""
+    frame: Any = getattr(library, "DataFrame", None)
+    found = [vars(parent)["remote"] for parent in getattr(frame, "__mro__", ()) if "remote" in vars(parent)]
+    if frame is None or any(map(_is_ours, found[:1])):
+        return
+    reason = "it has a 'remote' of its own"
+    if not found:
+        try:
+            frame.remote = _Remote()
+        except (AttributeError, TypeError) as error:
+            reason = str(error)
+        else:
+            if isinstance(names := getattr(frame, "_accessors", None), set):
+                names.add("remote")
+            return
+    message = f"df.remote cannot be attached to {library.__name__}.DataFrame: {reason}"
+    warnings.warn(f"{message}; use rt_frames.to_table(df, ...) instead", UserWarning, stacklevel)
 
 
-def _put_on(library: ModuleType) -> None:
-    from rt_frames._accessor import RemoteAccessor
-
-    registrar = operator.attrgetter(_REGISTRARS[library.__name__])(library)
-    registrar("remote")(RemoteAccessor)
-    library.DataFrame.remote = _Uncached()
+def _is_ours(thing: object) -> bool:
+    """Tell what this file made, also after it was loaded anew, when `isinstance` no longer could."""
+    return type(thing).__module__ == __name__
 
 
-class _WhenImported:
-    """Finds nothing itself: it lets the other finders work, and registers the accessor once they did."""
+class _ImportHook:
+    """Finds nothing itself: it lets the finders after it work, and has the accessor attached to what they find."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in _REGISTRARS:
+        if name not in _LIBRARIES:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+        # never the finders before it: two hooks that asked each other would not come to an end
+        others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
-        if spec is not None and spec.loader is not None:
-            loader: Any = _Registering(spec.loader)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            loader: Any = _AttachingLoader(spec.loader)
             spec.loader = loader
         return spec
 
 
-class _Registering:
-    """Runs a module as its own loader would, then registers the accessor."""
+class _AttachingLoader:
+    """A module's own loader, which also has the accessor attached to what it loaded."""
+
+    _loader: Any = None  # until it is set, as while it is copied
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)  # type: ignore[no-any-return]  # any loader
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        _put_on(module)
-
-
-def register() -> None:
-    """Put the accessor on the frames of every library, now or when it is imported."""
-    for name in _REGISTRARS:
-        module = sys.modules.get(name)
-        frame = getattr(module, "DataFrame", None)
-        if frame is not None and not isinstance(vars(frame).get("remote"), _Uncached):
-            _put_on(module)  # type: ignore[arg-type]  # it has a DataFrame, so it is there
-    if not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WhenImported())
+        try:
+            _attach(module, stacklevel=3)
+        except Warning:  # made an error by a filter, which the library's import must survive
+            return

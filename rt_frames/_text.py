@@ -1,4 +1,4 @@
-"""Values as words in a message: shortened, counted, listed, and safe to print."""
+"""Values as words for people: shortened, counted, listed, and safe to print."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ def one_line(text: str, limit: int) -> str:
     return shorten(" ".join(text.split()), limit)
 
 
+def make_printable(text: str) -> str:
+    """Escape what would end the line, move the cursor or change the direction of writing."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def show_value(value: Any, limit: int = 80) -> str:
     """Show any object in a few words."""
     try:
-        return one_line(repr(value)[: 4 * limit + 80], limit)
+        return shorten(make_printable(one_line(repr(value)[: 4 * limit + 80], limit)), limit)
     except Exception:  # noqa: BLE001  # a stranger's repr may raise anything
         return f"an object of type {type(value).__name__}"
 
 
 def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
-    """Write names as ``'a', 'b'``, the first ``limit`` of them and how many there are in all."""
+    """Write names as ``'a', 'b'``; of more than ``limit``, the first ones and how many there are in all."""
     shown = list(names)
     return ", ".join(map(show_value, shown[:limit])) + (f", … ({len(shown):,})" if len(shown) > limit else "")
 
@@ -40,9 +45,9 @@ def count(number: int, noun: str) -> str:
 
 
 def format_bytes(nbytes: int) -> str:
-    """Write a number of bytes as people read it."""
-    size, units = float(nbytes), ["B", "kB", "MB", "GB"]
-    while size >= 1000 and len(units) > 1:
+    """Write a number of bytes with three digits: ``999 B``, ``1.5 kB``, ``12.3 GB``."""
+    size, units = float(nbytes), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 999.5 and len(units) > 1:  # from there on it would be rounded to 1e+03
         size /= 1000
         del units[0]
     return f"{size:.3g} {units[0]}"

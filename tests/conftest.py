@@ -1,16 +1,42 @@
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import rt_frames as rt
-from rt_frames import _api
 from rt_frames.local import LocalService
 from tests.support.servers import KEY, Server
+
+# how many examples Hypothesis makes, the same ones in every run; "new" makes others each time
+settings.register_profile(
+    "default",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=3000)
+settings.register_profile("new", settings.get_profile("ci"), derandomize=False, print_blob=True)
+settings.load_profile("default")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Share all the tests among processes, and run those that are named in this one."""
+    return min(os.cpu_count() or 1, 4) if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector what was there before the first test: many tests collect, to see what is left."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -18,13 +44,14 @@ def _no_settings_of_this_machine(monkeypatch):
     for name in list(os.environ):
         if name.startswith("RT_FRAMES_") or name.upper().endswith("_PROXY"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "120")
     yield
-    _api._Default.client = None
+    rt.disconnect()
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory):
-    with LocalService(tmp_path_factory.mktemp("tables"), api_key=KEY) as running:
+    with LocalService(tmp_path_factory.mktemp("service") / "tables", api_key=KEY) as running:
         yield running
 
 

@@ -1,23 +1,37 @@
-"""The longer runs, each short: the programs themselves are in ``tests/longer``."""
+"""The longer runs, each short, and marked ``long`` ten times as long: the programs are in ``tests/longer``."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.longer import answers, crowd, kills, streams
 
 
-def test_two_hundred_mutated_streams_leave_the_service_alive_and_its_tables_readable():
-    answers = streams.run(200, seed=1)
-    assert sum(answers.values()) == 200
-    assert answers[400] > 100
+def times(few: int, many: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.long)])
 
 
-def test_killed_clients_and_services_leave_no_table_in_part():
-    assert sum(kills.run(4, seed=1)[victim] for victim in ("client", "service")) == 4
+@times(200, 2000)
+def test_s04_mutated_streams_leave_the_service_alive_and_its_tables_readable(count):
+    answers = streams.run(count, seed=1)
+    assert answers[200] > count / 20
+    assert answers[400] > count / 2
+    assert sum(answers.values()) == count
 
 
-def test_a_hundred_mutated_answers_end_in_a_value_or_an_error_of_ours():
-    assert sum(answers.run(100, seed=1).values()) == 120
+@times(2, 20)
+def test_killed_clients_and_services_leave_no_table_in_part(count):
+    killed = kills.run(count, seed=1)
+    assert killed["client"] > 0
+    assert killed["service"] > 0
+    assert killed["client"] + killed["service"] == count
 
 
-def test_sixteen_clients_at_once_disturb_nobody():
-    assert crowd.run(16, seconds=2) >= 16
+@times(100, 1000)
+def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
+    assert sum(answers.run(count, seed=1).values()) == count * 6 // 5
+
+
+@times(2, 20)
+def test_sixteen_clients_at_once_disturb_nobody(count):
+    assert crowd.run(16, seconds=count) >= 16

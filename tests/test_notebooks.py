@@ -52,7 +52,11 @@ def test_there_are_four_and_nothing_else():
     assert len(NOTEBOOKS) == 4
 
 
-@each
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.long) if path.stem[0] in "34" else path for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path):
     notebook = executed(path, tmp_path)  # an error in a cell is an exception here
     assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))

@@ -125,7 +125,7 @@ class UploadConnection(HTTPConnection):
                     return
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
-                    upload.on_sent(len(piece), time.perf_counter() - start)
+                    upload.on_sent(upload.sent, len(piece), time.perf_counter() - start)
         upload.complete = True
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:

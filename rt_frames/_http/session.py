@@ -67,7 +67,7 @@ class Request:
     length : int, optional
         Its bytes; where that is not known, it goes chunked.
     on_sent : callable, optional
-        Told the bytes of each piece that left, and the seconds that took.
+        Told after each piece how many bytes were sent so far, its own bytes, and the seconds it took.
     replayable : bool
         Whether the body can be begun anew.
     rows : int, optional
@@ -82,7 +82,7 @@ class Request:
     table: str | None = None
     body: Iterable[Buffers] | None = None
     length: int | None = None
-    on_sent: Callable[[int, float], None] | None = None
+    on_sent: Callable[[int, int, float], None] | None = None
     replayable: bool = True
     rows: int | None = None
 

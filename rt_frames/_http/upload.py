@@ -38,7 +38,7 @@ class Upload:
     timeout : float
         Seconds in which each piece must have left.
     on_sent : callable, optional
-        Told the bytes of each piece that left, and the seconds that took.
+        Told after each piece how many bytes were sent so far, its own bytes, and the seconds it took.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Upload:
     body: Iterable[Buffers]
     length: int | None
     timeout: float
-    on_sent: Callable[[int, float], None] | None = None
+    on_sent: Callable[[int, int, float], None] | None = None
     begun: bool = False
     complete: bool = False
     sent: int = 0

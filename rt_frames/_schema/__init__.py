@@ -1,4 +1,7 @@
 """Types, and changes of types: dtypes → Arrow → ``data_type``, and two schemas → alterations.
 
+From the ground up: ``data_type``, ``portable``, ``casts``; ``dtype`` with a file for each library;
+``alterations``, ``compare``.
+
 Law: no I/O and no frames. Imports `errors` and the helpers, nothing else of the package.
 """

@@ -1,22 +1,18 @@
-"""Two schemas → a list of `Alteration`, an `AlterationPlan`, and the JSON that is sent."""
+"""One change of one column, a plan of several, and the JSON that is sent."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import dataclass, field
+from typing import Any, overload
 
-from rt_frames._display import Table, as_html, as_text, counted
-from rt_frames._schema.casts import refused_together
-from rt_frames._schema.compare import Comparison
+from rt_frames._display import Listing, as_html, as_text
+from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._schema.casts import kind_of_cast, refusal
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._schema.dtype import to_arrow_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from rt_frames._schema.compare import Change
+from rt_frames._text import count, list_names, show_value
 
 
 @dataclass(frozen=True)
@@ -33,13 +29,17 @@ class Alteration:
         Its new type: any dtype that `data_type` takes.
     nullable : bool, optional
         Whether it may hold nulls.
+    before : pyarrow.DataType, optional
+        Its type so far, where that is known; a plan knows it. Shown, and neither compared nor sent.
+    lists : str, default ""
+        The kind of the lists that the path leads through, such as ``"large_list"``. Like ``before``.
 
     Raises
     ------
     ValueError
         If nothing would change, or a name cannot be used.
     UnsupportedTypeError
-        If the service has no word for the type.
+        If the service has no name for the type.
 
     Examples
     --------
@@ -52,27 +52,54 @@ class Alteration:
     rename: str | None = None
     data_type: Any = None
     nullable: bool | None = None
+    before: Any = field(default=None, compare=False, repr=False, kw_only=True)
+    lists: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, str) or not self.path:
-            raise ValueError(f"path: expected the name of a column, got {self.path!r:.100}")
-        if self.rename is None and self.data_type is None and self.nullable is None:
-            raise ValueError(f"the alteration of {self.path!r} changes nothing; give rename, data_type or nullable")
-        if self.rename is not None:
-            _check_new_name(self.path, self.rename)
-        if self.rename == self.path.rpartition(".")[2]:
-            raise ValueError(f"rename: {self.rename!r} is the name already; leave the rename out")
-        if self.nullable not in (None, True, False) or (
-            isinstance(self.nullable, int) and type(self.nullable) is not bool
-        ):
-            raise ValueError(f"nullable: expected True or False for {self.path!r}, got {self.nullable!r:.100}")
+        path, rename, nullable = self.path, self.rename, self.nullable
+        if not isinstance(path, str) or not path:
+            raise ValueError(f"path: expected the name of a column, got {show_value(path)}")
+        if rename is None and self.data_type is None and nullable is None:
+            raise ValueError(f"the alteration of {path!r} changes nothing; give rename, data_type or nullable")
+        if rename is not None:
+            if not isinstance(rename, str) or not rename:
+                raise ValueError(f"rename: expected a new name for {path!r}, got {show_value(rename)}")
+            if "." in rename or has_control_characters(rename):
+                raise ValueError(f"rename: the new name of {path!r} cannot hold dots or control characters")
+            if rename == path.rpartition(".")[2]:
+                raise ValueError(f"rename: {rename!r} is the name already; leave the rename out")
+        if nullable is not None and not isinstance(nullable, bool):
+            raise ValueError(f"nullable: expected True or False for {path!r}, got {show_value(nullable)}")
         if self.data_type is not None:
-            arrow = to_arrow_type(self.data_type, self.path)
-            to_data_type(arrow, self.path)
+            arrow = to_arrow_type(self.data_type, path)
+            to_data_type(arrow, path)
             object.__setattr__(self, "data_type", arrow)
 
     def __hash__(self) -> int:
         return hash((self.path, self.rename, self.nullable))  # equal types may differ in their hashes
+
+    @property
+    def refused(self) -> str | None:
+        """Why the engine of this service family does not do it, in whatever request; None where it does, or may.
+
+        Without ``before`` it is not known whether the engine has that cast. The hosted service decides for itself.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import rt_frames as rt
+        >>> rt.plan_alterations(pa.schema({"n": pa.int64()}), pa.schema({"n": pa.string()}))[0].refused
+        'it casts no int64 to string'
+        """
+        if "`" in self.path:
+            return "its paths do not reach a name with a backtick"
+        if self.nullable is False and self.lists:
+            return "it cannot forbid nulls inside a list"
+        if self.data_type is None:
+            return None
+        if self.lists not in ("", "list"):
+            return f"it cannot cast one field of the structs in a {self.lists}"
+        return None if self.before is None else refusal(self.before, self.data_type)
 
     def to_json(self) -> dict[str, Any]:
         """Give the service's form.
@@ -89,30 +116,9 @@ class Alteration:
         >>> rt.Alteration("outer.inner", nullable=False).to_json()
         {'path': 'outer.inner', 'nullable': False}
         """
-        said: dict[str, Any] = {"path": self.path}
-        if self.rename is not None:
-            said["rename"] = self.rename
-        if self.data_type is not None:
-            said["data_type"] = to_data_type(self.data_type, self.path)
-        if self.nullable is not None:
-            said["nullable"] = self.nullable
-        return said
-
-
-def _of(change: Change) -> Alteration:
-    """Make an alteration of a difference; unless it brings a new name, there is nothing left to check."""
-    if change.rename is not None:
-        return Alteration(change.path, change.rename, change.data_type, change.nullable)
-    made = object.__new__(Alteration)
-    made.__dict__.update(path=change.path, rename=None, data_type=change.data_type, nullable=change.nullable)
-    return made
-
-
-def _check_new_name(path: str, name: Any) -> None:
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"rename: expected a new name for {path!r}, got {name!r:.100}")
-    if "." in name or any(ord(char) < 32 or 127 <= ord(char) < 160 or 0xD800 <= ord(char) < 0xE000 for char in name):
-        raise ValueError(f"rename: the new name of {path!r} cannot hold dots or control characters")
+        data_type = None if self.data_type is None else to_data_type(self.data_type, self.path)
+        parts = {"path": self.path, "rename": self.rename, "data_type": data_type, "nullable": self.nullable}
+        return {name: value for name, value in parts.items() if value is not None}
 
 
 class AlterationPlan(Sequence[Alteration]):
@@ -122,8 +128,6 @@ class AlterationPlan(Sequence[Alteration]):
     ----------
     alterations : iterable of Alteration
         The changes.
-    changes : iterable of Change, optional
-        What is known of each: the column's type before, and what the change does to its values.
 
     Examples
     --------
@@ -135,18 +139,15 @@ class AlterationPlan(Sequence[Alteration]):
     (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """
 
-    def __init__(self, alterations: Iterable[Alteration] = (), changes: Iterable[Change] = ()) -> None:
+    def __init__(self, alterations: Iterable[Alteration] = ()) -> None:
         self._alterations = tuple(alterations)
-        self._changes = tuple(changes)
 
     @overload
     def __getitem__(self, at: int) -> Alteration: ...
     @overload
     def __getitem__(self, at: slice) -> AlterationPlan: ...
     def __getitem__(self, at: int | slice) -> Alteration | AlterationPlan:
-        if isinstance(at, slice):
-            return AlterationPlan(self._alterations[at], self._changes[at])
-        return self._alterations[at]
+        return AlterationPlan(self._alterations[at]) if isinstance(at, slice) else self._alterations[at]
 
     def __len__(self) -> int:
         return len(self._alterations)
@@ -171,7 +172,7 @@ class AlterationPlan(Sequence[Alteration]):
         >>> rt.AlterationPlan([rt.Alteration("n", rename="count")]).to_json()
         {'alterations': [{'path': 'n', 'rename': 'count'}]}
         """
-        return {"alterations": [alteration.to_json() for alteration in self._alterations]}
+        return {"alterations": [one.to_json() for one in self]}
 
     def requests(self) -> list[AlterationPlan]:
         """Split the plan where the embedded service's engine does not take it in one request.
@@ -190,47 +191,59 @@ class AlterationPlan(Sequence[Alteration]):
         """
         if refused_together(self) is None:
             return [self] if self else []
-        casts = [i for i, a in enumerate(self) if a.data_type is not None]
-        others = [i for i, a in enumerate(self) if a.rename is not None or a.nullable is not None]
-        return [self._part(casts, rename=None, nullable=None), self._part(others, data_type=None)]
-
-    def _part(self, which: list[int], **without: Any) -> AlterationPlan:
-        alterations = (dataclasses.replace(self._alterations[i], **without) for i in which)
-        return AlterationPlan(alterations, [self._changes[i]._replace(**without) for i in which if self._changes])
+        casts = [one for one in self if one.data_type is not None]
+        others = [one for one in self if one.rename is not None or one.nullable is not None]
+        return [
+            AlterationPlan(dataclasses.replace(one, rename=None, nullable=None) for one in casts),
+            AlterationPlan(dataclasses.replace(one, data_type=None) for one in others),
+        ]
 
     def __repr__(self) -> str:
-        return as_text(self._table()) if self else "AlterationPlan: nothing to alter"
+        return as_text(self._listing()) if self else "AlterationPlan: nothing to alter"
 
     def _repr_html_(self) -> str:
-        return as_html(self._table()) if self else f"<p><b>{self!r}</b></p>"
+        return as_html(self._listing()) if self else f"<p><b>{self!r}</b></p>"
 
-    def _table(self) -> Table:
-        known = self._changes or [None] * len(self)
-        rows = [_row(alteration, change) for alteration, change in zip(self, known, strict=True)]
-        head: tuple[str, ...] = ("path", "before", "after", "what")
-        if not self._changes:
-            head, *rows = (line[:1] + line[2:] for line in (head, *rows))
-        return Table(f"AlterationPlan: {counted(len(self), 'alteration')}", head, rows, _notes(self))
-
-
-def _row(alteration: Alteration, change: Change | None) -> tuple[str, ...]:
-    nulls = {None: "", True: "nullable", False: "not null"}[alteration.nullable]
-    after = [alteration.rename or "", "" if alteration.data_type is None else str(alteration.data_type), nulls]
-    if change is None:
-        words = ("renames", "casts", "changes nullability")
-        what = ", ".join(word for word, part in zip(words, after, strict=True) if part)
-    else:
-        refused = f"; the embedded engine refuses: {change.refused}" if change.refused else ""
-        what = ", ".join(change.kinds) + refused
-    return alteration.path, str(change.before) if change else "", " ".join(filter(None, after)), what
+    def _listing(self) -> Listing:
+        head: tuple[str, ...]
+        head, *rows = [("path", "before", "after", "what"), *(_row(one) for one in self)]
+        if all(one.before is None for one in self):
+            head, *rows = [(path, *rest) for path, _, *rest in (head, *rows)]
+        notes = []
+        if reason := refused_together(self):
+            first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
+            advice = f"Send two, as plan.requests() gives them: {first}; then {then}."
+            notes = [f"The embedded engine refuses: {reason}. {advice}"]
+        return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes)
 
 
-def _notes(plan: AlterationPlan) -> list[str]:
-    reason = refused_together(plan)
-    if reason is None:
-        return []
-    first, then = (", ".join(one.path for one in part[:10]) for part in plan.requests())
-    return [f"The embedded engine refuses: {reason}. Send two, as plan.requests() gives them: {first}; then {then}."]
+def _row(one: Alteration) -> tuple[str, ...]:
+    before, arrow = ("" if known is None else str(known) for known in (one.before, one.data_type))
+    nulls = {None: "", True: "nullable", False: "not null"}[one.nullable]
+    cast = kind_of_cast(one.before, one.data_type) if before and arrow else "casts"
+    after = {"renames": one.rename, cast: arrow, "changes nullability": nulls}
+    what = ", ".join(word for word, part in after.items() if part)
+    refused = f"; the embedded engine refuses: {one.refused}" if one.refused else ""
+    return one.path, before, " ".join(filter(None, after.values())), what + refused
+
+
+def refused_together(alterations: Iterable[Alteration]) -> str | None:
+    """Say why the engine does not take these in one request, though each alone; None where it does.
+
+    With a cast in the request, every column that is not cast itself must keep what it has: the engine lets it
+    take neither a name that was in use nor another nullability, and forbids nulls nowhere.
+    """
+    alterations = list(alterations)
+    if all(one.data_type is None for one in alterations):
+        return None
+    given_up = {one.path for one in alterations if one.rename is not None}
+    for one in alterations:
+        if one.nullable is False or (one.nullable is not None and one.data_type is None):
+            return f"one request cannot change the nullability of {one.path!r} together with a cast"
+        target = join_path(one.path.rpartition(".")[0], one.rename or "")
+        if one.data_type is None and one.rename is not None and target in given_up:
+            return f"one request cannot rename {one.path!r} to a name that is in use together with a cast"
+    return None
 
 
 def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
@@ -238,56 +251,20 @@ def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     if isinstance(alterations, Alteration | Mapping):
         alterations = [alterations]
     if isinstance(alterations, str) or not isinstance(alterations, Iterable):
-        raise TypeError(
-            f"alterations: expected a plan or a list of Alteration or dict, got {type(alterations).__name__}"
-        )
-    checked = [one if isinstance(one, Alteration) else _from_dict(one) for one in alterations]
-    if not checked:
+        raise TypeError(f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}")
+    plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
+    if not plan:
         raise ValueError("alterations: the list is empty, there is nothing to send")
-    paths = [one.path for one in checked]
-    if len(set(paths)) < len(paths):
-        twice = sorted({path for path in paths if paths.count(path) > 1})
-        raise ValueError(
-            f"alterations: {twice!r} occur more than once; put what changes in one column into one alteration"
-        )
-    return {"alterations": [one.to_json() for one in checked]}
+    if twice := list_names(duplicates([one.path for one in plan])):
+        raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")
+    return plan.to_json()
 
 
 def _from_dict(given: Any) -> Alteration:
     if not isinstance(given, Mapping):
         raise TypeError(f"alterations: expected an Alteration or a dict, got {type(given).__name__}")
-    unknown = set(given) - {"path", "rename", "data_type", "nullable"}
+    unknown = sorted(map(str, set(given) - {"path", "rename", "data_type", "nullable"}))
     if unknown or "path" not in given:
-        what = f"does not know {sorted(map(str, unknown))}" if unknown else "needs a path"
-        raise ValueError(
-            f"alterations: {dict(given)!r:.200}: an alteration {what}; it has path, rename, data_type, nullable"
-        )
+        what = f"{show_value(dict(given), 200)} {f'has unknown {list_names(unknown)}' if unknown else 'needs a path'}"
+        raise ValueError(f"alterations: {what}; an alteration has path, rename, data_type and nullable")
     return Alteration(**given)
-
-
-def plan(
-    before: pa.Schema,
-    after: pa.Schema,
-    *,
-    rename: Mapping[str, str] | None = None,
-    nullable: Mapping[str, bool] | None = None,
-    strict: bool = True,
-    moved: Mapping[str, str] | None = None,
-    compare_nullability: bool = False,
-) -> AlterationPlan:
-    """Compare two schemas in portable types; ``moved`` are renames that the frames' memory proves."""
-    _check_asked("rename", rename, str)
-    _check_asked("nullable", nullable, bool)
-    comparison = Comparison(rename or {}, nullable or {}, strict=strict, compare_nullability=compare_nullability)
-    changes = comparison.run(before, after, moved or {})
-    return AlterationPlan(map(_of, changes), changes)
-
-
-def _check_asked(option: str, asked: Any, kind: type) -> None:
-    if asked is None:
-        return
-    if not isinstance(asked, Mapping):
-        raise TypeError(f"{option}: expected a dict by path, got {type(asked).__name__}")
-    for path, value in asked.items():
-        if not isinstance(path, str) or not isinstance(value, kind):
-            raise TypeError(f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}")

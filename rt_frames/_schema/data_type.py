@@ -11,106 +11,88 @@ official client of this protocol was recorded to send (its list is in ``tests/sc
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._names import join_path
+from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_UNITS = {"time32": ("s", "ms"), "time64": ("us", "ns"), "duration": ("s", "ms", "us", "ns")}
-
-# name on the wire → name of the pyarrow type; every type without parameters
-_PLAIN = {
-    "null": "null",
-    "bool": "bool",
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    "halffloat": "halffloat",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "large_string": "large_string",
-    "binary": "binary",
-    "large_binary": "large_binary",
-    "date32:day": "date32[day]",
-    "date64:ms": "date64[ms]",
-    **{f"{kind}:{unit}": f"{kind}[{unit}]" for kind, units in _UNITS.items() for unit in units},
+# every type without parameters, by its name; Arrow has most of these names, too
+_PLAIN = ("null", "bool", "halffloat", "float", "double", "string", "large_string", "binary", "large_binary")
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_UNITS = {"date32": ["day"], "date64": ["ms"], "time32": ["s", "ms"], "time64": ["us", "ns"]}
+_UNITS["duration"] = ["s", "ms", "us", "ns"]
+_TYPES = {
+    **{name: pa.type_for_alias(name) for name in (*_PLAIN, *INTEGERS)},
+    **{f"{kind}:{unit}": pa.type_for_alias(f"{kind}[{unit}]") for kind, units in _UNITS.items() for unit in units},
 }
-_SYNONYMS = {
-    "utf8": "string",
-    "large_utf8": "large_string",
-    "float16": "halffloat",
-    "float32": "float",
-    "float64": "double",
-    "boolean": "bool",
-}
-_NAMES = {arrow: name for name, arrow in _PLAIN.items()}
+_NAMES = {arrow: name for name, arrow in _TYPES.items()}
+# the sister dialect's names
+_TYPES |= {name: pa.type_for_alias(name) for name in ("utf8", "large_utf8", "float16", "float32", "float64", "boolean")}
+
+
+def list_kind(arrow: pa.DataType) -> tuple[str, int]:
+    """Give what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
+    if types.is_fixed_size_list(arrow):
+        return "fixed_size_list", arrow.list_size
+    return "list" if types.is_list(arrow) else "large_list" if types.is_large_list(arrow) else "", 0
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    """Tell whether a type is a list of any kind; a view of lists is none."""
+    return list_kind(arrow)[0] != ""
+
+
+def child_fields(arrow: pa.DataType) -> list[pa.Field]:
+    """Give the fields of a nested type; none for any other."""
+    return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
 def to_data_type(arrow: pa.DataType, path: str = "") -> dict[str, Any]:
-    """Say an Arrow type as the service's ``data_type`` object.
-
-    Parameters
-    ----------
-    arrow : pyarrow.DataType
-        The type.
-    path : str
-        Path of the column, for the error.
-
-    Raises
-    ------
-    UnsupportedTypeError
-        If the vocabulary has no word for the type.
-    """
+    """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's."""
     try:
-        return _say(arrow, path)
+        return _to_object(arrow, path)
     except RecursionError:
-        raise _no_word("a type nested this deeply", path) from None
+        raise _no_name("a type nested this deeply", path) from None
 
 
-def _say(arrow: pa.DataType, path: str) -> dict[str, Any]:
-    import pyarrow as pa
-    import pyarrow.types as is_
-
+def _to_object(arrow: pa.DataType, path: str) -> dict[str, Any]:
     if isinstance(arrow, pa.BaseExtensionType):
-        return _say(arrow.storage_type, path)
-    if is_.is_struct(arrow) or is_.is_list(arrow) or is_.is_large_list(arrow):
-        kind = "struct" if is_.is_struct(arrow) else "list" if is_.is_list(arrow) else "large_list"
-        return {"type": kind, "fields": _children(arrow, path)}
-    if is_.is_fixed_size_list(arrow):
-        return {"type": "fixed_size_list", "fields": _children(arrow, path), "length": arrow.list_size}
-    if is_.is_fixed_size_binary(arrow) and not is_.is_decimal(arrow):
+        return _to_object(arrow.storage_type, path)
+    if types.is_fixed_size_binary(arrow):
         return {"type": "fixed_size_binary", "length": arrow.byte_width}
-    return {"type": _name(arrow, path)}
-
-
-def _children(arrow: pa.DataType, path: str) -> list[dict[str, Any]]:
-    fields = [arrow.field(i) for i in range(arrow.num_fields)]
-    return [
-        {"name": f.name, "type": _say(f.type, f"{path}.{f.name}" if path else f.name), "nullable": f.nullable}
-        for f in fields
+    kind, length = ("struct", 0) if types.is_struct(arrow) else list_kind(arrow)
+    if not kind:
+        return {"type": _to_name(arrow, path)}
+    fields = [
+        {"name": f.name, "type": _to_object(f.type, join_path(path, f.name)), "nullable": f.nullable}
+        for f in child_fields(arrow)
     ]
+    return {"type": kind, "fields": fields, **({"length": length} if kind == "fixed_size_list" else {})}
 
 
-def _name(arrow: pa.DataType, path: str) -> str:
-    import pyarrow.types as is_
-
-    if name := _NAMES.get(str(arrow)):
-        return name
+def _to_name(arrow: pa.DataType, path: str) -> str:
     # a zone called "-" would read as none
-    if is_.is_timestamp(arrow) and arrow.tz != "-":
+    if types.is_timestamp(arrow) and arrow.tz != "-":
         return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
-    if is_.is_decimal128(arrow) or is_.is_decimal256(arrow):
+    if types.is_decimal128(arrow) or types.is_decimal256(arrow):
         return f"decimal:{arrow.bit_width}:{arrow.precision}:{arrow.scale}"
-    if is_.is_dictionary(arrow) and not is_.is_nested(arrow.value_type):
-        value, index = _name(arrow.value_type, path), _name(arrow.index_type, path)
-        return f"dict:{value}:{index}:{str(arrow.ordered).lower()}"
-    raise _no_word(f"Arrow's {arrow}", path)
+    if types.is_dictionary(arrow):
+        value = _to_object(arrow.value_type, path)
+        if set(value) == {"type"}:
+            return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:{str(arrow.ordered).lower()}"
+    elif name := _NAMES.get(arrow):
+        return name
+    raise _no_name(f"Arrow's {arrow}", path)
 
 
-def _no_word(what: str, path: str) -> UnsupportedTypeError:
+def _no_name(what: str, path: str) -> UnsupportedTypeError:
     column = f"column {path!r}: " if path else ""
     return UnsupportedTypeError(f"{column}the service has no data_type for {what}; cast it first")
 
@@ -145,106 +127,82 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     TimestampType(timestamp[us, tz=UTC])
     """
     try:
-        return _read(data_type, "data_type")
+        return _parse(data_type, "data_type")
     except RecursionError:
         raise ValueError("data_type: nested too deeply to be read") from None
 
 
-def _read(given: Any, at: str) -> pa.DataType:
-    import pyarrow as pa
-
+def _parse(given: Any, at: str) -> pa.DataType:
     if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
-        raise ValueError(f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown(given)}')
+        shown = show_value(given)
+        raise ValueError(f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown}')
     name = given["type"]
     if name == "struct":
-        return pa.struct(_fields(given, at))
+        return pa.struct(_parse_fields(given, at))
     if name in ("list", "large_list", "fixed_size_list"):
-        return _read_list(given, name, at)
+        fields = _parse_fields(given, at)
+        if len(fields) != 1:
+            raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
+        if name == "fixed_size_list":
+            return pa.list_(fields[0], _parse_length(given, at))
+        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
     if given.get("fields"):
         raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
     if name == "fixed_size_binary":
-        return pa.binary(_length(given, at))
+        return pa.binary(_parse_length(given, at))
     if given.get("length") is not None:
         raise ValueError(f'{at}.length: a "{name:.80}" has no length')
-    return _read_name(name, f"{at}.type")
+    return _parse_name(name, f"{at}.type")
 
 
-def _read_list(given: Mapping[str, Any], name: str, at: str) -> pa.DataType:
-    import pyarrow as pa
-
-    fields = _fields(given, at)
-    if len(fields) != 1:
-        raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
-    if name == "fixed_size_list":
-        return pa.list_(fields[0], _length(given, at))
-    return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
-
-
-def _length(given: Mapping[str, Any], at: str) -> int:
+def _parse_length(given: Mapping[str, Any], at: str) -> int:
     length = given.get("length")
     if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length < 2**31:
-        raise ValueError(f'{at}.length: a {given["type"]} needs a "length", a whole number; got {shown(length)}')
+        raise ValueError(f'{at}.length: a {given["type"]} needs a "length", a whole number; got {show_value(length)}')
     return length
 
 
-def _fields(given: Mapping[str, Any], at: str) -> list[pa.Field]:
-    import pyarrow as pa
-
+def _parse_fields(given: Mapping[str, Any], at: str) -> list[pa.Field]:
     fields = given.get("fields")
     if not isinstance(fields, list):
-        raise ValueError(f'{at}.fields: a {given["type"]} needs "fields", an array; got {shown(fields)}')
-    read = []
+        raise ValueError(f'{at}.fields: a {given["type"]} needs "fields", an array; got {show_value(fields)}')
+    parsed = []
     for i, child in enumerate(fields):
         here = f"{at}.fields[{i}]"
         if not isinstance(child, Mapping):
-            raise ValueError(f'{here}: expected an object with "name", "type" and "nullable", got {shown(child)}')
-        if not isinstance(child.get("name"), str):
-            raise ValueError(f"{here}.name: expected a string, got {shown(child.get('name'))}")
-        if not isinstance(child.get("nullable"), bool):
-            raise ValueError(f"{here}.nullable: expected true or false, got {shown(child.get('nullable'))}")
-        arrow = _read(child.get("type"), f"{here}.type")
-        if pa.types.is_null(arrow) and not child["nullable"]:
+            raise ValueError(f'{here}: expected an object with "name", "type" and "nullable", got {show_value(child)}')
+        name, nullable = child.get("name"), child.get("nullable")
+        if not isinstance(name, str):
+            raise ValueError(f"{here}.name: expected a string, got {show_value(name)}")
+        if not isinstance(nullable, bool):
+            raise ValueError(f"{here}.nullable: expected true or false, got {show_value(nullable)}")
+        arrow = _parse(child.get("type"), f"{here}.type")
+        if types.is_null(arrow) and not nullable:
             raise ValueError(f"{here}.nullable: a null type is always nullable")
         try:
-            read.append(pa.field(child["name"], arrow, child["nullable"]))
+            parsed.append(pa.field(name, arrow, nullable))
         except UnicodeError as error:
             raise ValueError(f"{here}.name: {error}") from None
-    return read
+    return parsed
 
 
-def _read_name(name: str, at: str) -> pa.DataType:
-    import pyarrow as pa
-
-    plain = _PLAIN.get(_SYNONYMS.get(name, name))
-    if plain:
-        return pa.type_for_alias(plain)
+def _parse_name(name: str, at: str) -> pa.DataType:
+    if found := _TYPES.get(name):
+        return found
     kind, _, rest = name.partition(":")
-    try:
+    with contextlib.suppress(ValueError, KeyError, TypeError, pa.ArrowException):
         if kind == "timestamp":
-            unit, _, zone = rest.partition(":")
-            return pa.timestamp(unit, None if zone == "-" else zone) if zone else _unknown(name, at)
+            unit, zone = rest.split(":", 1)
+            if zone:
+                return pa.timestamp(unit, None if zone == "-" else zone)
         if match := re.fullmatch(r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII):
-            return {"128": pa.decimal128, "256": pa.decimal256}[match[1]](int(match[2]), int(match[3]))
+            make = pa.decimal128 if match[1] == "128" else pa.decimal256
+            return make(int(match[2]), int(match[3]))
         if kind == "dict":
             value, index, ordered = rest.rsplit(":", 2)
-            return pa.dictionary(
-                _read_name(index, at), _read_name(value, at), ordered={"true": True, "false": False}[ordered]
-            )
-    except (ValueError, KeyError, TypeError, pa.ArrowException):
-        pass
-    return _unknown(name, at)
-
-
-def _unknown(name: str, at: str) -> pa.DataType:
+            parts = _parse_name(index, at), _parse_name(value, at)
+            return pa.dictionary(*parts, ordered={"true": True, "false": False}[ordered])
     raise ValueError(
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"
     )
-
-
-def shown(value: Any) -> str:
-    """Show any object in a few words for a message."""
-    try:
-        return " ".join(repr(value)[:400].split())[:80]
-    except Exception:  # noqa: BLE001  # a stranger's repr may raise anything
-        return f"an object of type {type(value).__name__}"

@@ -13,106 +13,97 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._names import join_path
+from rt_frames._schema.data_type import INTEGERS, child_fields
 from rt_frames.errors import UnsupportedTypeError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
+_TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
+_PORTABLE_IDS = frozenset(pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS))
+
+# what helps where a column of such a type cannot be sent
+ADVICE = {
+    "object": "without data it is not known what it holds; pass the type of the values",
+    "category": "the bare word has no value type; pass the CategoricalDtype or Enum, or the values' own type",
+    "complex": "send .real and .imag as two columns",
+}
+PANDAS_ADVICE = {  # by the names of pandas' extension types in Arrow
+    "pandas.period": "convert it with .dt.to_timestamp(), or .astype(str)",
+    "pandas.interval": "make two columns of it, .array.left and .array.right, or use .astype(str)",
+}
 
 
-def refuse(path: str, what: Any, advice: str) -> UnsupportedTypeError:
-    """Say that a type cannot be sent, in which column, and what helps."""
+def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
+    """Make the error for a type that cannot be sent: in which column, and what helps."""
     column = f"column {path!r}: " if path else ""
     return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
 
 
-@functools.lru_cache(maxsize=1024)
-def is_plain(arrow: pa.DataType) -> bool:
-    """Tell whether a type has no parts and is portable as it is: asked once a type, not once a column."""
-    import pyarrow.types as is_
-
-    tests = (is_.is_integer, is_.is_floating, is_.is_boolean, is_.is_temporal, is_.is_large_string, is_.is_string)
-    return any(test(arrow) for test in tests) and not is_.is_interval(arrow)
+def is_portable(arrow: pa.DataType) -> bool:
+    """Tell whether a type has no parts and is portable as it is."""
+    return arrow.id in _PORTABLE_IDS
 
 
-def portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
-    """Give the form of an Arrow type that is sent, or say which column has none."""
-    import pyarrow as pa
-    import pyarrow.types as is_
-
-    # extension types first: many cannot be hashed
+def to_portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
+    """Give the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
+    if arrow.id in _PORTABLE_IDS:
+        return arrow
     if isinstance(arrow, pa.BaseExtensionType):
         return _portable_extension(arrow, path)
-    if is_plain(arrow):
-        return arrow
-    if is_.is_run_end_encoded(arrow):
-        return portable(arrow.value_type, path)
-    if is_.is_nested(arrow):
+    if types.is_run_end_encoded(arrow):
+        return to_portable(arrow.value_type, path)
+    if types.is_nested(arrow):
         return _portable_nested(arrow, path)
-    if str(arrow) in ("string_view", "binary_view"):
-        return pa.large_string() if str(arrow) == "string_view" else pa.large_binary()
-    if is_.is_decimal(arrow) and arrow.bit_width < 128:
+    if types.is_string_view(arrow):
+        return pa.large_string()
+    if types.is_binary_view(arrow):
+        return pa.large_binary()
+    if types.is_decimal32(arrow) or types.is_decimal64(arrow):
         return pa.decimal128(arrow.precision, arrow.scale)
-    if is_.is_dictionary(arrow):
-        value = portable(arrow.value_type, path)
-        return value if is_.is_nested(value) else pa.dictionary(arrow.index_type, value, arrow.ordered)
-    if is_.is_interval(arrow):
-        raise refuse(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
+    if types.is_dictionary(arrow):
+        value = to_portable(arrow.value_type, path)
+        return value if types.is_nested(value) else pa.dictionary(arrow.index_type, value, arrow.ordered)
+    if types.is_interval(arrow):
+        raise unsupported(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
     return arrow
 
 
 def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:
-    import pyarrow as pa
-    import pyarrow.types as is_
-
-    if is_.is_union(arrow):
-        raise refuse(path, f"Arrow's {arrow}", "make one column of each of its types")
-    if is_.is_map(arrow):
-        key, value = _portable_field(arrow.key_field, path), _portable_field(arrow.item_field, path)
-        return pa.map_(key, value, keys_sorted=arrow.keys_sorted)
-    children = [_portable_field(arrow.field(i), path) for i in range(arrow.num_fields)]
-    if is_.is_struct(arrow):
-        return pa.struct(children)
-    if is_.is_fixed_size_list(arrow):
-        return pa.list_(children[0], arrow.list_size)
-    large = is_.is_large_list(arrow) or str(arrow).startswith("large_list_view")
-    return pa.large_list(children[0]) if large else pa.list_(children[0])
-
-
-def _portable_field(field: pa.Field, path: str) -> pa.Field:
-    import pyarrow as pa
-
-    return pa.field(field.name, portable(field.type, f"{path}.{field.name}" if path else field.name), field.nullable)
+    if types.is_union(arrow):
+        raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
+    is_map = types.is_map(arrow)
+    fields = [
+        pa.field(field.name, to_portable(field.type, join_path(path, field.name)), field.nullable)
+        for field in ([arrow.key_field, arrow.item_field] if is_map else child_fields(arrow))
+    ]
+    if is_map:
+        return pa.map_(*fields, keys_sorted=arrow.keys_sorted)
+    if types.is_struct(arrow):
+        return pa.struct(fields)
+    if types.is_fixed_size_list(arrow):
+        return pa.list_(fields[0], arrow.list_size)
+    large = types.is_large_list(arrow) or types.is_large_list_view(arrow)
+    return pa.large_list(fields[0]) if large else pa.list_(fields[0])
 
 
 def _portable_extension(arrow: pa.BaseExtensionType, path: str) -> pa.DataType:
-    import pyarrow as pa
-
-    if arrow.extension_name == "arrow.uuid":
+    name = arrow.extension_name
+    if name == "arrow.uuid":
         return arrow
-    if arrow.extension_name == "arrow.json":
-        return pa.json_(portable(arrow.storage_type, path))
-    if arrow.extension_name in _PANDAS_ONLY:
-        raise refuse(
-            path, f"pandas' {_PANDAS_ONLY[arrow.extension_name]}", PANDAS_ADVICE[_PANDAS_ONLY[arrow.extension_name]]
-        )
-    return portable(arrow.storage_type, path)
+    if name == "arrow.json":
+        return pa.json_(to_portable(arrow.storage_type, path))
+    if name in PANDAS_ADVICE:
+        raise unsupported(path, f"pandas' {name.removeprefix('pandas.')}", PANDAS_ADVICE[name])
+    return to_portable(arrow.storage_type, path)
 
 
-_PANDAS_ONLY = {"pandas.period": "PeriodDtype", "pandas.interval": "IntervalDtype"}
-PANDAS_ADVICE = {
-    "SparseDtype": "make it dense first, with .sparse.to_dense()",
-    "PeriodDtype": "convert it with .dt.to_timestamp(), or .astype(str)",
-    "IntervalDtype": "make two columns of it, .array.left and .array.right, or use .astype(str)",
-}
-
-
-def coded(value: pa.DataType) -> pa.DataType:
+def categorical_type(value: pa.DataType) -> pa.DataType:
     """Give the one form that categories have in both libraries; values of other types are sent as they are."""
-    import pyarrow as pa
-
-    if pa.types.is_string(value) or pa.types.is_large_string(value):
+    if types.is_string(value) or types.is_large_string(value):
         return pa.dictionary(pa.int32(), pa.large_string())
-    return pa.dictionary(pa.int32(), value) if pa.types.is_integer(value) else value
+    return pa.dictionary(pa.int32(), value) if types.is_integer(value) else value

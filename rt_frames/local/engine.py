@@ -10,7 +10,7 @@ import errno
 import re
 from typing import TYPE_CHECKING, Any
 
-from rt_frames.local._ahead import ahead
+from rt_frames._prefetch import prefetch
 from rt_frames.local.alter_request import Change, changes_in, find, said
 from rt_frames.local.http_error import Problem
 
@@ -69,7 +69,7 @@ class _Seen:
         self.error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(ahead(self._batches)) as coming:
+        with contextlib.closing(prefetch(self._batches, steps=2)) as coming:
             try:
                 for batch in coming:
                     self.rows += batch.num_rows

@@ -7,7 +7,7 @@ import time
 
 import pyarrow as pa
 
-from rt_frames._schema.alterations import plan
+from rt_frames._schema.compare import plan
 
 SIZES = (1_000, 10_000, 40_000)
 REPEATS = 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from rt_frames.cli.main import main
 from tests.support.compare import stored
 from tests.support.servers import KEY
 
@@ -23,10 +26,23 @@ SCRIPT = str(Path(sys.executable).with_name("rt-frames"))
 
 
 def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Give the console script's function these words, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main(args)
+    shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(args, ended.value.code, *shown)
+
+
+def run_alone(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run the console script in a process of its own."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return subprocess.run(
-        [sys.executable, "-m", "rt_frames.cli", *args], capture_output=True, text=True, check=False,
-        env={**kept, **environment}, timeout=120,
+        [sys.executable, "-m", "rt_frames.cli", *args],
+        capture_output=True, text=True, check=False, env=kept, timeout=120,
     )  # fmt: skip
 
 
@@ -41,7 +57,7 @@ def test_the_script_is_installed():
 
 
 def test_the_demo_compares_every_value_and_shows_each_line():
-    done = run("demo")
+    done = run_alone("demo")
     assert done.returncode == 0, done.stderr
     for line in ("rt.connect(", "df.remote.to_table(", "rt.list_tables()", "after = df.rename(", "alter_table(",
                  "set_nullable("):  # fmt: skip
@@ -75,11 +91,13 @@ def test_the_demo_takes_a_file_of_ones_own_and_keeps_the_tables(tmp_path, name):
     assert sorted(p.name for p in (tmp_path / "kept").glob("*.lance")) == ["t_pandas.lance", "t_polars.lance"]
 
 
-def test_the_demo_on_the_flights_finds_all_values_equal(tmp_path, flights_csv):
-    pl.read_csv(flights_csv, null_values="NA", try_parse_dates=True).write_parquet(tmp_path / "flights.parquet")
+@pytest.mark.parametrize("rows", [20_000, pytest.param(336_776, marks=pytest.mark.long)])
+def test_the_demo_on_the_flights_finds_all_values_equal(tmp_path, flights_csv, rows):
+    flights = pl.read_csv(flights_csv, null_values="NA", try_parse_dates=True).head(rows)
+    flights.write_parquet(tmp_path / "flights.parquet")
     done = run("demo", str(tmp_path / "flights.parquet"))
     assert done.returncode == 0, done.stderr
-    assert "336,776 rows" in done.stdout
+    assert f"{rows:,} rows" in done.stdout
     assert done.stdout.count("every value read back") == 2
 
 
@@ -113,6 +131,7 @@ def test_create_list_and_alter_from_a_shell(tmp_path, env, service):
         (["alter", "x"], 2, "nothing to change"),
         (["alter", "x", "--rename", "a"], 2, "PATH=VALUE"),
         (["alter", "x", "--nullable", "a=maybe"], 2, "true or"),
+        (["alter", "x", "--rename", "a=b", "--rename", "a=c"], 2, "'a=c': the same change of 'a' is given twice"),
         (["alter", "nowhere", "--rename", "a=b"], 1, "nowhere"),
         (["nonsense"], 2, "No such command"),
     ],
@@ -122,6 +141,42 @@ def test_failures_are_one_line_and_an_exit_code(env, args, code, words):
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "f.ndjson", "f.arrow", "f.arrows", "f.csv"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, env, name):
+    (tmp_path / name).write_bytes({"f.csv": b"", "f.arrow": b"ARROW1 cut"}.get(name, b"neither"))
+    done = run("create", "broken", str(tmp_path / name), **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: {tmp_path / name} cannot be read: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_value_far_down_a_file_that_cannot_be_read_is_no_traceback(tmp_path, env):
+    (tmp_path / "late.ndjson").write_text('{"a": 1}\n' * 10_000 + '{"a": "x"}\n')
+    done = run("create", "late", str(tmp_path / "late.ndjson"), **env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert "late" not in run("tables", **env).stdout.split()
+
+
+def test_a_file_of_another_kind_is_refused_with_the_kinds_that_can_be_read(tmp_path, env):
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    done = run("create", "sheet", str(tmp_path / "t.xlsx"), **env)
+    assert done.returncode == 1
+    assert "the name ends in '.xlsx'; Parquet (.parquet, .pq), CSV (.csv), NDJSON (.ndjson, .jsonl) and Arrow IPC" in (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize("args", [["--help"], ["create", "--help"], ["--version"]])
+def test_help_loads_no_library_of_frames(args):
+    code = (
+        f"import sys; from rt_frames.cli.main import main; main({args!r}, standalone_mode=False)\n"
+        "assert not {'pyarrow', 'pandas', 'polars', 'requests', 'lance'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_without_a_service_the_ways_to_name_one_are_shown():
@@ -159,7 +214,7 @@ def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(tmp_path, serv
         f"{script} create glob_flights data/*.parquet && {script} alter glob_flights "
         "--rename dep_time=departure --cast distance=int32 --dry-run"
     )
-    kept = {"PATH": os.environ["PATH"], **env}
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ} | env
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env=kept)
     assert re.search(r"^dep_time +departure +renames$", done.stdout, re.MULTILINE)
     assert re.search(r"^distance +int32 +casts$", done.stdout, re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import weakref
@@ -15,39 +16,121 @@ import rt_frames as rt
 from tests.support.servers import KEY
 
 
-def run(code: str, **environment: str) -> str:
+def run(code: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**environment}, timeout=60
-    )
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False, timeout=60,
+        env={**{k: v for k, v in os.environ.items() if k == "PYTHONPATH"}, **environment},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return done
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("order", ["rt_frames, {0}", "{0}, rt_frames"])
 def test_the_accessor_is_there_whichever_is_imported_first(library, order):
-    code = f"import {order.format(library)}; import {library} as lib; print(lib.DataFrame({{'a': [1]}}).remote.schema)"
-    assert run(code) == "a: int64"
-
-
-def test_reloading_and_importing_twice_registers_once_and_warns_never():
     code = (
-        "import warnings; warnings.simplefilter('error'); import rt_frames, pandas, polars, importlib;"
-        "from rt_frames._register import register; import sys;"
-        "print(sum(type(f).__name__ == '_WhenImported' for f in sys.meta_path), type(pandas.__spec__.loader).__name__)"
+        f"import {order.format(library)}; import {library} as lib; df = lib.DataFrame({{'a': [1]}})\n"
+        "assert 'remote' in dir(df) and 'remote' in lib.DataFrame._accessors; print(df.remote.schema)"
     )
-    assert run(code) == "1 SourceFileLoader"
+    assert run(code, "-Werror").stdout == "a: int64\n"
+
+
+def test_dask_has_it_too():
+    code = (
+        "import rt_frames, dask.dataframe as dd, pandas as pd; df = pd.DataFrame({'a': [1]})\n"
+        "ddf = dd.from_pandas(df, npartitions=1); assert 'remote' in dir(ddf); print(ddf.remote, df.remote)"
+    )
+    assert run(code).stdout.count("to_table") == 2
+
+
+def test_a_loaded_polars_with_this_package_loads_nothing_else_until_the_accessor_is_used():
+    code = (
+        "import sys, polars, rt_frames; df = polars.DataFrame({'a': [1]}); dir(df)\n"
+        "def loaded(): return sorted({'pyarrow', 'requests', 'rt_frames._accessor'} & set(sys.modules))\n"
+        "print(loaded()); df.remote.schema; print('rt_frames._accessor' in loaded())"
+    )
+    assert run(code).stdout == "[]\nTrue\n"
+
+
+def test_reloading_and_importing_anew_registers_once_and_warns_never():
+    code = (
+        "import importlib, importlib.util, sys, rt_frames, rt_frames._register\n"
+        "importlib.reload(rt_frames._register); importlib.reload(rt_frames)\n"
+        "for name in [n for n in sys.modules if n.startswith('rt_frames')]: del sys.modules[name]\n"
+        "import rt_frames\n"
+        "assert importlib.util.find_spec('polars').loader.get_filename('polars').endswith('__init__.py')\n"
+        "import pandas, polars; importlib.reload(pandas); importlib.reload(polars); importlib.reload(rt_frames)\n"
+        "class Ours(pandas.DataFrame): pass\n"
+        "print(sum(type(f).__name__ == '_ImportHook' for f in sys.meta_path), type(pandas.__spec__.loader).__name__,\n"
+        "      type(pandas.__loader__).__name__, *(f({'a': [1]}).remote.schema for f in (Ours, polars.DataFrame)))"
+    )
+    assert run(code, "-Werror").stdout == "1 SourceFileLoader SourceFileLoader a: int64 a: int64\n"
+
+
+def test_two_packages_that_wait_for_an_import_do_not_wait_for_each_other():
+    code = (
+        "import sys, importlib.util\n"
+        "class Other:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        others = (f for f in sys.meta_path if f is not self)\n"
+        "        return next(filter(None, (f.find_spec(name, path, target) for f in others)), None)\n"
+        "import rt_frames; sys.meta_path.insert(0, Other()); import polars; print(polars.DataFrame().remote)"
+    )
+    assert "to_table" in run(code).stdout
+
+
+POLARS_WITH_A_REMOTE = """
+class DataFrame:
+    @property
+    def remote(self):
+        return "of Polars"
+"""
+PANDAS_THAT_REFUSES = """
+class Sealed(type):
+    def __setattr__(self, name, value):
+        raise TypeError(f"cannot set {name!r}")
+
+class DataFrame(metaclass=Sealed):
+    pass
+"""
+
+
+@pytest.mark.parametrize("order", ["rt_frames, polars, pandas", "polars, pandas, rt_frames"])
+def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order):
+    (tmp_path / "polars.py").write_text(POLARS_WITH_A_REMOTE)
+    (tmp_path / "pandas.py").write_text(PANDAS_THAT_REFUSES)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport {order}\n"
+    done = run(code + "print(polars.DataFrame().remote)")
+    assert done.stdout == "of Polars\n"
+    advice = "use rt_frames.to_table(df, ...) instead"
+    assert sorted(done.stderr.splitlines()) == [
+        f"<string>:2: UserWarning: df.remote cannot be attached to pandas.DataFrame: cannot set 'remote'; {advice}",
+        "<string>:2: UserWarning: df.remote cannot be attached to polars.DataFrame: it has a 'remote' of its own; "
+        + advice,
+    ]
+    assert run(code.replace(order, "rt_frames, polars, pandas"), "-Werror").stderr == ""
+
+
+KNOWN_WITHOUT_PANDAS = [
+    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
+    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
+    "int, str, bytes, float, bool, type(None), {'type': 'int64'}, {'type': 'dict:string:int8:false'}",
+    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
+]
 
 
 def test_a_process_that_only_uses_polars_never_imports_pandas(server):
     code = (
-        "import sys, polars as pl, rt_frames as rt\n"
+        "import sys, polars as pl, pyarrow as pa, rt_frames as rt\n"
         f"rt.connect({server.url!r})\n"
         "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': pl.Series(['u', 'v'], dtype=pl.Categorical)})\n"
         "df.remote.to_table('t'); df.lazy().pipe(rt.to_table, 'u')\n"
         "after = df.rename({'s': 'text'}).cast({'a': pl.Int32})\n"
         "print(after.remote.plan_alterations(df)); after.remote.alter_table('t', df); rt.list_tables()\n"
-        "rt.data_type(pl.List(pl.String)); rt.data_type('int64'); rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
+        "rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
+        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
+        "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
+        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n    else: assert False, dtype\n"
         "assert 'pandas' not in sys.modules\n"
     )
     run(code, RT_FRAMES_API_KEY=KEY)
@@ -64,6 +147,8 @@ def test_a_process_that_only_uses_pandas_never_imports_polars(server):
         "import sys, pandas as pd, rt_frames as rt\n"
         f"rt.connect({server.url!r})\n"
         "pd.DataFrame({'a': [1, 2], 's': ['x', None]}).remote.to_table('t')\n"
+        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
+        "    rt.data_type(dtype)\n"
         "assert 'polars' not in sys.modules\n"
     )
     run(code, RT_FRAMES_API_KEY=KEY)
@@ -90,7 +175,7 @@ def test_a_frame_is_freed_at_once_after_it_was_sent(client, library, name):
 def test_completion_shows_the_public_methods_alone(frame):
     shown = {name for name in dir(frame.remote) if not name.startswith("_")}
     assert shown == {"to_table", "tee", "alter_table", "plan_alterations", "schema"}
-    assert "remote" in dir(frame)
+    assert set(dir(type(frame).remote)) >= shown  # where notebooks look, so that they need not run anything
 
 
 def test_the_accessor_cannot_be_assigned():

@@ -48,12 +48,6 @@ def test_every_value_of_the_flights_arrives_from_polars(client, service, name, f
     assert_frame_equal(found, flights_polars, categorical_as_str=True, check_dtypes=False)
 
 
-@pytest.mark.parametrize("compression", ["auto", None, "lz4", "zstd"])
-def test_every_codec_brings_the_same_values(client, service, name, flights_polars, compression):
-    rt.to_table(flights_polars, name, compression=compression)
-    assert_same_values(stored(service, name), flights_polars.to_arrow())
-
-
 def test_a_lazy_frame_streams_in_order(client, service, name, flights_csv, flights_polars):
     lazy = pl.scan_csv(flights_csv, try_parse_dates=True, null_values="NA")
     assert lazy.pipe(rt.to_table, name).name == name

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import rt_frames as rt
 from rt_frames.errors import BadRequest
 from tests.support.compare import lance
+from tests.support.examples import uploading
 
 number = itertools.count()
 
@@ -45,13 +46,6 @@ def structs(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
 
 lists = st.sampled_from(FAMILIES[:1] + FAMILIES[1:2]).flatmap(either).map(lambda pair: tuple(map(pa.list_, pair)))
 columns = leaves | structs(leaves) | lists | structs(structs(leaves))
-once = settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
 
 
 def empty(arrow: pa.DataType) -> pa.Array:
@@ -69,7 +63,7 @@ def table(service, name: str) -> lance.LanceDataset:
     return lance.dataset(str(Path(service.root) / f"{name}.lance"))
 
 
-@once
+@uploading
 @given(data=st.data(), old=names)
 def test_the_table_has_the_schema_of_after_and_a_second_plan_is_empty(client, service, data, old):
     pairs = [data.draw(columns) for _ in old]
@@ -86,7 +80,7 @@ def test_the_table_has_the_schema_of_after_and_a_second_plan_is_empty(client, se
     assert not rt.plan_alterations(found, after)
 
 
-@once
+@uploading
 @given(pair=st.tuples(st.sampled_from(FAMILIES), st.sampled_from(FAMILIES)), index=st.integers(0, 20))
 def test_outside_a_family_the_refusal_names_column_and_types_and_nothing_changes(client, service, pair, index):
     assume(pair[0] is not pair[1])

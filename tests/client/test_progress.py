@@ -16,18 +16,22 @@ from rt_frames.errors import UploadInterrupted
 
 FRAME = pl.DataFrame({"n": range(1000)})
 
-SLOW = """
+TWO_UPLOADS = """
 import sys, time
 import polars as pl
 import rt_frames as rt
+from rt_frames import _progress
 
 def frames():
     for i in range(6):
-        time.sleep(0.5)
+        time.sleep(0.05)
         yield pl.DataFrame({"n": [i]})
 
-client = rt.connect(sys.argv[1], api_key=sys.argv[2])
-rt.to_table(frames() if sys.argv[4] == "slow" else next(frames()), sys.argv[3])
+url, key, name = sys.argv[1:]
+rt.connect(url, api_key=key)
+rt.to_table(frames(), f"{name}_short")
+_progress.SHOW_AFTER = 0.1
+rt.to_table(frames(), f"{name}_long")
 """
 
 
@@ -77,11 +81,7 @@ def test_it_ends_with_the_upload_when_that_fails(server, capsys):
     assert capsys.readouterr().err.endswith("\n")
 
 
-def run(service, name: str, pace: str, terminal: bool) -> str:
-    """Upload in a process of its own; give what its terminal, or its standard error, showed."""
-    command = [sys.executable, "-c", SLOW, service.url, service.api_key, name, pace]
-    if not terminal:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+def shown_on_a_terminal(command: list[str]) -> str:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
     with subprocess.Popen(command, stdout=theirs, stderr=theirs) as process:
@@ -99,6 +99,9 @@ def run(service, name: str, pace: str, terminal: bool) -> str:
 
 
 def test_a_long_upload_is_shown_on_a_terminal_alone(service, name):
-    assert f"{name}_1: " in run(service, f"{name}_1", "slow", terminal=True)
-    assert run(service, f"{name}_2", "short", terminal=True) == ""
-    assert run(service, f"{name}_3", "slow", terminal=False) == ""
+    command = [sys.executable, "-c", TWO_UPLOADS, service.url, service.api_key]
+    shown = shown_on_a_terminal([*command, f"{name}_1"])
+    assert f"{name}_1_long: " in shown
+    assert "6 rows" in shown
+    assert f"{name}_1_short: " not in shown
+    assert subprocess.run([*command, f"{name}_2"], capture_output=True, text=True, check=True).stderr == ""

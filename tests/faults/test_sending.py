@@ -67,7 +67,7 @@ def test_F01_a_refused_port_is_a_connect_error_after_three_attempts(caplog):
     source = Source()
     error = fails(lambda: client.create_table("t", source.run()), ConnectError, caplog, "nothing was sent")
     assert (error.attempts, error.bytes_sent, source.closed) == (3, 0, True)
-    assert source.drawn <= 1
+    assert source.made <= 1
 
 
 def test_F02_a_host_that_does_not_exist_is_a_connect_error(caplog):

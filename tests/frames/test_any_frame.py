@@ -1,14 +1,10 @@
-"""Whatever a frame holds: it is stored and reads back equal, value by value, or it is refused by column.
-
-``RT_FRAMES_EXAMPLES`` sets how many frames are tried; the default keeps the test command short.
-"""
+"""Whatever a frame holds: it is stored and reads back equal, value by value, or it is refused by column."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
 import itertools
-import os
 import shutil
 from pathlib import Path
 
@@ -17,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.extra import pandas as hpd
@@ -26,16 +22,8 @@ from polars.testing.parametric import dataframes
 
 import rt_frames as rt
 from tests.support.compare import lance
+from tests.support.examples import uploading
 
-EXAMPLES = int(os.environ.get("RT_FRAMES_EXAMPLES", "150"))
-many = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize="RT_FRAMES_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-    database=None,
-)
 number = itertools.count()
 
 
@@ -62,7 +50,7 @@ nested = {pl.List: 3, pl.Array: 3, pl.Struct: 3}
 flat = [pl.Int8, pl.UInt64, pl.Float32, pl.String, pl.Binary, pl.Boolean, pl.Date, pl.Datetime, pl.Categorical]
 
 
-@many
+@uploading
 @given(frame=dataframes(max_cols=4, max_size=6, allow_null=True))
 def test_every_polars_frame_comes_back_equal_or_is_refused_by_column(client, service, frame):
     stored = there_and_back(client, service, frame)
@@ -70,7 +58,7 @@ def test_every_polars_frame_comes_back_equal_or_is_refused_by_column(client, ser
         assert_frame_equal(pl.from_arrow(stored), frame, categorical_as_str=True, check_dtypes=False, check_exact=True)
 
 
-@many
+@uploading
 @given(frame=dataframes(max_cols=3, max_size=6, allowed_dtypes=[*nested, *flat], allow_null=True, min_cols=1))
 def test_every_nested_polars_frame_comes_back_equal_or_is_refused_by_column(client, service, frame):
     stored = there_and_back(client, service, frame)
@@ -166,7 +154,7 @@ def as_python(stored: pa.ChunkedArray, series: pd.Series) -> tuple[list, list]:
     return stored.to_pylist(), series.tolist()
 
 
-@many
+@uploading
 @given(columns=st.lists(pandas_columns, min_size=1, max_size=3))
 def test_every_pandas_frame_comes_back_equal_or_is_refused_by_column(client, service, columns):
     rows = min(map(len, columns))

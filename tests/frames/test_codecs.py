@@ -10,11 +10,14 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames._frames.compression import UNSEEN, Codecs, Figures, soonest
-from rt_frames._prefetch import ahead
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import SOCKET_BUFFER_BYTES, CodecStats, CompressionPolicy, fastest_codec
+from rt_frames._frames.ipc import IPCStream
+from rt_frames._prefetch import prefetch
+from tests.support.sources import Source
 
 MB = 10**6
-USUAL = {"lz4": Figures(1500 * MB, 0.69), "zstd": Figures(480 * MB, 0.46)}
+USUAL = {"lz4": CodecStats(1500 * MB, 0.69), "zstd": CodecStats(480 * MB, 0.46)}
 
 
 @pytest.mark.parametrize(
@@ -28,51 +31,51 @@ USUAL = {"lz4": Figures(1500 * MB, 0.69), "zstd": Figures(480 * MB, 0.46)}
         (1250 * MB, USUAL, "lz4"),
         (2000 * MB, USUAL, None),
         (10_000 * MB, USUAL, None),
-        (12.5 * MB, {"lz4": Figures(1500 * MB, 1.01), "zstd": Figures(480 * MB, 1.0)}, None),
-        (12.5 * MB, {"lz4": Figures(1500 * MB, 0.5), "zstd": Figures(10 * MB, 0.1)}, "lz4"),
-        (12.5 * MB, {"lz4": Figures(5 * MB, 0.5), "zstd": Figures(5 * MB, 0.1)}, None),
+        (12.5 * MB, {"lz4": CodecStats(1500 * MB, 1.01), "zstd": CodecStats(480 * MB, 1.0)}, None),
+        (12.5 * MB, {"lz4": CodecStats(1500 * MB, 0.5), "zstd": CodecStats(10 * MB, 0.1)}, "lz4"),
+        (12.5 * MB, {"lz4": CodecStats(5 * MB, 0.5), "zstd": CodecStats(5 * MB, 0.1)}, None),
         (100 * MB, {}, None),
     ],
 )
 def test_the_codec_that_gets_the_data_there_soonest_is_chosen(link, figures, codec):
-    assert soonest(link, figures) == codec
+    assert fastest_codec(link, figures) == codec
 
 
-def on_link(rate: float) -> Codecs:
-    codecs = Codecs("auto", fast=False)
+def on_link(rate: float) -> CompressionPolicy:
+    policy = CompressionPolicy("auto", fast_link=False)
     for codec, (fast, share) in USUAL.items():
-        codecs.compressed(codec, 1000, int(1000 * share), 1000 / fast)
-    for _ in range(UNSEEN // 2**20):
-        codecs.sent(2**20, 1e-6)
+        policy.record_compression(codec, 1000, int(1000 * share), 1000 / fast)
+    for _ in range(SOCKET_BUFFER_BYTES // 2**20):
+        policy.record_write(2**20, 1e-6)
     for _ in range(16):
-        codecs.sent(2**20, 2**20 / rate)
-    return codecs
+        policy.record_write(2**20, 2**20 / rate)
+    return policy
 
 
 @pytest.mark.parametrize(("rate", "codec"), [(12.5 * MB, "zstd"), (500 * MB, "lz4"), (4000 * MB, None)])
 def test_what_the_systems_buffers_swallow_says_nothing_about_the_link(rate, codec):
-    assert on_link(rate).choose() == codec
+    assert on_link(rate).next_codec() == codec
 
 
 def test_the_choice_follows_a_link_whose_speed_changes():
-    codecs = on_link(4000 * MB)
-    assert codecs.choose() is None
+    policy = on_link(4000 * MB)
+    assert policy.next_codec() is None
     for _ in range(16):
-        codecs.sent(2**20, 2**20 / (12.5 * MB))
-    assert codecs.choose() == "zstd"
+        policy.record_write(2**20, 2**20 / (12.5 * MB))
+    assert policy.next_codec() == "zstd"
 
 
 @pytest.mark.parametrize("asked", ["lz4", "zstd", None])
 def test_a_codec_that_was_asked_for_is_kept(asked):
-    codecs = Codecs(asked, fast=False)
+    policy = CompressionPolicy(asked, fast_link=False)
     for _ in range(16):
-        codecs.sent(2**20, 10.0)
-    assert (codecs.choose(), codecs.adapts, codecs.wants_samples) == (asked, False, False)
+        policy.record_write(2**20, 10.0)
+    assert (policy.next_codec(), policy.adapts, policy.wants_samples) == (asked, False, False)
 
 
 def test_auto_on_a_fast_link_is_none_at_once():
-    codecs = Codecs("auto", fast=True)
-    assert (codecs.choose(), codecs.never) == (None, True)
+    policy = CompressionPolicy("auto", fast_link=True)
+    assert (policy.next_codec(), policy.disabled) == (None, True)
 
 
 FRAMES = {
@@ -83,21 +86,23 @@ FRAMES = {
 }
 
 
+def body_of(frame: object, compression: str | None) -> bytes:
+    """Make the stream of a frame as for a link that is not known to be fast."""
+    stream = IPCStream(open_source(frame), CompressionPolicy(compression, fast_link=False))
+    return b"".join(bytes(buffer) for buffers in stream for buffer in buffers)
+
+
 @pytest.mark.parametrize("kind", FRAMES)
 @pytest.mark.parametrize("compression", ["auto", "lz4", "zstd", None])
-def test_whatever_is_chosen_the_same_data_arrive(remote, server, kind, compression):
-    remote._fast = False
-    rt.to_table(FRAMES[kind], "t", compression=compression)
-    got = pl.from_arrow(pa.ipc.open_stream(server.posts[0].body).read_all())
+def test_whatever_is_chosen_the_same_data_arrive(kind, compression):
+    got = pl.from_arrow(pa.ipc.open_stream(body_of(FRAMES[kind], compression)).read_all())
     assert got.cast({c: pl.String for c in got.columns if c == "word"}).equals(
         FRAMES[kind].cast({c: pl.String for c in got.columns if c == "word"})
     )
 
 
-def test_auto_compresses_what_shrinks_off_loopback(remote, server):
-    remote._fast = False
-    rt.to_table(pl.DataFrame({"a": np.zeros(500_000)}), "t")
-    assert len(server.posts[0].body) < 400_000
+def test_auto_compresses_what_shrinks_off_loopback():
+    assert len(body_of(pl.DataFrame({"a": np.zeros(500_000)}), "auto")) < 400_000
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
@@ -108,59 +113,42 @@ def test_a_batch_that_does_not_shrink_goes_uncompressed(remote, server, codec):
     assert server.posts[0].body == server.posts[1].body
 
 
-def ahead_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames ahead"]
-
-
-class Steps:
-    """A generator of numbers that tells how far it came, and whether it was closed."""
-
-    def __init__(self, count: int, error: BaseException | None = None) -> None:
-        self.made, self.closed, self._count, self._error = 0, False, count, error
-
-    def __call__(self):
-        try:
-            for step in range(self._count):
-                self.made += 1
-                yield step
-            if self._error is not None:
-                raise self._error
-        finally:
-            self.closed = True
+def prefetch_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames prefetch"]
 
 
 def test_everything_comes_in_order_and_no_thread_stays():
-    steps = Steps(100)
-    assert list(ahead(steps())) == list(range(100))
-    assert (steps.closed, ahead_threads()) == (True, [])
+    steps = Source(100, make=int)
+    assert list(prefetch(steps.run())) == list(range(100))
+    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt("mine"), SystemExit(3)], ids=repr)
 def test_what_the_source_raises_comes_out_as_it_is(error):
-    steps = Steps(3, error)
+    steps = Source(3, error, make=int)
     got = []
     with pytest.raises(type(error)) as raised:
-        got.extend(ahead(steps()))
+        got.extend(prefetch(steps.run()))
     assert raised.value is error
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 def test_a_reader_that_stops_closes_the_source_and_ends_the_thread():
-    steps = Steps(1000)
-    reading = ahead(steps())
+    steps = Source(1000, make=int)
+    reading = prefetch(steps.run())
     assert [next(reading), next(reading)] == [0, 1]
     reading.close()
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert (steps.closed, prefetch_threads()) == (True, [])
     assert steps.made <= 3
 
 
 def test_an_error_of_the_reader_closes_the_source_and_ends_the_thread():
-    steps = Steps(1000)
-    reading = ahead(steps())
+    steps = Source(1000, make=int)
+    reading = prefetch(steps.run())
     next(reading)
     with pytest.raises(RuntimeError, match="of the reader"):
         reading.throw(RuntimeError("of the reader"))
-    assert (steps.closed, ahead_threads()) == (True, [])
+    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 def test_a_generator_is_read_on_the_thread_of_its_caller(remote):

@@ -23,7 +23,7 @@ def sent(data, **options) -> pa.Table:
     from rt_frames._frames.any_frame import open_source
 
     source = open_source(data, **options)
-    table = pa.Table.from_batches(source.open(), source.schema)
+    table = pa.Table.from_batches(source.batches(), source.schema)
     table.validate(full=True)
     return table
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rt_frames._frames.any_frame import open_source
-from rt_frames._schema.portable import portable
+from rt_frames._schema.portable import to_portable
 
 VIEWS = pa.list_view(pa.string_view())
 INNER = {
@@ -38,9 +38,9 @@ WRAPPED = {
 @pytest.mark.parametrize("start", [0, 1])
 def test_the_values_stay_whatever_the_layout(inner, wrap, start):
     array = wrap(inner)
-    want = portable(array.type)
+    want = to_portable(array.type)
     source = open_source(pa.table({"c": array.slice(start)}))
-    (batch,) = source.open()
+    (batch,) = source.batches()
     batch.validate(full=True)
     assert batch.schema.types == source.schema.types == [want]
     plain = [None if v is None else bool(v) if isinstance(v, bool) else v for v in array.to_pylist()]

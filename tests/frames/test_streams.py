@@ -12,33 +12,24 @@ import pytest
 
 import rt_frames as rt
 from tests.support.servers import KEY, Server
+from tests.support.sources import Source
 
 BATCH = 2**20  # bytes
 MOST = 40  # batches on the way at once; the system's own buffers hold some of them
 
 
-class Endless:
-    """Batches that count themselves, for as long as somebody reads."""
+SCHEMA = pa.schema([("n", pa.int64())])
 
-    schema = pa.schema([("n", pa.int64())])
 
-    def __init__(self) -> None:
-        self.made, self.closed = 0, False
+def batch(number: int) -> pa.RecordBatch:
+    return pa.record_batch([np.random.default_rng(number).integers(0, 2**63, BATCH // 8)], SCHEMA)
 
-    def batches(self):
-        try:
-            while True:
-                self.made += 1
-                yield pa.record_batch([np.random.default_rng(self.made).integers(0, 2**63, BATCH // 8)], self.schema)
-        finally:
-            self.closed = True
 
-    def reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
-
-    def frames(self):
-        for batch in self.batches():
-            yield pl.from_arrow(batch)
+KINDS = {
+    "batches": lambda batches: batches,
+    "reader": lambda batches: pa.RecordBatchReader.from_batches(SCHEMA, batches),
+    "frames": lambda batches: (pl.from_arrow(batch) for batch in batches),
+}
 
 
 @pytest.fixture
@@ -61,15 +52,15 @@ def held():
         go_on.set()
 
 
-@pytest.mark.parametrize("kind", ["batches", "reader", "frames"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("compression", ["auto", None, "zstd"])
 def test_a_slow_network_slows_the_source_and_a_broken_one_closes_it(held, kind, compression):
-    source, raised = Endless(), []
+    source, raised = Source(None, make=batch), []
 
     def upload() -> None:
         with rt.connect(held.url, api_key=KEY, retries=0, default=False) as client:
             try:
-                client.create_table("endless", getattr(source, kind)(), compression=compression)
+                client.create_table("endless", KINDS[kind](source.run()), compression=compression)
             except rt.errors.RemoteError as error:
                 raised.append(error)
 

@@ -6,13 +6,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.support.local import ARROW, JSON, LIST_64, NUMBERS, message, nested, serving, stream
-
-
-@pytest.fixture
-def caller(tmp_path):
-    with serving(tmp_path / "tables") as caller:
-        yield caller
+from tests.support.local import ARROW, JSON, LIST_64, NUMBERS, message, nested, stream
 
 
 def to(name: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,17 +14,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import stored
-from tests.support.local import TABLE, Caller, Process, message, serving
-
-
-@pytest.fixture
-def caller(tmp_path, caplog):
-    caplog.set_level(logging.DEBUG)
-    with serving(tmp_path / "tables") as caller:
-        yield caller
-        assert caller.staged() == []
-    assert caller.key not in caplog.text
-
+from tests.support.local import TABLE, Caller, Process, message
 
 # S05 to S07
 

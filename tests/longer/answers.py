@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
-import io
 import json
-import logging
 import pickle
 import random
 import tempfile
@@ -19,16 +17,14 @@ import traceback
 from pathlib import Path
 
 import pyarrow as pa
-import requests
 
 import rt_frames as rt
-from tests.longer import _service
-from tests.longer._service import Service
 from tests.longer.streams import mutated
+from tests.support.local import JSON, Process, logged
 from tests.support.servers import KEY, Connection, Server
 
 FRAME = pa.table({"a": [1, 2, 3]})
-JSON = [
+BODIES = [
     {"tables": ["a", "b"], "page_token": None},
     {"error": {"code": 3, "message": f"the key {KEY} is wrong"}},
     {"version": 7, "location": "s3://x"},
@@ -47,7 +43,7 @@ ALTERATIONS = {
 
 def answers() -> list[bytes]:
     """Make valid answers of several kinds."""
-    bodies = [json.dumps(body).encode() for body in JSON] + [b"", b"<html><body>no</body></html>"]
+    bodies = [json.dumps(body).encode() for body in BODIES] + [b"", b"<html><body>no</body></html>"]
     whole = []
     for status in (200, 202, 301, 400, 401, 409, 429, 500):
         for body in bodies:
@@ -93,13 +89,12 @@ def against_the_service(count: int, random_: random.Random) -> collections.Count
     """Send mutated alterations."""
     ends: collections.Counter[str] = collections.Counter()
     whole = json.dumps(ALTERATIONS).encode()
-    headers = {"x-api-key": _service.KEY, "content-type": "application/json"}
     table = pa.table({"a": [1, 2], "s": [{"x": 1}, None], "l": [[1], None]})
-    with tempfile.TemporaryDirectory() as folder, Service(Path(folder)) as service:
+    with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service:
         service.client.create_table("t", table)
-        url = f"{service.url}/v1/table/t/alter_columns"
         for i in range(count):
-            answer = requests.post(url, data=mutated(whole, random_), headers=headers, timeout=30)
+            body = mutated(whole, random_)
+            answer = service.caller.send("POST", "/v1/table/t/alter_columns", body, content_type=JSON)
             assert answer.status_code in (200, 400), (i, answer.status_code, answer.text)
             ends[str(answer.status_code)] += 1
         assert service.tables()["t"].to_table().column(0).to_pylist() == [1, 2]
@@ -108,19 +103,9 @@ def against_the_service(count: int, random_: random.Random) -> collections.Count
 
 def run(count: int, seed: int) -> collections.Counter[str]:
     """Do both, with everything logged, and look for the key in the log."""
-    random_, log = random.Random(seed), io.StringIO()
-    handler = logging.StreamHandler(log)
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    try:
-        ends = against_the_client(count, random_) + against_the_service(count // 5, random_)
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
-    assert KEY not in log.getvalue(), next(line for line in log.getvalue().splitlines() if KEY in line)
-    return ends
+    random_ = random.Random(seed)
+    with logged():
+        return against_the_client(count, random_) + against_the_service(count // 5, random_)
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import rt_frames as rt
-from tests.longer._service import KEY, Service
+from tests.support.local import Process, logged
+from tests.support.servers import KEY
 
 ROWS = 1000
 
@@ -45,9 +46,9 @@ def run(clients: int, seconds: float) -> int:
         except BaseException as error:  # noqa: BLE001  # told below, with all others
             errors.append(error)
 
-    with tempfile.TemporaryDirectory() as folder, Service(Path(folder)) as service:
+    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
         until = time.monotonic() + seconds
-        threads = [threading.Thread(target=guarded, args=(i, service.url, until)) for i in range(clients)]
+        threads = [threading.Thread(target=guarded, args=(i, service.caller.url, until)) for i in range(clients)]
         for thread in threads:
             thread.start()
         for thread in threads:

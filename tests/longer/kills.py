@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 import rt_frames as rt
-from tests.longer._service import KEY, Service
+from tests.support.local import Process, logged
+from tests.support.servers import KEY
 
 ROWS = 400_000
 
@@ -38,7 +39,7 @@ def work(url: str, number: int, start: object) -> None:
         pass
 
 
-def check(service: Service, numbers: range) -> collections.Counter[str]:
+def check(service: Process, numbers: range) -> collections.Counter[str]:
     """Read tables back, where they are listed: each must be in one of the three states that it may be in."""
     states: collections.Counter[str] = collections.Counter()
     for name, dataset in service.tables().items():
@@ -61,22 +62,22 @@ def run(kills: int, seed: int) -> collections.Counter[str]:
     random_ = random.Random(seed)
     counts: collections.Counter[str] = collections.Counter()
     processes = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, logged():
         for number in range(kills):
-            with Service(Path(folder)) as service:
+            with Process(Path(folder)) as service:
                 start = processes.Event()
-                client = processes.Process(target=work, args=(service.url, number, start))
+                client = processes.Process(target=work, args=(service.caller.url, number, start))
                 client.start()
                 start.wait(30)
                 time.sleep(random_.uniform(0, 0.25))
                 victim = random_.choice(["client", "service"])
-                (client if victim == "client" else service.process).kill()
+                (client if victim == "client" else service).kill()
                 client.join(30)
                 counts[victim] += 1
-            with Service(Path(folder)) as again:
+            with Process(Path(folder)) as again:
                 check(again, range(number, number + 1))
                 assert [p for p in (Path(folder) / ".staging").iterdir() if p.suffix != ".lock"] == []
-        with Service(Path(folder)) as last:
+        with Process(Path(folder)) as last:
             counts.update(check(last, range(kills)))
     return counts
 

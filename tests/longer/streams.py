@@ -13,12 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import requests
 
-from tests.longer._service import KEY, Service
+from tests.support.local import Process, logged, stream
 
 GROWTH = 600 * 2**20  # bytes
-HEADERS = {"x-api-key": KEY, "content-type": "application/vnd.apache.arrow.stream"}
 
 
 def corpus() -> list[bytes]:
@@ -39,20 +37,16 @@ def corpus() -> list[bytes]:
             }
         ),
     ]
-    return [stream(table, codec) for table in tables for codec in (None, "lz4", "zstd")]
-
-
-def stream(table: pa.Table, codec: str | None) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=20)
-    return sink.getvalue().to_pybytes()
+    return [stream(table, compression=codec, rows=20) for table in tables for codec in (None, "lz4", "zstd")]
 
 
 def mutated(whole: bytes, random_: random.Random) -> bytes:
-    """Flip, cut, repeat, insert or overwrite something, once to four times."""
+    """Overwrite single bytes, or flip, cut, repeat, insert or drop something once to four times."""
     data = bytearray(whole)
+    if random_.random() < 0.5:
+        for _ in range(random_.choice((1, 1, 2, 8))):
+            data[random_.randrange(len(data))] = random_.choice((0, 1, 127, 128, 255, random_.randrange(256)))
+        return bytes(data)
     for _ in range(random_.randint(1, 4)):
         at = random_.randrange(len(data))
         end = min(len(data), at + random_.randint(1, 64))
@@ -79,13 +73,12 @@ def run(streams: int, seed: int) -> collections.Counter[int]:
     random_ = random.Random(seed)
     answers: collections.Counter[int] = collections.Counter()
     seeds = corpus()
-    with tempfile.TemporaryDirectory() as folder, Service(Path(folder)) as service, requests.Session() as session:
+    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
         for whole in seeds:  # warm
-            session.post(f"{service.url}/v1/tables/w{len(whole)}", data=whole, headers=HEADERS, timeout=30)
+            service.caller.create(f"w{len(whole)}", whole)
         before = service.memory()
         for i in range(streams):
-            body = mutated(random_.choice(seeds), random_)
-            answer = session.post(f"{service.url}/v1/tables/t{i}", data=body, headers=HEADERS, timeout=60)
+            answer = service.caller.create(f"t{i}", mutated(random_.choice(seeds), random_))
             answers[answer.status_code] += 1
             assert service.alive, f"stream {i} killed the service"
             assert answer.status_code in (200, 400), (i, answer.status_code, answer.text)
@@ -93,7 +86,7 @@ def run(streams: int, seed: int) -> collections.Counter[int]:
         assert grown < GROWTH, f"memory grew by {grown / 2**20:.0f} MiB"
         for table in service.tables().values():
             table.to_table().validate(full=True)
-        assert list((Path(folder) / ".staging").iterdir()) == []
+        assert service.caller.staged() == []
     return answers
 
 

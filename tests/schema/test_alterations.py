@@ -7,11 +7,12 @@ import re
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rt_frames as rt
-from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json, plan
+from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
+from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
 from rt_frames.errors import AlterationError, UnsupportedTypeError
 
@@ -182,7 +183,6 @@ pairs = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(data=st.data(), old=names)
 def test_applying_a_plan_gives_after_and_a_second_plan_is_empty(data, old):
     types = [data.draw(pairs) for _ in old]
@@ -254,6 +254,28 @@ def test_plans_and_alterations_are_values():
 def test_alterations_that_cannot_be_sent_are_refused_before_sending(given, error):
     with pytest.raises(ValueError, match=error):
         as_json(given)
+
+
+ASKED = [
+    ("n", I32, "", None),
+    ("n", TEXT, "", "it casts no int64 to large_string"),
+    ("l.item.x", I32, "large_list", "it cannot cast one field of the structs in a large_list"),
+    ("a`b", I32, "", "its paths do not reach a name with a backtick"),
+]
+
+
+@pytest.mark.parametrize(("path", "data_type", "lists", "refused"), ASKED)
+def test_an_alteration_can_be_asked_why_the_engine_refuses_it(path, data_type, lists, refused):
+    assert Alteration(path, data_type=data_type, before=I64, lists=lists).refused == refused
+
+
+def test_what_a_column_was_is_known_to_a_plan_and_neither_compared_nor_shown_nor_sent():
+    (one,) = plan(columns(n=I64), columns(n=TEXT))
+    plain = Alteration("n", data_type=TEXT)
+    assert (one.before, plain.before, plain.refused) == (I64, None, None)
+    assert (one, repr(one), one.to_json()) == (plain, repr(plain), plain.to_json())
+    with pytest.raises(ValueError, match="before"):
+        as_json({"path": "n", "data_type": "int32", "before": "int64"})
 
 
 def test_alterations_are_taken_in_every_form():

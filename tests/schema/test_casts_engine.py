@@ -5,8 +5,8 @@ import copy
 import pyarrow as pa
 import pytest
 
-from rt_frames._schema import casts as _casts
-from rt_frames._schema.alterations import Alteration, as_json
+from rt_frames._schema.alterations import Alteration, as_json, refused_together
+from rt_frames._schema.casts import refusal
 from rt_frames._schema.data_type import arrow_type
 
 I32, I64, TEXT = pa.int32(), pa.int64(), pa.large_string()
@@ -26,13 +26,14 @@ LISTED = [I32, I64, pa.float32(), pa.string(), TEXT, pa.bool_(), pa.date32(), pa
 TYPES = [*SCALARS, *(make(t) for t in LISTED for make in (pa.list_, pa.large_list, lambda t: pa.list_(t, 2)))]
 
 
-def test_the_marks_are_what_the_real_engine_does(tmp_path):
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+def test_the_marks_are_what_the_real_engine_does(tmp_path, step):
     lance = pytest.importorskip("lance")
     wrong = []
     for i, before in enumerate(TYPES):
         where = str(tmp_path / str(i))
         lance.write_dataset(pa.table({"c": pa.nulls(1, before)}), where)
-        for after in (arrow for arrow in TYPES if arrow != before):
+        for after in (arrow for arrow in TYPES[i % step :: step] if arrow != before):
             table = lance.dataset(where, version=1)
             table.restore()
             try:
@@ -40,7 +41,7 @@ def test_the_marks_are_what_the_real_engine_does(tmp_path):
                 done = table.schema.field("c").type == after
             except OSError:
                 done = False
-            if done != _casts.castable(before, after):
+            if done != (refusal(before, after) is None):
                 wrong.append((str(before), str(after), done))
     assert wrong == []
 
@@ -91,6 +92,6 @@ def test_what_one_request_takes_is_what_the_real_engine_takes(tmp_path, alterati
     body = as_json(alterations)["alterations"]
     casts = [{"path": a["path"], "data_type": a["data_type"]} for a in body if "data_type" in a]
     rest = [{k: v for k, v in a.items() if k != "data_type"} for a in body]
-    assert (_casts.refused_together(alterations) is None) == together
+    assert (refused_together(alterations) is None) == together
     assert altered(body) == together
     assert altered(*filter(None, (casts, [a for a in rest if len(a) > 1])))

@@ -9,22 +9,18 @@ from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rt_frames as rt
 from rt_frames._schema.data_type import to_data_type
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.types import same
 
 RECORDED = [
     (eval(entry["arrow"]), entry["data_type"])  # the file is ours
     for entry in json.loads((Path(__file__).parent / "data_types.json").read_text())
 ]
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
 
 
 @pytest.mark.parametrize(("arrow", "said"), RECORDED, ids=[str(arrow) for arrow, _ in RECORDED])
@@ -44,7 +40,7 @@ def decimals(bits: int, most: int) -> st.SearchStrategy:
     return made.map(lambda d: (kind(*d), {"type": f"decimal:{bits}:{d[0]}:{d[1]}"}))
 
 
-def coded(parts: tuple) -> tuple:
+def categorical(parts: tuple) -> tuple:
     (value, said), index, ordered = parts
     name = f"dict:{said['type']}:{index}:{str(ordered).lower()}"
     return pa.dictionary(pa.type_for_alias(index), value, ordered), {"type": name}
@@ -61,7 +57,7 @@ flat = st.one_of(
     st.integers(0, 2**31 - 1).map(lambda n: (pa.binary(n), {"type": "fixed_size_binary", "length": n})),
     decimals(128, 38),
     decimals(256, 76),
-    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(coded),
+    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(categorical),
 )
 
 
@@ -89,7 +85,6 @@ def nested(inner: st.SearchStrategy) -> st.SearchStrategy:
 composed = st.recursive(flat, nested, max_leaves=6)
 
 
-@settings(max_examples=3000, deadline=None, derandomize=True)
 @given(composed)
 def test_types_composed_of_the_vocabulary_go_both_ways(pair):
     arrow, said = pair
@@ -227,7 +222,6 @@ def spoiled(draw) -> dict:
     return whole
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(json_values | spoiled())
 def test_whatever_else_an_object_holds_it_is_read_or_a_value_error(value):
     said, message = None, ""

@@ -15,23 +15,19 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from dateutil import tz
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing.parametric import dtypes as polars_dtypes
 
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.dtype import to_arrow_type
-from rt_frames._schema.portable import portable
+from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.types import same
 
 TEXT, CODED = pa.large_string(), pa.dictionary(pa.int32(), pa.large_string())
 DATE, NOON = dt.date(2025, 1, 1), dt.datetime(2025, 1, 1, 12)
-
-
-def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
-    return one.equals(other, check_metadata=True)
 
 
 # dtype, its Arrow type, a value of it
@@ -72,14 +68,14 @@ def test_a_pandas_dtype_is_what_its_column_becomes(dtype, arrow, value):
     assert same(to_arrow_type(dtype), arrow)
     value = pd.Timestamp(value).tz_localize("UTC") if getattr(dtype, "tz", None) else value
     frame = pd.DataFrame({"c": pd.Series([value], dtype=dtype)})
-    (batch,) = open_source(frame).open()
+    (batch,) = open_source(frame).batches()
     assert same(batch.schema.field("c").type, arrow)
     assert same(as_sent(pa.Table.from_pandas(frame).schema.field("c").type), arrow)
 
 
 def as_sent(arrow: pa.DataType) -> pa.DataType:
     """Give the one form of categories and of text from pandas to what pandas' own conversion makes of a column."""
-    arrow = portable(arrow)
+    arrow = to_portable(arrow)
     if not pa.types.is_dictionary(arrow):
         return TEXT if pa.types.is_string(arrow) else arrow
     value = as_sent(arrow.value_type)
@@ -181,11 +177,10 @@ def small_dictionaries(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
 @given(exportable.filter(lambda dtype: "Extension" not in str(dtype)))
 def test_whatever_polars_nests_becomes_what_polars_itself_exports(dtype):
     exported = pl.DataFrame(schema={"c": dtype}).to_arrow(compat_level=pl.CompatLevel.oldest())
-    assert same(to_arrow_type(dtype), small_dictionaries(portable(exported.schema.field("c").type)))
+    assert same(to_arrow_type(dtype), small_dictionaries(to_portable(exported.schema.field("c").type)))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +272,7 @@ def test_what_arrow_prints_can_be_said(arrow):
 
 
 def test_exactly_float_is_ambiguous():
-    with pytest.raises(ValueError, match=r'64 bits in pandas and 32 in Arrow; say "float64" or "float32"'):
+    with pytest.raises(ValueError, match=r'64 bits in pandas and 32 in Arrow; pass "float64" or "float32"'):
         rt.data_type("float")
 
 
@@ -376,6 +371,7 @@ REFUSED = [
     (pl.Decimal, r"pl\.Decimal\(10, 2\)"),
     (pl.Extension, r"instance"),
     (pl.Extension("a.name", pl.String), r"a\.name.*\.ext\.storage\(\)"),
+    (pl.Struct([("x", pl.Int8)]), r"Struct of .*pl\.Struct\(\{"),
     (pl.Int128, r"Int128.*pl\.Decimal\(38, 0\)"),
     (pl.UInt128, r"UInt128.*pl\.UInt64"),
     (pl.Object, r"Object.*cast it"),
@@ -457,6 +453,10 @@ class Money(pa.ExtensionType):
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
 
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Money:
+        return cls()
+
 
 PORTABLE = [
     (pa.string(), pa.string()),
@@ -489,7 +489,7 @@ PORTABLE = [
 def test_an_arrow_type_becomes_its_portable_form_at_any_depth(arrow, sent):
     assert same(to_arrow_type(arrow), sent)
     assert same(to_arrow_type(in_a_struct(arrow)), in_a_struct(sent))
-    assert same(portable(sent), sent)
+    assert same(to_portable(sent), sent)
 
 
 def test_metadata_of_children_is_dropped():
@@ -509,7 +509,7 @@ def test_pandas_own_extension_types_are_refused(name):
 
 def test_a_type_nested_too_deeply_is_refused():
     arrow, polars = pa.int8(), pl.Int8
-    for _ in range(2000):
+    for _ in range(1100):
         arrow, polars = pa.list_(arrow), pl.List(polars)
     for dtype in (arrow, polars):
         with pytest.raises(UnsupportedTypeError, match=r"^column 'c': .*deep"):
@@ -534,7 +534,6 @@ any_class = st.sampled_from(
 )
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True)
 @given(spelling | objects | any_class)
 def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
     try:
@@ -543,7 +542,7 @@ def test_whatever_is_given_is_a_type_or_an_error_of_ours(value):
         arrow, shown = None, str(error)
         mine = type(error) in (UnsupportedTypeError, ValueError)
     assert arrow is not None or (mine and shown and len(shown) < 600)
-    assert arrow is None or same(portable(arrow), arrow)
+    assert arrow is None or same(to_portable(arrow), arrow)
 
 
 def printed_by(code: str) -> str:
@@ -551,50 +550,22 @@ def printed_by(code: str) -> str:
     return done.stdout.strip() or done.stderr
 
 
-KNOWN_WITHOUT_PANDAS = [
-    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
-    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
-    "int, str, bytes, float, bool, type(None)",
-    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
-    "{'type': 'int64'}, {'type': 'dict:string:int8:false'}",
-]
-
-
-def test_a_process_that_only_uses_polars_never_imports_pandas():
-    code = (
-        "import sys, polars as pl, pyarrow as pa, rt_frames as rt\n"
-        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
-        "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
-        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n"
-        "print('pandas' in sys.modules)"
-    )
-    assert printed_by(code) == "False"
-
-
-def test_a_process_that_only_uses_pandas_never_imports_polars():
-    code = (
-        "import sys, pandas as pd, rt_frames as rt\n"
-        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
-        "    rt.data_type(dtype)\n"
-        "print('polars' in sys.modules)"
-    )
-    assert printed_by(code) == "False"
-
-
 def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
     code = (
         "import sys; sys.modules['pandas'] = None\nimport rt_frames as rt\n"
         "try: rt.data_type('Int64')\nexcept ValueError as error: print(error)"
     )
-    assert printed_by(code).startswith("dtype 'Int64' is not known; say one, for example")
+    assert printed_by(code).startswith("dtype 'Int64' is not known; pass one, for example")
 
 
-@pytest.mark.parametrize("arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid()])
+@pytest.mark.parametrize(
+    "arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid(), Money()], ids=str
+)
 def test_an_arrow_column_is_sent_in_its_portable_form(arrow):
     source = open_source(pa.table({"c": pa.array([], arrow)}))
-    sent = pa.Table.from_batches(source.open(), source.schema)
-    assert same(sent.schema.field("c").type, portable(arrow))
-    assert same(source.schema.field("c").type, portable(arrow))
+    sent = pa.Table.from_batches(source.batches(), source.schema)
+    assert same(sent.schema.field("c").type, to_portable(arrow))
+    assert same(source.schema.field("c").type, to_portable(arrow))
 
 
 def test_a_polars_column_is_sent_as_its_dtype_says_and_one_without_a_type_is_refused():

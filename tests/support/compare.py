@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import lance
-import lancedb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +17,9 @@ def stored(service, name: str) -> pa.Table:
 
 
 def stored_by_lancedb(service, name: str) -> pa.Table:
-    """Read a table with lancedb."""
+    """Read a table with lancedb, whose import takes seconds."""
+    import lancedb
+
     return lancedb.connect(str(service.root)).open_table(name).to_arrow()
 
 

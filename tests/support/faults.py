@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import pickle
 import ssl
+import time
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,32 +19,14 @@ import trustme
 
 import rt_frames as rt
 from tests.support.servers import KEY, Server
+from tests.support.sources import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = ["MIB", "Source", "assert_no_key", "certificates", "chain", "connected", "fails", "frame", "in_bounds"]
+
 MIB = 2**20
-BATCH = pa.record_batch({"a": np.arange(2**17)})  # 1 MiB
-
-
-class Source:
-    """A generator of batches that knows whether it was closed."""
-
-    def __init__(self, batches: int = 8, error: BaseException | None = None) -> None:
-        self.closed, self.drawn, self._batches, self._error = False, 0, batches, error
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.run()
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for _ in range(self._batches):
-                if self._error is not None and self.drawn == self._batches - 1:
-                    raise self._error
-                self.drawn += 1
-                yield BATCH
-        finally:
-            self.closed = True
 
 
 def frame(mib: int = 8) -> pa.Table:
@@ -71,6 +56,22 @@ def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
             shown.append(pickle.dumps(one).decode("latin-1"))
         assert all(KEY not in text for text in shown), type(one)
     assert KEY not in caplog.text
+
+
+def resident(what: str) -> int:
+    """Tell this process's memory in bytes: ``VmRSS`` now, ``VmHWM`` at its peak."""
+    return int(Path("/proc/self/status").read_text().split(f"{what}:")[1].split()[0]) * 1024
+
+
+@contextlib.contextmanager
+def in_bounds(seconds: float, mib: int) -> Iterator[None]:
+    """See to it that a block takes no longer, and that the memory of this process peaks no higher above what it was."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
+    before, started = resident("VmRSS"), time.monotonic()
+    yield
+    assert time.monotonic() - started < seconds
+    assert resident("VmHWM") - before < mib * MIB
 
 
 def fails(

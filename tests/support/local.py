@@ -6,15 +6,22 @@ import contextlib
 import datetime as dt
 import io
 import json
+import logging
+import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+import lance
 import pyarrow as pa
 import requests
+
+import rt_frames as rt
+from tests.support.servers import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +29,11 @@ if TYPE_CHECKING:
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 
 _SERVE = """
-import json, sys
+import sys
 {before}
 from rt_frames.local import LocalService
-with LocalService(sys.argv[1]) as service:
-    print(json.dumps([service.url, service.api_key]), flush=True)
+with LocalService(sys.argv[1], api_key=sys.argv[2]) as service:
+    print(service.url, flush=True)
     sys.stdin.read()
 """
 
@@ -66,13 +73,9 @@ class Caller:
         return self.send("GET", "/v1/tables").json()["tables"]
 
     def read(self, name: str) -> pa.Table:
-        import lance
-
         return lance.dataset(str(self.root / f"{name}.lance")).to_table()
 
     def version(self, name: str) -> int:
-        import lance
-
         return lance.dataset(str(self.root / f"{name}.lance")).version
 
     def staged(self) -> list[Path]:
@@ -113,19 +116,6 @@ def nested() -> pa.Table:
     )
 
 
-@contextlib.contextmanager
-def serving(root: Path) -> Iterator[Caller]:
-    """Run a service in this process."""
-    from rt_frames.local import LocalService
-
-    with LocalService(root) as service:
-        caller = Caller(root, service.url, service.api_key)
-        try:
-            yield caller
-        finally:
-            caller.close()
-
-
 def message(answer: requests.Response) -> str:
     """Give the sentence of an error, whose form is checked on the way."""
     error = answer.json()["error"]
@@ -144,24 +134,56 @@ def answered(connection: socket.socket) -> tuple[int, dict[str, Any]]:
     return int(head.split()[1]), json.loads(body)
 
 
+@contextlib.contextmanager
+def logged() -> Iterator[None]:
+    """Log everything, and look for the key in it."""
+    log, root = io.StringIO(), logging.getLogger()
+    handler, level = logging.StreamHandler(log), root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+    assert KEY not in log.getvalue(), next(line for line in log.getvalue().splitlines() if KEY in line)
+
+
 class Process:
-    """A service in a process of its own."""
+    """A service in a process of its own, which can be measured and killed; what it prints must not hold its key."""
 
     def __init__(self, root: Path, before: str = "") -> None:
+        self.root = root
+        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed where this service ends
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE.format(before=before), str(root)],
-            cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-c", _SERVE.format(before=before), str(root), KEY],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
+            cwd=Path(__file__).parents[2], env={**os.environ, "RUST_BACKTRACE": "0"},
         )  # fmt: skip
         assert self._process.stdout
-        self.caller = Caller(root, *json.loads(self._process.stdout.readline()))
+        url = self._process.stdout.readline().decode().strip()
+        self.caller = Caller(root, url, KEY)
+        self.client = rt.connect(url, api_key=KEY, default=False)
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def peak_megabytes(self) -> int:
+    def memory(self, what: str = "VmRSS") -> int:
+        """Tell the memory of the process in bytes; ``VmHWM`` is the most that it ever had."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) // 1024
+        return int(status.split(f"{what}:")[1].split()[0]) * 1024
+
+    def reset_peak(self) -> None:
+        """Count the peak of the memory anew."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
+    def peak_megabytes(self) -> int:
+        return self.memory("VmHWM") // 2**20
+
+    def tables(self) -> dict[str, lance.LanceDataset]:
+        """Open every listed table with lance."""
+        return {name: lance.dataset(str(self.root / f"{name}.lance")) for name in self.client.list_tables()}
 
     def kill(self) -> None:
         self._process.kill()
@@ -171,5 +193,9 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.client.close()
         self.caller.close()
         self._process.communicate(timeout=30)
+        self._printed.seek(0)
+        assert KEY not in self._printed.read()
+        self._printed.close()

@@ -1,0 +1,41 @@
+"""A NumPy dtype → the Arrow type that a column of it is sent in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rt_frames._schema.portable import ADVICE, unsupported
+
+_ADVICE = {
+    "O": ADVICE["object"],
+    "V": "make a column of each of its fields",
+    "c": ADVICE["complex"],
+    "f": "cast it to float64",
+    "m": "use a unit of s, ms, us or ns",
+    "M": "use a unit of s, ms, us or ns",
+}
+
+
+def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataType:
+    """Give the Arrow type, or the error for one that cannot be sent."""
+    if isinstance(dtype, type):
+        if dtype not in np.sctypeDict.values():
+            sized = 'pass one of a known size, for example "float64" or numpy.float64'
+            raise unsupported(path, f"NumPy's abstract {dtype.__name__}", sized)
+        dtype = np.dtype(dtype)
+    if dtype.kind in "UT":
+        return pa.large_string()
+    if dtype.kind == "S":
+        return pa.large_binary()
+    if dtype.kind in "biuf" and dtype.itemsize <= 8:
+        return pa.from_numpy_dtype(dtype.newbyteorder("="))
+    if dtype.kind in "mM":
+        unit, count = np.datetime_data(dtype)
+        if count == 1 and unit in ("s", "ms", "us", "ns"):
+            return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
+        if (dtype.kind, count, unit) == ("M", 1, "D"):
+            return pa.date32()
+    raise unsupported(path, f"NumPy's {dtype!s:.80}", _ADVICE.get(dtype.kind, "convert it first"))

@@ -1,0 +1,89 @@
+"""A pandas dtype → the Arrow type that a column of it is sent in."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.api.extensions import ExtensionDtype
+
+from rt_frames._schema.numpy_dtype import from_numpy
+from rt_frames._schema.portable import ADVICE, PANDAS_ADVICE, categorical_type, to_portable, unsupported
+from rt_frames._text import show_value
+
+_ADVICE = {
+    pd.SparseDtype: "make it dense first, with .sparse.to_dense()",
+    pd.PeriodDtype: PANDAS_ADVICE["pandas.period"],
+    pd.IntervalDtype: PANDAS_ADVICE["pandas.interval"],
+    ExtensionDtype: 'convert it with .astype(...), for example to "str"',
+}
+
+
+def parse(text: str) -> Any:
+    """Give the dtype that pandas takes a string for."""
+    return pd.api.types.pandas_dtype(text)
+
+
+def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
+    """Give the Arrow type, or the error for one that cannot be sent."""
+    if isinstance(dtype, type):
+        dtype = _instance(dtype, path)
+    if isinstance(dtype, pd.ArrowDtype):
+        arrow = dtype.pyarrow_dtype
+        return pa.large_string() if pa.types.is_string(arrow) else to_portable(arrow, path)
+    if isinstance(dtype, pd.StringDtype):
+        return pa.large_string()
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return pa.timestamp(dtype.unit, _zone_name(dtype.tz, path))
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _from_categories(dtype, path)
+    # boolean, Int64 and their like; of what other libraries add, the type of the data is not known
+    numpy_dtype = getattr(dtype, "numpy_dtype", None) if _is_pandas_own(type(dtype)) else None
+    if numpy_dtype is not None:
+        return from_numpy(numpy_dtype, path)
+    advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
+    raise unsupported(path, f"pandas' {show_value(dtype)}", advice)
+
+
+def _is_pandas_own(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "pandas"
+
+
+def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
+    """Make what a class of pandas stands for that needs no parameters."""
+    if _is_pandas_own(kind):
+        with contextlib.suppress(TypeError):
+            return kind()
+    raise unsupported(path, f"pandas' {kind.__name__} without parameters", _ADVICE.get(kind, "pass an instance of it"))
+
+
+def _zone_name(zone: Any, path: str) -> str:
+    """Name a time zone as Arrow does, if that name means the same zone: for some, Arrow has but a guess."""
+    winter_and_summer = (1735689600, 1751328000)
+    with contextlib.suppress(ValueError, TypeError, LookupError):
+        arrow = pa.timestamp("s", zone)
+        named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
+        if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
+            return str(arrow.tz)
+    raise unsupported(path, f"the time zone {show_value(zone)}", 'convert it to one with a name, .dt.tz_convert("UTC")')
+
+
+def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
+    if dtype.categories is None:
+        raise unsupported(path, "a CategoricalDtype without categories", ADVICE["category"])
+    values = dtype.categories.dtype
+    if isinstance(values, ExtensionDtype):
+        return categorical_type(from_pandas(values, path))
+    if values != np.dtype(object):
+        return categorical_type(from_numpy(values, path))
+    kinds = sorted({type(value).__name__ for value in dtype.categories})
+    with contextlib.suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
+        arrow = pa.array(dtype.categories, from_pandas=True).type
+        # mixed kinds would be guessed at, and a dictionary of lists cannot be decoded
+        if len(kinds) <= 1 and not pa.types.is_nested(arrow):
+            return categorical_type(arrow)
+    advice = "make its categories of one plain kind, for example with .cat.rename_categories(str)"
+    raise unsupported(path, f"a category of {' and '.join(kinds)[:200]}", advice)

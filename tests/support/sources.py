@@ -1,0 +1,37 @@
+"""A generator to be uploaded that tells how far it came, and whether it was closed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BATCH = pa.record_batch({"a": np.arange(2**17)})  # 1 MiB
+
+
+class Source:
+    """Make ``count`` items from their numbers, or go on for ever; then raise ``error``, where there is one."""
+
+    def __init__(
+        self,
+        count: int | None = 8,
+        error: BaseException | None = None,
+        make: Callable[[int], Any] = lambda number: BATCH,
+    ) -> None:
+        self.made, self.closed = 0, False
+        self._count, self._error, self._make = count, error, make
+
+    def run(self) -> Iterator[Any]:
+        try:
+            for number in itertools.count() if self._count is None else range(self._count):
+                self.made += 1
+                yield self._make(number)
+            if self._error is not None:
+                raise self._error
+        finally:
+            self.closed = True
