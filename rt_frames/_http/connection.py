@@ -52,8 +52,10 @@ _INTERIM_START = b"HTTP/1.1 1"
 _SOCKET_OPTIONS: list[tuple[int, int, int | bytes]] = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE",) if hasattr(socket, name)),
 ]
+if hasattr(socket, "TCP_KEEPIDLE"):
+    _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
+# whether the request that is being sent has a body: a pool asks a connection whether it may be used, not for what
 _for_upload: ContextVar[bool] = ContextVar("_for_upload", default=False)
 
 

@@ -167,6 +167,17 @@ def test_http_client_keeps_lines_that_are_no_headers_in_msg_and_urllib3_then_log
     assert server.requests[0].headers["x-api-key"] not in caplog.text
 
 
+def test_http_client_begins_with_the_next_head_where_headers_is_none():
+    one, other = socket.socketpair()
+    other.sendall(b"HTTP/1.1 103 Wait\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    with one, other, http.client.HTTPResponse(one) as response:
+        response.begin()
+        assert response.status == 103
+        response.headers = None
+        response.begin()
+        assert (response.status, response.read(), list(response.headers)) == (200, b"ok", ["Content-Length"])
+
+
 def test_http_client_closes_the_connection_where_begin_sets_will_close(adapter, server):
     def refuse(connection: Connection) -> None:
         connection.body(connection.head(), MIB)
