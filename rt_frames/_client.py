@@ -16,7 +16,7 @@ from rt_frames import errors
 from rt_frames._endpoint import Endpoint
 from rt_frames._frames import ipc
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Codecs, Compression, check_compression
+from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
 from rt_frames._http.call import Call, upload_of
 from rt_frames._http.options import check_if_exists, check_table_name
 from rt_frames._http.response import certain_now, names_in, version_in
@@ -27,7 +27,7 @@ from rt_frames._table import RemoteTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rt_frames._frames.any_frame import Source
+    from rt_frames._frames.source import Source
 
 log = logging.getLogger("rt_frames")
 
@@ -253,23 +253,23 @@ class Client(Endpoint):
     def _create(
         self, name: str, source: Source, compression: Compression, progress: bool | None, listed_before: bool | None
     ) -> RemoteTable:
-        codecs = Codecs(compression, fast=self._fast)
-        length = ipc.exact_length(source, compression, codecs)
+        policy = CompressionPolicy(compression, fast_link=self._fast)
+        stream = ipc.IPCStream(source, policy)
         start = time.monotonic()
-        with Progress(progress, length, name) as bar:
+        with Progress(progress, stream.length, name) as bar:
 
-            def stream() -> Iterable[Any]:
+            def body() -> Iterable[Any]:
                 bar.start()
-                return ipc.messages(source, codecs, bar.read)
+                return stream
 
             def sent(size: int, seconds: float) -> None:
-                bar.update(size)
-                codecs.sent(size, seconds)
+                bar.update(size, stream.rows)
+                policy.record_write(size, seconds)
 
             call = Call(
                 "create", "POST", f"/v1/tables/{quote(name, safe='')}", ipc.MIME, version_in, table=name,
-                upload=lambda: upload_of(stream, length, self._session.timeouts.write, sent),
-                repeatable=source.repeatable, rows=source.rows,
+                upload=lambda: upload_of(body, stream.length, self._session.timeouts.write, sent),
+                repeatable=source.replayable, rows=source.rows,
             )  # fmt: skip
             try:
                 done = self._session.perform(call)
@@ -278,7 +278,7 @@ class Client(Endpoint):
                 raise
         taken = (time.monotonic() - start) * 1000
         log.info("created table %s, %d bytes, %.0f ms, %s", name, done.sent, taken, done.request_id)
-        return RemoteTable(name, self, source.schema, bar.rows, done.sent, done.value, True, done.request_id)
+        return RemoteTable(name, self, source.schema, stream.rows, done.sent, done.value, True, done.request_id)
 
     def _tell_listed(
         self,

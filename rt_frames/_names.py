@@ -28,6 +28,28 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
+def check_column_names(names: list[str], advice: str = "rename them") -> None:
+    """Refuse column names that the service's engine cannot keep."""
+    if not names:
+        raise ValueError("the frame has no columns; a table needs at least one")
+    if twice := duplicates(names):
+        raise ValueError(f"column names must be unique; these occur more than once: {list_names(twice)}; {advice}")
+    if "" in names:
+        raise ValueError("a column has the empty string for a name; rename it")
+    if odd := [name for name in names if has_control_characters(name)]:
+        raise ValueError(f"column names must not hold control characters: {list_names(odd)}; rename them")
+
+
+def check_no_dots(names: list[str]) -> None:
+    """Refuse column names that would read as the path of a nested column."""
+    if dotted := [name for name in names if "." in name]:
+        renames = {name: name.replace(".", "_") for name in dotted[:10]}
+        raise ValueError(
+            f"column names must not hold a dot, it separates the levels of nested columns: {list_names(dotted)}; "
+            f"rename them, for example with {renames!r}"
+        )
+
+
 def join_path(parent: str, name: str) -> str:
     """Give the path of a nested column, such as ``outer.inner``."""
     return f"{parent}.{name}" if parent else name

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ class Progress:
         if shown not in (None, True, False):
             raise ValueError(f"progress: expected None, True or False, got {shown!r}")
         self._shown, self._total, self._name = shown, total, name
-        self._start, self._sent, self.rows = time.monotonic(), 0, 0
+        self._start, self._sent, self._rows = time.monotonic(), 0, 0
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -40,17 +40,14 @@ class Progress:
 
     def start(self) -> None:
         """Begin at nothing, also when the body is sent once more."""
-        self.rows = self._sent = 0
+        self._rows = self._sent = 0
         if self._bar is not None:
             self._bar.reset()
 
-    def read(self, rows: int) -> None:
-        """Count rows that were read."""
-        self.rows += rows
-
-    def update(self, sent: int) -> None:
-        """Count bytes that left."""
+    def update(self, sent: int, rows: int) -> None:
+        """Count bytes that left, and show how many rows were read by now."""
         self._sent += sent
+        self._rows = rows
         if self._bar is not None:
             self._bar.set_postfix_str(self._rows_in_words(), refresh=False)
             self._bar.update(sent)
@@ -69,7 +66,7 @@ class Progress:
         self._bar.update(self._sent)
 
     def _rows_in_words(self) -> str:
-        return counted(self.rows, "row")
+        return counted(self._rows, "row")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import collections
 import sys
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-AHEAD = 3
+MAX_PENDING = 3
 
 
 def partitions(frame: Any) -> Generator[Any]:
@@ -21,7 +19,7 @@ def partitions(frame: Any) -> Generator[Any]:
         waiting: collections.deque[Any] = collections.deque()
         for part in frame.to_delayed():
             waiting.append(submit(part))
-            if len(waiting) > AHEAD:
+            if len(waiting) > MAX_PENDING:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -36,6 +34,6 @@ def _submitter(stack: ExitStack) -> Callable[[Any], Any]:
             pass  # distributed is imported, and no cluster is active
         else:
             return compute
-    pool = ThreadPoolExecutor(AHEAD)
+    pool = ThreadPoolExecutor(MAX_PENDING)
     stack.callback(pool.shutdown, cancel_futures=True)
     return lambda part: pool.submit(part.compute)

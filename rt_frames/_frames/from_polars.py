@@ -1,25 +1,39 @@
-"""A Polars frame → Arrow record batches, slice by slice: Polars keeps text in a layout of its own."""
+"""A Polars frame → a `Source`; it is exported slice by slice, since Polars keeps text in a layout of its own."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Iterator
 
-from rt_frames._frames.batches import check_names, rows_per_piece
+import polars as pl
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._frames.source import Chunk, Source
 from rt_frames._schema.dtype import to_arrow_type
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    import polars as pl
-    import pyarrow as pa
+def open_polars(frame: pl.DataFrame) -> Source:
+    """Open a frame in memory."""
+    schema, chunk = _schema(frame.schema), _chunk(frame)
+    copied = (types.is_large_string, types.is_large_binary, types.is_dictionary, types.is_nested)
+    return Source(
+        schema,
+        lambda: [chunk],
+        chunk.rows,
+        chunk.nbytes,
+        zero_copy=not any(is_copied(arrow) for arrow in schema.types for is_copied in copied),
+        dictionaries=functools.cache(lambda: _categories(frame)),
+    )
 
 
-def arrow_schema(schema: pl.Schema) -> pa.Schema:
-    """Give the portable schema, or say which column cannot be sent."""
-    import pyarrow as pa
+def open_lazy(frame: pl.LazyFrame) -> Source:
+    """Open a query; the streaming engine runs it anew each time."""
+    return Source(_schema(frame.collect_schema()), lambda: _run(frame), zero_copy=False)
 
-    check_names(schema.names())
+
+def _schema(schema: pl.Schema) -> pa.Schema:
     known: dict[pl.DataType, pa.DataType] = {}
     for name, dtype in schema.items():
         if dtype not in known:
@@ -27,36 +41,24 @@ def arrow_schema(schema: pl.Schema) -> pa.Schema:
     return pa.schema([(name, known[dtype]) for name, dtype in schema.items()])
 
 
-def is_ready(schema: pl.Schema) -> bool:
-    """Tell whether all columns lie in memory as Arrow lays them out."""
-    import pyarrow.types as is_
-
-    views = (is_.is_large_string, is_.is_large_binary, is_.is_dictionary, is_.is_nested)
-    return not any(is_view(arrow) for arrow in arrow_schema(schema).types for is_view in views)
-
-
-def pieces(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Export a frame slice by slice."""
-    step = rows_per_piece(frame.height, int(frame.estimated_size()))
-    for start in range(0, frame.height, step):
-        yield from _to_arrow(frame.slice(start, step)).to_batches()
+def _chunk(frame: pl.DataFrame) -> Chunk:
+    return Chunk(
+        frame.height,
+        int(frame.estimated_size()),
+        lambda start, length: _to_arrow(frame.slice(start, length)).to_batches(),
+    )
 
 
-def lazy_pieces(frame: pl.LazyFrame) -> Iterator[pa.RecordBatch]:
-    """Run a query with the streaming engine and export what it gives, in order."""
+def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     results = frame.collect_batches(maintain_order=True, engine="streaming")
-    stop = getattr(results, "stop", None)
     with contextlib.ExitStack() as stack:
-        if stop is not None:
+        if stop := getattr(results, "stop", None):
             stack.callback(stop)
-        for batch in results:
-            yield from pieces(batch)
+        yield from map(_chunk, results)
 
 
-def dictionaries(frame: pl.DataFrame) -> dict[str, pa.Array]:
+def _categories(frame: pl.DataFrame) -> dict[str, pa.Array]:
     """Collect the categories in use; each slice alone would export only its own."""
-    import polars as pl
-
     used = {
         name: frame.select(pl.col(name).drop_nulls().unique(maintain_order=True).cast(pl.String))
         for name, dtype in frame.schema.items()
@@ -66,6 +68,4 @@ def dictionaries(frame: pl.DataFrame) -> dict[str, pa.Array]:
 
 
 def _to_arrow(frame: pl.DataFrame) -> pa.Table:
-    from polars import CompatLevel
-
-    return frame.to_arrow(compat_level=CompatLevel.oldest())
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -1,4 +1,4 @@
-"""Record batches → the bytes of one Arrow IPC stream, without copying what already lies in memory.
+"""A source → the bytes of one Arrow IPC stream, without copying what already lies in memory.
 
 Arrow's writer does not fill a buffer here: it hands the frame's own buffers to a sink that only notes them.
 Every message of a stream says for itself whether and how it is compressed, so the codec may change from one
@@ -7,135 +7,124 @@ batch to the next: there is one writer per codec, and their messages are strung 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from rt_frames._frames.batches import PIECE, nbytes_of
+import pyarrow as pa
+
+from rt_frames._frames.convert import dictionary_columns
+from rt_frames._frames.source import BATCH_BYTES, Source, nbytes, rows_within
 from rt_frames._prefetch import prefetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    import pyarrow as pa
-
-    from rt_frames._frames.any_frame import Source
-    from rt_frames._frames.compression import Codec, Codecs, Compression
+    from rt_frames._frames.compression import Codec, CompressionPolicy
 
 MIME = "application/vnd.apache.arrow.stream"
 
-FIRST, SAMPLE = 4 * 2**20, 2**20  # bytes
-_TRIED: tuple[Codec, ...] = ("lz4", "zstd")
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+SAMPLE_BYTES = 2**20
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
 
 
-def length_of(source: Source) -> int:
-    """Count the bytes of the uncompressed stream, without making them."""
-    import pyarrow as pa
+class IPCStream:
+    """One Arrow IPC stream, made anew each time it is iterated: batch by batch the buffers that are sent.
 
+    Batches are made one ahead where there are several. What the source raises comes out as it is, and the stream is
+    then not finished.
+
+    Parameters
+    ----------
+    source : Source
+        What is sent.
+    policy : CompressionPolicy
+        Chooses the codec of each batch.
+
+    Attributes
+    ----------
+    length : int or None
+        Bytes of the whole stream, where they are cheap to count or the caller asked for no compression.
+    rows : int
+        Rows that were given so far.
+    """
+
+    def __init__(self, source: Source, policy: CompressionPolicy) -> None:
+        self._source, self._policy, self.rows = source, policy, 0
+        asked = policy.requested is None and source.nbytes is not None
+        counted = policy.disabled and source.replayable and (source.zero_copy or asked)
+        self.length = _count(source) if counted else None
+
+    def __iter__(self) -> Generator[Buffers]:
+        self.rows, source = 0, self._source
+        messages = self._messages()
+        small = source.nbytes is not None and source.nbytes <= BATCH_BYTES
+        with contextlib.closing(messages if small or source.caller_thread_only else prefetch(messages)) as made:
+            for rows, buffers in made:
+                self.rows += rows
+                yield buffers
+                del buffers
+
+    def _messages(self) -> Generator[tuple[int, Buffers]]:
+        """Give the schema with the first batch, and the end with the last where that is known: small bodies are one."""
+        schema, policy = self._source.schema, self._policy
+        head: Buffers = [schema.serialize()]
+        skip, left = len(head[0]), self._source.rows
+
+        def new_writer(codec: Codec) -> _Writer:
+            return _Writer(schema, codec, skip)
+
+        writer = functools.cache(new_writer)
+        for batch in self._source.batches():
+            if policy.wants_samples:
+                _sample(batch, policy, new_writer)
+            codec = policy.next_codec()
+            buffers = _timed(writer(codec), batch, codec, policy)
+            # dictionaries that were made must be sent: their writer does not make them again
+            if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not dictionary_columns(schema):
+                buffers = writer(None).write(batch)
+            left = None if left is None else left - batch.num_rows
+            yield batch.num_rows, [*head, *buffers, *([_END_OF_STREAM] if left == 0 else [])]
+            if left == 0:
+                return
+            head = []
+            del batch, buffers  # before the next is made: they may hold all of a frame
+        yield 0, [_END_OF_STREAM]
+
+
+def _count(source: Source) -> int:
+    """Count the bytes of the uncompressed stream, without making them."""
     sink = pa.MockOutputStream()
     with pa.ipc.new_stream(sink, source.schema) as writer:
-        for batch in _batches(source):
+        for batch in source.batches():
             writer.write_batch(batch)
     return int(sink.size())
 
 
-def exact_length(source: Source, compression: Compression, codecs: Codecs) -> int | None:
-    """Count the bytes of the stream where that is cheap, or where the caller asked for nothing else."""
-    asked = compression is None and source.nbytes is not None
-    exact = codecs.never and source.repeatable and (source.ready or asked)
-    return length_of(source) if exact else None
-
-
-def messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None] = lambda _: None) -> Generator[Buffers]:
-    """Give the stream batch by batch, made one batch ahead where there is more than one.
-
-    ``on_rows`` is told the number of rows of each.
-    Whatever the source raises comes out as it is, and the stream is then not finished.
-    """
-    made = _messages(source, codecs, on_rows)
-    small = source.nbytes is not None and source.nbytes <= PIECE
-    return made if small or source.bound else prefetch(made)
-
-
-def _messages(source: Source, codecs: Codecs, on_rows: Callable[[int], None]) -> Generator[Buffers]:
-    head = source.schema.serialize()
-    yield [head]
-    writers = _Writers(source.schema, len(head))
-    for batch in _batches(source):
-        if codecs.wants_samples:
-            _sample(batch, codecs, len(head))
-        on_rows(batch.num_rows)
-        yield writers.write(batch, codecs)
-    yield [_END]
-
-
-def _batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Cut the first batch, so that the link is known, and the service begins, before much was sent."""
-    batches = source.open()
-    for first in batches:
-        step = _rows_of(first, FIRST)
-        yield from (first.slice(start, step) for start in range(0, first.num_rows, step))
-        break
-    yield from batches
-
-
-def _rows_of(batch: pa.RecordBatch, nbytes: int) -> int:
-    """Tell how many rows have about so many bytes."""
-    return max(1, int(batch.num_rows * nbytes // max(nbytes_of(batch), nbytes)))
-
-
-def _sample(batch: pa.RecordBatch, codecs: Codecs, skip: int) -> None:
+def _sample(batch: pa.RecordBatch, policy: CompressionPolicy, new_writer: Callable[[Codec], _Writer]) -> None:
     """Compress some rows with each codec, and forget them."""
-    rows = batch.slice(0, _rows_of(batch, SAMPLE))
-    for codec in _TRIED:
-        writer = _Writer(batch.schema, codec, skip)
+    rows = batch.slice(0, rows_within(SAMPLE_BYTES, batch.num_rows, nbytes(batch)))
+    codecs: tuple[Codec, ...] = ("lz4", "zstd")
+    for codec in codecs:
+        writer = new_writer(codec)
         writer.write(batch.slice(0, 0))  # dictionaries, which come once, are no part of the sample
-        _timed(writer, rows, codec, codecs)
+        _timed(writer, rows, codec, policy)
 
 
-def _timed(writer: _Writer, batch: pa.RecordBatch, codec: Codec, codecs: Codecs) -> Buffers:
+def _timed(writer: _Writer, batch: pa.RecordBatch, codec: Codec, policy: CompressionPolicy) -> Buffers:
     start = time.perf_counter()
     buffers = writer.write(batch)
-    seconds = time.perf_counter() - start
-    codecs.compressed(codec, nbytes_of(batch), sum(map(len, buffers)), seconds)
+    if codec is not None:
+        policy.record_compression(codec, nbytes(batch), sum(map(len, buffers)), time.perf_counter() - start)
     return buffers
-
-
-class _Writers:
-    """One writer per codec; a batch that does not shrink goes uncompressed."""
-
-    def __init__(self, schema: pa.Schema, skip: int) -> None:
-        self._schema, self._skip = schema, skip
-        self._writers: dict[Codec, _Writer] = {}
-
-    def write(self, batch: pa.RecordBatch, codecs: Codecs) -> Buffers:
-        codec = codecs.choose()
-        if codec is None:
-            return self._writer(None).write(batch)
-        buffers = _timed(self._writer(codec), batch, codec, codecs)
-        # a batch with dictionaries may carry them, and then says little about itself
-        if sum(map(len, buffers)) < nbytes_of(batch) or _has_dictionaries(self._schema):
-            return buffers
-        return self._writer(None).write(batch)
-
-    def _writer(self, codec: Codec) -> _Writer:
-        if codec not in self._writers:
-            self._writers[codec] = _Writer(self._schema, codec, self._skip)
-        return self._writers[codec]
-
-
-def _has_dictionaries(schema: pa.Schema) -> bool:
-    return any("dictionary<" in str(arrow) for arrow in schema.types)
 
 
 class _Writer:
     """Arrow's stream writer for one codec; the first ``skip`` bytes are the schema, which was sent before."""
 
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
-        import pyarrow as pa
-
         self._sink = _Sink(skip)
         options = pa.ipc.IpcWriteOptions(compression=codec)
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, "w"), schema, options=options)

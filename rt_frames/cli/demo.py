@@ -127,7 +127,7 @@ def _as_table(frame: Any) -> pa.Table:
     import pyarrow as pa
 
     source = open_source(frame)
-    return pa.Table.from_batches(source.open(), source.schema)
+    return pa.Table.from_batches(source.batches(), source.schema)
 
 
 def differences(frame: Any, stored: Path, full: str | None) -> list[str]:

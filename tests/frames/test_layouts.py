@@ -40,7 +40,7 @@ def test_the_values_stay_whatever_the_layout(inner, wrap, start):
     array = wrap(inner)
     want = portable(array.type)
     source = open_source(pa.table({"c": array.slice(start)}))
-    (batch,) = source.open()
+    (batch,) = source.batches()
     batch.validate(full=True)
     assert batch.schema.types == source.schema.types == [want]
     plain = [None if v is None else bool(v) if isinstance(v, bool) else v for v in array.to_pylist()]

@@ -72,7 +72,7 @@ def test_a_pandas_dtype_is_what_its_column_becomes(dtype, arrow, value):
     assert same(to_arrow_type(dtype), arrow)
     value = pd.Timestamp(value).tz_localize("UTC") if getattr(dtype, "tz", None) else value
     frame = pd.DataFrame({"c": pd.Series([value], dtype=dtype)})
-    (batch,) = open_source(frame).open()
+    (batch,) = open_source(frame).batches()
     assert same(batch.schema.field("c").type, arrow)
     assert same(as_sent(pa.Table.from_pandas(frame).schema.field("c").type), arrow)
 
@@ -592,7 +592,7 @@ def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
 @pytest.mark.parametrize("arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid()])
 def test_an_arrow_column_is_sent_in_its_portable_form(arrow):
     source = open_source(pa.table({"c": pa.array([], arrow)}))
-    sent = pa.Table.from_batches(source.open(), source.schema)
+    sent = pa.Table.from_batches(source.batches(), source.schema)
     assert same(sent.schema.field("c").type, portable(arrow))
     assert same(source.schema.field("c").type, portable(arrow))
 

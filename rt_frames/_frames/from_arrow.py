@@ -1,0 +1,58 @@
+"""Arrow data → a `Source`: a table, a stream of batches, or a dataset. Nothing is copied."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._frames.source import Chunk, Source, nbytes
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+
+def open_table(table: pa.Table) -> Source:
+    """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
+    return Source(
+        table.schema,
+        lambda: _chunks(table.to_batches()),
+        table.num_rows,
+        nbytes(table),
+        dictionaries=functools.cache(lambda: _dictionaries(table)),
+    )
+
+
+def open_reader(reader: pa.RecordBatchReader) -> Source:
+    """Open a stream of batches."""
+    return Source(reader.schema, lambda: _chunks(reader), replayable=False, close=reader.close)
+
+
+def open_dataset(dataset: ds.Dataset) -> Source:
+    """Open a dataset, which is read anew each time."""
+
+    def chunks() -> Iterator[Chunk]:
+        return _chunks(dataset.to_batches(batch_readahead=4, fragment_readahead=1))
+
+    return Source(dataset.schema, chunks, zero_copy=False)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
+    return map(_chunk, batches)
+
+
+def _chunk(batch: pa.RecordBatch) -> Chunk:
+    return Chunk(batch.num_rows, nbytes(batch), lambda start, length: [batch.slice(start, length)])
+
+
+def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:
+    columns = zip(table.column_names, table.columns, strict=True)
+    found = {n: c for n, c in columns if types.is_dictionary(c.type) and not types.is_nested(c.type.value_type)}
+    return {
+        name: pa.concat_arrays([chunk.dictionary for chunk in column.chunks]).unique()
+        for name, column in found.items()
+        if column.num_chunks > 1
+    }

@@ -1,0 +1,116 @@
+"""A `Source`: what is to be sent, as a schema in portable types and record batches of it.
+
+The file of each library makes one of its frames. It gives chunks, which are frames, partitions or record batches and
+know how rows are cut out of them; how many rows make a batch is decided here, for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rt_frames._frames.convert import Converter
+
+BATCH_BYTES = 16 * 2**20
+FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
+
+
+class Chunk(NamedTuple):
+    """Rows that lie in memory; ``cut(start, length)`` makes record batches of some of them, as they are laid out."""
+
+    rows: int
+    nbytes: int
+    cut: Callable[[int, int], Iterable[pa.RecordBatch]]
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is to be sent.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of what is sent; until `open_source` has made it portable, of what the library holds.
+    chunks : callable
+        Gives the rows; may be called again only where ``replayable``.
+    rows, nbytes : int or None
+        Size in memory; None where it is not known.
+    replayable : bool
+        Whether the data can be read a second time.
+    zero_copy : bool
+        Whether the data already lie in memory as they are sent.
+    caller_thread_only : bool
+        Whether they must be read on the caller's thread: a generator may use what belongs to that thread.
+    value_checked : set of str
+        Columns of which single values may be impossible to send.
+    casts : dict of str to pyarrow.DataType
+        Types that the caller asked for.
+    dictionaries : callable
+        Gives the values of dictionaries that are known beforehand, by column.
+    close : callable
+        Lets go of a generator or reader, whether it was read or not.
+    """
+
+    schema: pa.Schema
+    chunks: Callable[[], Iterable[Chunk]]
+    rows: int | None = None
+    nbytes: int | None = None
+    replayable: bool = True
+    zero_copy: bool = True
+    caller_thread_only: bool = False
+    value_checked: frozenset[str] = frozenset()
+    casts: Mapping[str, pa.DataType] = field(default_factory=dict)
+    dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
+    close: Callable[[], None] = lambda: None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give record batches of the schema; at least one, since some services take no schema alone."""
+        convert, first = Converter(self.schema, self.casts, self.dictionaries()), True
+        for batch, place in self._cut():
+            converted = convert(batch, place)
+            if first:
+                length = rows_within(FIRST_BATCH_BYTES, converted.num_rows, nbytes(converted))
+                yield from (converted.slice(start, length) for start in range(0, max(converted.num_rows, 1), length))
+            else:
+                yield converted
+            first = False
+            del batch, converted  # a frame is let go of before the next is asked for: each may be large
+        if first:
+            yield pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
+
+    def check_values(self) -> None:
+        """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
+        names = [name for name in self.schema.names if name in self.value_checked]
+        if names and self.nbytes is not None:
+            convert = Converter(pa.schema([self.schema.field(name) for name in names]), self.casts)
+            for batch, place in self._cut():
+                convert(batch.select(names), place)
+
+    def _cut(self) -> Iterator[tuple[pa.RecordBatch, str]]:
+        """Give batches as they are laid out, each with its place in the source."""
+        number = 0
+        for rows, size, cut, place in self.chunks():
+            step = rows_within(BATCH_BYTES, rows, size) if size > 2 * BATCH_BYTES else max(rows, 1)
+            for start in range(0, max(rows, 1), step):
+                for batch in cut(start, min(step, rows - start)):
+                    number += 1
+                    yield batch, place or f"batch {number}"
+                    del batch
+            del cut
+
+
+def rows_within(limit: int, rows: int, nbytes: int) -> int:
+    """Tell how many rows have about so many bytes; at least one."""
+    return max(1, rows * limit // max(nbytes, limit))
+
+
+def nbytes(data: pa.RecordBatch | pa.Table | pa.ChunkedArray) -> int:
+    """Tell how many bytes the rows themselves take; of views, older Arrow only knows what the buffers take."""
+    try:
+        return int(data.nbytes)
+    except pa.ArrowTypeError:
+        return int(data.get_total_buffer_size())

@@ -1,0 +1,119 @@
+"""Which codec is chosen, and that every choice arrives whole."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from rt_frames._frames.compression import SOCKET_BUFFER_BYTES, CodecStats, CompressionPolicy, fastest_codec
+
+MB = 10**6
+USUAL = {"lz4": CodecStats(1500 * MB, 0.69), "zstd": CodecStats(480 * MB, 0.46)}
+
+
+@pytest.mark.parametrize(
+    ("link", "figures", "codec"),
+    [
+        (None, {}, "lz4"),
+        (None, USUAL, "lz4"),
+        (12.5 * MB, USUAL, "zstd"),
+        (125 * MB, USUAL, "zstd"),
+        (500 * MB, USUAL, "lz4"),
+        (1250 * MB, USUAL, "lz4"),
+        (2000 * MB, USUAL, None),
+        (10_000 * MB, USUAL, None),
+        (12.5 * MB, {"lz4": CodecStats(1500 * MB, 1.01), "zstd": CodecStats(480 * MB, 1.0)}, None),
+        (12.5 * MB, {"lz4": CodecStats(1500 * MB, 0.5), "zstd": CodecStats(10 * MB, 0.1)}, "lz4"),
+        (12.5 * MB, {"lz4": CodecStats(5 * MB, 0.5), "zstd": CodecStats(5 * MB, 0.1)}, None),
+        (100 * MB, {}, None),
+    ],
+)
+def test_the_codec_that_gets_the_data_there_soonest_is_chosen(link, figures, codec):
+    assert fastest_codec(link, figures) == codec
+
+
+def on_link(rate: float) -> CompressionPolicy:
+    policy = CompressionPolicy("auto", fast_link=False)
+    for codec, (fast, share) in USUAL.items():
+        policy.record_compression(codec, 1000, int(1000 * share), 1000 / fast)
+    for _ in range(SOCKET_BUFFER_BYTES // 2**20):
+        policy.record_write(2**20, 1e-6)
+    for _ in range(16):
+        policy.record_write(2**20, 2**20 / rate)
+    return policy
+
+
+@pytest.mark.parametrize(("rate", "codec"), [(12.5 * MB, "zstd"), (500 * MB, "lz4"), (4000 * MB, None)])
+def test_what_the_systems_buffers_swallow_says_nothing_about_the_link(rate, codec):
+    assert on_link(rate).next_codec() == codec
+
+
+def test_the_choice_follows_a_link_whose_speed_changes():
+    policy = on_link(4000 * MB)
+    assert policy.next_codec() is None
+    for _ in range(16):
+        policy.record_write(2**20, 2**20 / (12.5 * MB))
+    assert policy.next_codec() == "zstd"
+
+
+@pytest.mark.parametrize("asked", ["lz4", "zstd", None])
+def test_a_codec_that_was_asked_for_is_kept(asked):
+    policy = CompressionPolicy(asked, fast_link=False)
+    for _ in range(16):
+        policy.record_write(2**20, 10.0)
+    assert (policy.next_codec(), policy.adapts, policy.wants_samples) == (asked, False, False)
+
+
+def test_auto_on_a_fast_link_is_none_at_once():
+    policy = CompressionPolicy("auto", fast_link=True)
+    assert (policy.next_codec(), policy.disabled) == (None, True)
+
+
+FRAMES = {
+    "numbers": pl.DataFrame({"a": np.arange(5_000_000) % 7, "b": np.arange(5_000_000.0)}),
+    "words": pl.DataFrame({"word": [f"w{i % 300}" for i in range(400_000)]}),
+    "categories": pl.DataFrame({"word": pl.Series([f"w{i % 300}" for i in range(400_000)], dtype=pl.Categorical)}),
+    "empty": pl.DataFrame(schema={"a": pl.Int64}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("compression", ["auto", "lz4", "zstd", None])
+def test_whatever_is_chosen_the_same_data_arrive(remote, server, kind, compression):
+    remote._fast = False
+    rt.to_table(FRAMES[kind], "t", compression=compression)
+    got = pl.from_arrow(pa.ipc.open_stream(server.posts[0].body).read_all())
+    assert got.cast({c: pl.String for c in got.columns if c == "word"}).equals(
+        FRAMES[kind].cast({c: pl.String for c in got.columns if c == "word"})
+    )
+
+
+def test_auto_compresses_what_shrinks_off_loopback(remote, server):
+    remote._fast = False
+    rt.to_table(pl.DataFrame({"a": np.zeros(500_000)}), "t")
+    assert len(server.posts[0].body) < 400_000
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_a_batch_that_does_not_shrink_goes_uncompressed(remote, server, codec):
+    noise = pl.DataFrame({"a": np.random.default_rng(0).integers(0, 2**63, 100_000)})
+    rt.to_table(noise, "t", compression=codec)
+    rt.to_table(noise, "t", compression=None)
+    assert server.posts[0].body == server.posts[1].body
+
+
+def test_a_generator_is_read_on_the_thread_of_its_caller(remote):
+    threads = []
+
+    def frames():
+        for _ in range(3):
+            threads.append(threading.current_thread())
+            yield pl.DataFrame({"a": [1]})
+
+    rt.to_table(frames(), "t", compression="lz4")
+    assert set(threads) == {threading.current_thread()}
