@@ -188,11 +188,11 @@ class _Look:
             return values
         # Arrow takes those without a unit for an error
         self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, values[missing]))
-        return values[~missing]
+        present: _Objects = values[~missing]
+        return present
 
     def _whole(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
-        ends = [int(end(a)) for a in (present, *arrays) if a.size for end in (min, max)]
-        least, most = min(ends), max(ends)
+        least, most = _ends([present, *arrays])
         if least >= -(2**63) and most < 2**63:
             return pa.int64()
         if least >= 0 and most < 2**64:
@@ -203,11 +203,9 @@ class _Look:
 
     def _check_exact(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> None:
         """Whole numbers become floats only where none of them changes."""
-        whole = [value for value in present if isinstance(value, int | np.integer)]
-        ends = [
-            int(end(a)) for a in (whole, *(a for a in arrays if a.dtype.kind in "iu")) if len(a) for end in (min, max)
-        ]
-        if max(map(abs, ends), default=0) <= 2**53:
+        whole = [_objects([value for value in present if isinstance(value, int | np.integer)])]
+        whole += [array for array in arrays if array.dtype.kind in "iu"]
+        if max(map(abs, _ends(whole))) <= 2**53:
             return
         self.as_they_are = False  # Arrow refuses also those beyond 2**53 that a float holds
         text = (
@@ -271,6 +269,12 @@ def _objects(values: list[Any]) -> _Objects:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
+def _ends(parts: list[_Objects]) -> tuple[int, int]:
+    """Give the least and the greatest of whole numbers."""
+    some = [part for part in parts if part.size]
+    return min((int(part.min()) for part in some), default=0), max((int(part.max()) for part in some), default=0)
+
+
 def _flat(lists: Iterable[Iterable[Any]]) -> _Objects:
     return np.fromiter(itertools.chain.from_iterable(lists), dtype=object)
 
@@ -278,7 +282,7 @@ def _flat(lists: Iterable[Iterable[Any]]) -> _Objects:
 def _at(value: Any, steps: _Steps) -> Iterator[Any]:
     if not steps:
         yield value
-    elif steps[0] is _ITEM and isinstance(value, _KINDS["list"] + _KINDS["set"]):
+    elif steps[0] is _ITEM and isinstance(value, list | tuple | set | frozenset | np.ndarray):
         for item in value:
             yield from _at(item, steps[1:])
     elif isinstance(value, dict) and steps[0] in value:
