@@ -28,12 +28,12 @@ _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.Schema:
     """Give the schema that is sent, or say which column is not supported."""
-    types = [_type_of(schema, column) for column in range(len(schema.names))]
-    plain = all(map(is_portable, types)) and all(is_portable(field.type) for field in schema)
+    portable = [_type_of(schema, column) for column in range(len(schema.names))]
+    plain = all(map(is_portable, portable)) and all(is_portable(field.type) for field in schema)
     if plain and not casts and not any(field.metadata for field in schema):
         return schema.remove_metadata()
     fields = []
-    for field, have in zip(schema, types, strict=True):
+    for field, have in zip(schema, portable, strict=True):
         arrow = casts.get(field.name, have)
         _check_type(arrow, field.name, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
@@ -137,20 +137,23 @@ class Converter:
         if isinstance(array, pa.ExtensionArray) and array.type != target:
             return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
         if types.is_dictionary(target):
-            return self._unify_dictionary(
-                array if types.is_dictionary(array.type) else array.dictionary_encode(), target, path
-            )
+            coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
+            return self._unify_dictionary(coded, target, path)
         if types.is_dictionary(array.type):
             return self._convert(array.dictionary, target, path).take(array.indices)
+        if types.is_null(array.type):
+            array = pa.nulls(len(array), target)
         has_dictionaries = _contains(target, types.is_dictionary)
         if array.type == target and not has_dictionaries:
             return array
-        if types.is_null(array.type):
-            return pa.nulls(len(array), target)
+        taken_apart = types.is_struct(target) or has_dictionaries or _contains(array.type, _is_beyond_cast)
+        if not types.is_nested(target) or not taken_apart:
+            return array.cast(target)
+        return self._convert_nested(array, target, path)
+
+    def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         if types.is_struct(target) and types.is_struct(array.type):
             return self._struct(array, target, path)
-        if not types.is_nested(target) or not (has_dictionaries or _contains(array.type, _is_beyond_cast)):
-            return array.cast(target)
         if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path)
         if types.is_fixed_size_list(target) and types.is_fixed_size_list(array.type):
