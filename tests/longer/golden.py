@@ -7,7 +7,8 @@ Three sources, each of which may be absent, and is then named:
     data sets that stand in PyPI packages, wherever they are installed
 
 Each file is sent as an Arrow table and reader, as pandas with and without Arrow's dtypes, as Polars, and as a scan.
-Verdicts are those of ``tests.longer.exact``. Run: ``python -m tests.longer.golden [--rows N] [--every N] [--only TEXT]``.
+Verdicts are those of ``tests.longer.exact``. Run:
+``python -m tests.longer.golden [--arrow-testing DIR] [--parquet-testing DIR] [--rows N] [--every N] [--only TEXT]``.
 """
 
 from __future__ import annotations

@@ -82,12 +82,30 @@ TARGETS: list[Any] = [
 
 def frame(r: random.Random, rows: int) -> tuple[Any, dict[str, Any]]:
     """Make a frame of one column in one of the libraries, and the cast that is asked for."""
-    edges = EDGES[r.choice(list(EDGES))]
+    kind = r.choice(list(EDGES))
+    edges = EDGES[kind]
     drawn = [r.choice([*edges, *edges, None]) for _ in range(max(rows, 1))]
     if r.random() < 0.5:
         drawn = [r.choice(edges[:2]) for _ in drawn]
-    made: Callable[[], Any] = r.choice([_pandas_object, _pandas_object, _pandas_inferred, _arrow, _arrow, _polars])
-    return made(drawn), {"col_0": r.choice(TARGETS)}
+    made: Callable[[list[Any]], Any] = r.choice(
+        [_pandas_object, _pandas_object, _pandas_inferred, _arrow, _arrow, _polars]
+    )
+    return made(drawn), {"col_0": r.choice(_near(kind) if r.random() < 0.6 else TARGETS)}
+
+
+def _near(kind: str) -> list[Any]:
+    """Choose the targets that somebody would ask for."""
+    first = EDGES[kind][0]
+    if isinstance(first, int | float | Decimal):
+        return [t for t in TARGETS[:30] if pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)]
+    if isinstance(first, dt.timedelta):
+        return [t for t in TARGETS[:60] if isinstance(t, pa.DataType) and pa.types.is_duration(t)]
+    if isinstance(first, dt.date | dt.time):
+        return [t for t in TARGETS[:60] if isinstance(t, pa.DataType) and pa.types.is_temporal(t)]
+    if isinstance(first, list | dict):
+        return [t for t in TARGETS if isinstance(t, pa.DataType) and pa.types.is_nested(t)]
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return [*(t for t in TARGETS[:60] if isinstance(t, pa.DataType) and any(test(t) for test in texts)), "str", str]
 
 
 def _pandas_object(cells: list[Any]) -> pd.DataFrame:

@@ -78,6 +78,28 @@ def dictionary_case(r: random.Random) -> Case:
     return Case("dictionaries", [pa.table({"col_0": pa.chunked_array(chunks, type_)})], r.choice(list(WAYS["arrow"])))
 
 
+def deep_case(r: random.Random) -> Case:
+    """Draw one value under very many levels of lists or structs."""
+    levels = r.choice([5, 20, 40, 62, 63, 64, 65, 100])
+    struct = r.random() < 0.5
+    library = r.choice(["pandas", "polars", "arrow"])
+    if library == "polars":
+        series = pl.Series([1, 2])
+        for _ in range(levels):
+            series = series.to_frame("a").to_struct() if struct else series.implode()
+        return Case("deep", [pl.DataFrame({"col_0": series})], "frame")
+    if library == "arrow":
+        array = pa.array([1, 2])
+        for _ in range(levels):
+            lists = lambda inner: pa.ListArray.from_arrays(pa.array([0, *[len(inner)] * 2], pa.int32()), inner)  # noqa: E731
+            array = pa.StructArray.from_arrays([array], names=["a"]) if struct else lists(array)
+        return Case("deep", [pa.table({"col_0": array})], "table")
+    cell: Any = 1
+    for _ in range(levels):
+        cell = {"a": cell} if struct else [cell]
+    return Case("deep", [pd.DataFrame({"col_0": pd.Series([cell, None], dtype=object)})], "frame")
+
+
 def duckdb_case(r: random.Random) -> Case:
     return Case("duckdb", [make_duckdb.query(r, rows_of(r))], r.choice(list(WAYS["duckdb"])))
 
@@ -124,6 +146,7 @@ KINDS: dict[str, tuple[int, Callable[[random.Random], Case]]] = {  # with how of
     "duckdb": (6, duckdb_case),
     "casts": (12, cast_case),
     "labels": (2, label_case),
+    "deep": (1, deep_case),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 import logging
@@ -420,16 +419,18 @@ def _pattern(text: str, columns: dict[str, Column]) -> str:
 
 def type_key(type_: pa.DataType) -> str:
     """Spell a type without what does not matter: names of list items, nullability, how a dictionary is coded."""
-    type_ = arrow_cells.promised_type(type_)
-    children = collections.deque(type_key(type_.field(i).type) for i in range(type_.num_fields))
-    if pa.types.is_struct(type_):
-        return f"struct<{[(type_.field(i).name, child) for i, child in enumerate(children)]}>"
+    return _spelled(arrow_cells.promised_type(type_))
+
+
+def _spelled(type_: pa.DataType) -> str:
     if isinstance(type_, pa.BaseExtensionType):
         return type_.extension_name
-    if not children:
+    if not type_.num_fields:
         return str(type_)
+    named = pa.types.is_struct(type_)
+    children = [(type_.field(i).name if named else "", _spelled(type_.field(i).type)) for i in range(type_.num_fields)]
     size = type_.list_size if pa.types.is_fixed_size_list(type_) else ""
-    return f"{type_.id} {size}<{list(children)}>"
+    return f"{type_.id} {size}<{', '.join(f'{name}: {child}' for name, child in children)}>"
 
 
 def pieces_of(frame: Any, cuts: list[int]) -> Iterator[Any]:

@@ -23,6 +23,9 @@ PLAIN = [
 ]  # fmt: skip
 TEXT = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
 
+JSON_TYPES = [pa.json_(pa.string()), pa.json_(pa.large_string()), pa.json_(pa.string_view())]
+JSON = ['{"a": 1}', "[1, null]", "3", '"text"', '{"b": {"c": [0.5, "Ä", "longer than twelve bytes"]}}', "null", "{}"]
+
 
 class Tagged(pa.ExtensionType):
     """An extension type written in Python, as pyarrow's documentation shows them, around any storage."""
@@ -72,7 +75,7 @@ def random_type(r: random.Random, depth: int) -> pa.DataType:
     if r.random() < 0.3:
         return dictionary_type(r)
     if r.random() < 0.06:
-        return r.choice([pa.uuid(), pa.json_(r.choice(TEXT[:3])), pa.bool8(), pa.fixed_shape_tensor(pa.int8(), [2])])
+        return r.choice([pa.uuid(), r.choice(JSON_TYPES), pa.bool8(), pa.fixed_shape_tensor(pa.int8(), [2])])
     if r.random() < 0.04:
         make = r.choice([pa.dense_union, pa.sparse_union])
         return make([pa.field("u", leaf_type(r)), pa.field("v", pa.int8())])
@@ -93,6 +96,9 @@ def array_of(r: random.Random, type_: pa.DataType, rows: int, nulls: float | Non
     """Fill an array of a type."""
     nulls = r.choice([0, 0, 0.2, 0.6]) if nulls is None else nulls
     valid = [r.random() >= nulls for _ in range(rows)]
+    if type_ in JSON_TYPES:
+        texts = [r.choice(JSON) if r.random() >= nulls else None for _ in range(rows)]
+        return pa.ExtensionArray.from_storage(type_, pa.array(texts, type_.storage_type))
     if isinstance(type_, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(type_, array_of(r, type_.storage_type, rows, nulls))
     for is_type, make in _NESTED:

@@ -234,7 +234,8 @@ Nest = Callable[[random.Random, Draw], Any]
 
 
 def _items(r: random.Random, draw: Draw) -> list:
-    return [draw(r) if r.random() < 0.85 else null(r) for _ in range(r.randrange(4))]
+    inner = null if r.random() < 0.2 else lambda _: None
+    return [draw(r) if r.random() < 0.85 else inner(r) for _ in range(r.randrange(4))]
 
 
 NESTS: dict[str, Nest] = {
@@ -302,7 +303,8 @@ def ordinary_column(r: random.Random, rows: int) -> list:
         nest, inner = NESTS[r.choice(PLAIN_NESTS)], draw
         draw = lambda r, nest=nest, inner=inner: nest(r, inner)  # noqa: E731  # each layer keeps its own
     nulls = r.choice([0, 0.2])
-    return [null(r) if r.random() < nulls else draw(r) for _ in range(rows)]
+    plain = [None, float("nan"), pd.NA, pd.NaT] if r.random() < 0.5 else [None]
+    return [r.choice(plain) if r.random() < nulls else draw(r) for _ in range(rows)]
 
 
 def column(r: random.Random, rows: int) -> list:
