@@ -26,7 +26,7 @@ import time
 from tests.longer.attack import renames, runner
 from tests.longer.attack.draw import KINDS, draw
 from tests.longer.attack.judge import Judge
-from tests.longer.attack.runner import TOLD, Counts, Program
+from tests.longer.attack.runner import TOLD, Program
 
 
 def sends_of(seed: str, only: str | None, judge: Judge) -> Program:
@@ -39,16 +39,6 @@ def renames_of(seed: str) -> Program:
     """Make the program that compares pairs of frames."""
     command = ["tests.longer.exact", "--seed", seed, "--renames"]
     return Program(command, lambda number: renames.draw(f"{seed}/{number}"), renames.judge, shrinks=False)
-
-
-def run(sends: int, seed: str, only: str | None = None) -> Counts:
-    """Send so many frames."""
-    return runner.run(sends_of(seed, only, Judge()), range(sends))
-
-
-def run_renames(pairs: int, seed: str) -> Counts:
-    """Compare so many pairs of frames."""
-    return runner.run(renames_of(seed), range(pairs))
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import decimal
 import json
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -191,8 +190,3 @@ def _promised_nested_type(type_: pa.DataType) -> pa.DataType:
     if pt.is_map(type_):
         return pa.map_(promised_type(type_.key_type), promised_type(type_.item_type))
     return type_
-
-
-def uuid_text(value: Value) -> str:
-    """Write the text of a UUID's value."""
-    return str(uuid.UUID(bytes=value[1]))

@@ -27,6 +27,8 @@ INTS = [0, 1, -1, 7, 127, 128, 255, 256, 2**24 + 1, 2**31 - 1, 2**31, 2**53, 2**
 HUGE_INTS = [2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**30]
 FLOATS = [0.0, -0.0, 0.1, 1.0, 1.5, -2.5, 1e300, -1e-300, 5e-324, float("inf"), float("-inf"), 2.0**53, 16777217.0]
 NUMPY_INTS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
+DTYPES = ["i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "?", "M8[D]", "M8[s]", "M8[ms]", "M8[ns]", "m8[s]", "m8[ms]"]
+DTYPES += ["m8[ns]", "U3", "S3", ">i4", ">f8", ">M8[s]", "c8"]
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]
 
 
@@ -177,31 +179,7 @@ def null(r: random.Random) -> Any:
 def typed_array(r: random.Random) -> np.ndarray:
     """Draw an array of a dtype of its own: any kind, order of bytes and layout, masked or not."""
     size = r.randrange(4)
-    dtypes = [
-        "i1",
-        "i4",
-        "i8",
-        "u1",
-        "u8",
-        "f2",
-        "f4",
-        "f8",
-        "?",
-        "M8[D]",
-        "M8[s]",
-        "M8[ms]",
-        "M8[ns]",
-        "m8[s]",
-        "m8[ms]",
-        "m8[ns]",
-        "U3",
-        "S3",
-        ">i4",
-        ">f8",
-        ">M8[s]",
-        "c8",
-    ]
-    dtype = np.dtype(r.choice(dtypes))
+    dtype = np.dtype(r.choice(DTYPES))
     drawn = np.array([r.randrange(100) for _ in range(size)])
     array = drawn.astype("i8").astype(dtype) if dtype.kind in "mM" else drawn.astype(dtype)
     shape = r.random()

@@ -16,36 +16,15 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "?"]
+DTYPES += [">i2", ">i8", ">u4", ">f4", ">f8", ">f2"]
 UNITS = ["s", "ms", "us", "ns"]
 TEXTS = make_objects.TEXTS
 NULLABLE = ["Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean"]
 
 
 def _numbers(r: random.Random, rows: int) -> np.ndarray:
-    dtype = np.dtype(
-        r.choice(
-            [
-                "i1",
-                "i2",
-                "i4",
-                "i8",
-                "u1",
-                "u2",
-                "u4",
-                "u8",
-                "f2",
-                "f4",
-                "f8",
-                "?",
-                ">i2",
-                ">i8",
-                ">u4",
-                ">f4",
-                ">f8",
-                ">f2",
-            ]
-        )
-    )
+    dtype = np.dtype(r.choice(DTYPES))
     if dtype.kind == "f":
         drawn: list[Any] = [r.choice([0.1, -0.0, float("nan"), float("inf"), 6e-8, r.random()]) for _ in range(rows)]
     elif dtype.kind == "b":
