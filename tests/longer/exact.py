@@ -4,6 +4,7 @@ Each send is drawn from a seed of its own, read cell by cell, sent, read back wi
 
     EQUAL       what was read back is what the frame held, with the type that is promised
     REFUSED     an error of the package, before anything was sent, that names the column
+    STRICT      refused so, though the types are promised to be stored: told, and no failure
     LATE        refused by the service after it was sent, by the column's name: told, and no failure
     WRONG       stored as something else, or the frame was changed
     UNREADABLE  stored, and Lance cannot read it

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.longer.attack.values import Value
 
 FAILURES = ("WRONG", "UNREADABLE", "FOREIGN", "CRASH", "HANG")
-VERDICTS = ("EQUAL", "REFUSED", "LATE", *FAILURES)
+VERDICTS = ("EQUAL", "REFUSED", "STRICT", "LATE", *FAILURES)
 SHOWN_CELLS = 6
 
 
@@ -313,7 +313,9 @@ class Judge:
             return Outcome("FOREIGN", cause, text, tuple(named))
         if self._log.sent and case.way in ("frame", "table"):
             return Outcome("FOREIGN", f"only after sending had begun: {cause}", text, tuple(named))
-        return Outcome("REFUSED", cause, text, tuple(named))
+        asked = case.kind == "labels" or "dtypes" in case.options
+        strict = not asked and all(map(_is_promised, columns.values()))
+        return Outcome("STRICT" if strict else "REFUSED", cause, text, tuple(named))
 
     def _read(self, case: Case, path: Path, columns: dict[str, Column]) -> Outcome:
         try:
@@ -339,6 +341,12 @@ class Judge:
             if outcome is not None:
                 return outcome
         return Outcome("EQUAL")
+
+
+def _is_promised(column: Column) -> bool:
+    """Tell whether a column has a type that is promised to be stored, and values that can be."""
+    known = all("unknown" not in values.kinds_in(cell) for cell in column.cells)
+    return known and column.promised is not None and "null" not in type_key(column.promised)
 
 
 def _cells_of(columns: dict[str, Column]) -> dict[str, list[Value]]:
@@ -383,22 +391,28 @@ def _has_small_codes(type_: pa.DataType) -> bool:
     return any(_has_small_codes(type_.field(i).type) for i in range(type_.num_fields))
 
 
-def _where(expected: Value, found: Value, path: str = "") -> str:
-    """Name the place and the kinds of the first difference, for all values alike."""
-    if expected is None or found is None or expected[0] != found[0]:
-        return f"{path}{_kind(expected)} became {_kind(found)}"
-    parts: list[tuple[str, Value, Value]] = []
-    if expected[0] in ("list", "set?") and len(expected[1]) == len(found[1]):
-        parts = [(f"{path}list > ", a, b) for a, b in zip(expected[1], found[1], strict=True)]
-    elif expected[0] == "struct":
-        by_name = dict(found[1])
-        parts = [(f"{path}struct > ", a, by_name.get(name)) for name, a in expected[1]]
-    for below, a, b in parts:
+def _where(expected: Value, found: Value, *, inside: bool = False) -> str:
+    """Name the kinds of the first difference, and whether it is inside of a cell, for all values alike."""
+    for a, b in _parts(expected, found):
         if not values.same(a, b, mixed=True):
-            return _where(a, b, below)
+            return _where(a, b, inside=True)
+    place = "inside a cell, " if inside else ""
+    if expected is None or found is None or expected[0] != found[0]:
+        return f"{place}{_kind(expected)} became {_kind(found)}"
     if expected[0] == "ts" and expected[1] == found[1]:
-        return f"{path}the same instant in another zone"
-    return f"{path}another {_kind(expected)}"
+        return f"{place}the same instant in another zone"
+    return f"{place}another {_kind(expected)}"
+
+
+def _parts(expected: Value, found: Value) -> list[tuple[Value, Value]]:
+    """Pair what stands in two containers of one kind."""
+    match expected, found:
+        case ("list", items), ("list", found_items) if len(items) == len(found_items):
+            return list(zip(items, found_items, strict=True))
+        case ("struct", items), ("struct", found_items):
+            by_name = dict(found_items)
+            return [(value, by_name.get(name)) for name, value in items]
+    return []
 
 
 def _kind(value: Value) -> str:
@@ -412,8 +426,8 @@ def _kind(value: Value) -> str:
 def _pattern(text: str, columns: dict[str, Column]) -> str:
     """Take out of a message what differs from case to case."""
     text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^>]*>|\([^()]*\)|\[[^\]]*\]", "…", text.replace("\n", " "))
-    for name in columns:
-        text = text.replace(str(name), "…")
+    for name in filter(None, map(str, columns)):
+        text = text.replace(name, "…")
     return re.sub(r"[\d.,:+-]*\d", "#", text)[:110]
 
 

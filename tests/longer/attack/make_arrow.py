@@ -75,6 +75,9 @@ def random_type(r: random.Random, depth: int) -> pa.DataType:
     if r.random() < 0.3:
         return dictionary_type(r)
     if r.random() < 0.06:
+        inner = r.choice([Tagged(r.choice(TEXT)), r.choice(JSON_TYPES), pa.uuid(), Tagged(dictionary_type(r))])
+        return r.choice([inner, pa.list_(inner), pa.struct([("a", inner)]), pa.map_(pa.string(), inner)])
+    if r.random() < 0.06:
         return r.choice([pa.uuid(), r.choice(JSON_TYPES), pa.bool8(), pa.fixed_shape_tensor(pa.int8(), [2])])
     if r.random() < 0.04:
         make = r.choice([pa.dense_union, pa.sparse_union])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
 PATIENCE = 180  # seconds in which a case must end
-TOLD = ("LATE", *FAILURES)
+TOLD = ("STRICT", "LATE", *FAILURES)
 SHOWN_CASE, SHOWN_DETAIL = 1000, 800  # characters
 SKIPPED = "SKIPPED"  # no case: the source itself could not be read
 
