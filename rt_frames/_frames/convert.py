@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, join_path
 from rt_frames._schema.portable import is_portable, to_portable, unsupported
 from rt_frames._text import list_names
@@ -26,16 +27,22 @@ from rt_frames.errors import UnsupportedTypeError
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 
-def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that is sent, or say which column is not supported."""
-    portable = [_type_of(schema, column) for column in range(len(schema.names))]
+def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> pa.Schema:
+    """Give the schema that is sent, and note which columns are not supported."""
+    portable = [pa.null()] * len(schema.names)
+    for column, name in enumerate(schema.names):
+        if name not in refusals:
+            with refusals.of(name):
+                portable[column] = _type_of(schema, column)
     plain = all(map(is_portable, portable)) and all(is_portable(field.type) for field in schema)
     if plain and not casts and not any(field.metadata for field in schema):
         return schema.remove_metadata()
     fields = []
     for field, have in zip(schema, portable, strict=True):
         arrow = casts.get(field.name, have)
-        _check_type(arrow, field.name, field.name)
+        if field.name not in refusals:
+            with refusals.of(field.name):
+                _check_type(arrow, field.name, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
         standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
         fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
@@ -101,7 +108,11 @@ class Converter:
                     f"new {sorted(set(have) - set(want))}; all data of one table needs the same columns"
                 )
             batch = batch.select(want)
-        columns = [self._column(array, field) for array, field in zip(batch.columns, self._schema, strict=True)]
+        columns, refusals = [], Refusals()
+        for array, field in zip(batch.columns, self._schema, strict=True):
+            with refusals.of(field.name):
+                columns.append(self._column(array, field))
+        refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names
 from rt_frames._schema.dtype import to_arrow_type
@@ -27,20 +28,25 @@ _SAMPLED = 256  # values of an object column, whose size they tell
 _Column = tuple[int, Callable[[int, int], pa.Array]]
 
 
-def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
+def open_pandas(
+    frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals
+) -> Source:
     """Open a frame; the chosen index levels come first."""
     names, levels = _names_and_levels(frame, index)
     series = [*levels, *(series for _, series in frame.items())]
-    types = _types(names, [s.dtype for s in series], series.__getitem__, casts)
-    columns = [_column(name, s, target) for name, s, target in zip(names, series, types, strict=True)]
+    types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
+    columns: dict[str, _Column] = {}
+    for name, one, target in zip(names, series, types, strict=True):
+        with refusals.of(name):
+            columns[name] = _column(name, one, target)
 
-    def cut(start: int, length: int) -> list[pa.RecordBatch]:
-        arrays = [column(start, start + length) for _, column in columns]
+    def cut(start: int, length: int, names: list[str]) -> list[pa.RecordBatch]:
+        arrays = [columns[name][1](start, start + length) for name in names]
         if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than Arrow keeps in one array
             return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
         return [pa.RecordBatch.from_arrays(arrays, names=names)]
 
-    chunk = Chunk(len(frame), sum(size for size, _ in columns), cut)
+    chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
     objects = frozenset(
         n for n, s in zip(names, series, strict=True) if _is_object(s.dtype) or _is_python_text(s.dtype)
     )
@@ -48,14 +54,14 @@ def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bo
     return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
 
 
-def arrow_schema(frame: pd.DataFrame) -> pa.Schema:
+def arrow_schema(frame: pd.DataFrame, refusals: Refusals) -> pa.Schema:
     """Give the schema alone; only ``object`` columns are looked into."""
     names, levels = _names_and_levels(frame, None)
 
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {})
+    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {}, refusals)
     return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
 
 
@@ -78,19 +84,27 @@ def _names_and_levels(frame: pd.DataFrame, index: bool | None) -> tuple[list[str
 
 
 def _types(
-    names: list[str], dtypes: Iterable[Any], series: Callable[[int], pd.Series[Any]], casts: Mapping[str, pa.DataType]
+    names: list[str],
+    dtypes: Iterable[Any],
+    series: Callable[[int], pd.Series[Any]],
+    casts: Mapping[str, pa.DataType],
+    refusals: Refusals,
 ) -> list[ObjectType]:
     """Tell the types, each dtype's once; ``series`` gives the columns of those that do not say."""
     known: dict[Any, ObjectType] = {}
     types = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        if _is_object(dtype):
-            types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
-            continue
-        key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
-        if key not in known:
-            known[key] = ObjectType(to_arrow_type(dtype, name))
-        types.append(known[key])
+        target = ObjectType(pa.null())
+        with refusals.of(name):
+            if _is_object(dtype):
+                target = _infer(name, series(i).to_numpy(), casts.get(name))
+            else:
+                # the hash of a category is that of all its values
+                key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
+                if key not in known:
+                    known[key] = ObjectType(to_arrow_type(dtype, name))
+                target = known[key]
+        types.append(target)
     return types
 
 
