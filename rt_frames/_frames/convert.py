@@ -19,7 +19,7 @@ from pyarrow import types
 
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, join_path
-from rt_frames._schema.portable import is_portable, to_portable, unsupported
+from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
@@ -29,14 +29,13 @@ _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> pa.Schema:
     """Give the schema that is sent, and note which columns are not supported."""
+    if not casts and not refusals and is_portable_schema(schema):
+        return schema.remove_metadata()
     portable = [pa.null()] * len(schema.names)
     for column, name in enumerate(schema.names):
         if name not in refusals:
             with refusals.of(name):
                 portable[column] = _type_of(schema, column)
-    plain = all(map(is_portable, portable)) and all(is_portable(field.type) for field in schema)
-    if plain and not casts and not any(field.metadata for field in schema):
-        return schema.remove_metadata()
     fields = []
     for field, have in zip(schema, portable, strict=True):
         arrow = casts.get(field.name, have)

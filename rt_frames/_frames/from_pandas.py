@@ -17,8 +17,9 @@ import pyarrow as pa
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names
-from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import CONVERSION_ERRORS, ObjectType, infer, to_arrow
+from rt_frames._schema.pandas_dtype import from_pandas
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -37,8 +38,10 @@ def open_pandas(
     types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
     columns: dict[str, _Column] = {}
     for name, one, target in zip(names, series, types, strict=True):
-        with refusals.of(name):
+        try:
             columns[name] = _column(name, one, target)
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
 
     def cut(start: int, length: int, names: list[str]) -> list[pa.RecordBatch]:
         arrays = [columns[name][1](start, start + length) for name in names]
@@ -94,17 +97,17 @@ def _types(
     known: dict[Any, ObjectType] = {}
     types = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        target = ObjectType(pa.null())
-        with refusals.of(name):
+        try:
             if _is_object(dtype):
-                target = _infer(name, series(i).to_numpy(), casts.get(name))
-            else:
-                # the hash of a category is that of all its values
-                key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
-                if key not in known:
-                    known[key] = ObjectType(to_arrow_type(dtype, name))
-                target = known[key]
-        types.append(target)
+                types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
+                continue
+            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
+            if key not in known:
+                known[key] = ObjectType((from_numpy if isinstance(dtype, np.dtype) else from_pandas)(dtype, name))
+            types.append(known[key])
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
+            types.append(ObjectType(pa.null()))
     return types
 
 

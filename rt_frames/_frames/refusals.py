@@ -18,13 +18,20 @@ class Refusals:
     def __contains__(self, column: str) -> bool:
         return column in self._errors
 
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
     @contextlib.contextmanager
     def of(self, column: str) -> Iterator[None]:
         """Note the error of a column, and go on."""
         try:
             yield
         except UnsupportedTypeError as error:
-            self._errors.setdefault(column, error)
+            self.note(column, error)
+
+    def note(self, column: str, error: UnsupportedTypeError) -> None:
+        """Note the first error of a column."""
+        self._errors.setdefault(column, error)
 
     def check(self, order: Sequence[str]) -> None:
         """Raise one error for all of them, in the order of the frame's columns."""

@@ -51,6 +51,15 @@ def is_portable(arrow: pa.DataType) -> bool:
     return arrow.id in _PORTABLE_IDS
 
 
+def is_portable_schema(schema: pa.Schema) -> bool:
+    """Tell whether all columns are portable as they are: asked once, since frames may be wide."""
+    try:
+        fields = list(schema)
+    except KeyError:  # a type for which pyarrow has no class
+        return False
+    return not any(field.type.id not in _PORTABLE_IDS or field.metadata for field in fields)
+
+
 def to_portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
     """Give the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
     if arrow.id in _PORTABLE_IDS:
