@@ -12,13 +12,15 @@ keeps just the newest, and so reads every batch right, whichever writer sent it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._frames.refusals import Refusals
-from rt_frames._names import duplicates, join_path
+from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -64,8 +66,14 @@ def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
         )
     children = [arrow.field(i) for i in range(arrow.num_fields)]
     names = [child.name for child in children]
+    if odd := [name for name in names if has_control_characters(name)]:
+        raise UnsupportedTypeError(
+            f"column {path!r}: names of fields hold control characters: {list_names(odd)}; rename them"
+        )
     if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
         raise UnsupportedTypeError(f"column {path!r}: a struct needs fields with distinct names, not {names!r:.200}")
+    if types.is_fixed_size_list(arrow) and arrow.list_size == 0:
+        raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
 
@@ -201,25 +209,18 @@ class Converter:
     def _list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
         kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
-        field, offsets, sizes, mask = target.value_field, array.offsets, None, array.is_null()
-        if types.is_list_view(array.type) or types.is_large_list_view(array.type):
-            sizes = array.sizes.filter(array.is_valid())
-            ends = pc.call_function("add", [offsets.filter(array.is_valid()), sizes])
-            start, stop = 0, pc.call_function("max", [ends]).as_py() or 0
-        else:
-            start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        field, offsets, items = target.value_field, array.offsets, array.values
+        view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
+        if not view:
+            items = items.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
+            offsets = pc.call_function("subtract", [offsets, offsets[0]])
         # not flatten(), which loses buffers where items are of an extension type
-        items = self._convert(array.values.slice(start, stop - start), field.type, join_path(path, field.name))
-        if sizes is None:
-            return kind.from_arrays(
-                pc.call_function("subtract", [offsets, offsets[0]]).cast(width), items, type=target, mask=mask
-            )
-        # Arrow takes no slices here, and a sum is none
-        starts, sizes = (pc.call_function("add", [part.cast(pa.int64()), _ZERO[0]]) for part in (offsets, array.sizes))
-        views = pa.LargeListViewArray.from_arrays(starts, sizes, items, mask=mask)
-        lengths = pc.call_function("list_value_length", [views]).fill_null(_ZERO[0])
-        offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])]).cast(width)
-        return kind.from_arrays(offsets, views.flatten(), type=target, mask=mask)
+        items = self._convert(items, field.type, join_path(path, field.name))
+        if view:
+            lengths = pc.call_function("list_value_length", [array]).fill_null(0).cast(pa.int64())
+            items = items.take(_positions_in_views(offsets.to_numpy(), lengths.to_numpy()))
+            offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])])
+        return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
 
     def _unify_dictionary(self, array: pa.DictionaryArray, target: pa.DataType, path: str) -> pa.DictionaryArray:
         """Give values the dictionary of their place, which grows by those that are new."""
@@ -233,6 +234,13 @@ class Converter:
                 positions = _positions(values, known)
             codes = positions.take(codes)
         return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered)
+
+
+def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
+    """Tell where the items of lists lie, list after list."""
+    before = np.cumsum(lengths) - lengths
+    positions = np.repeat(starts.astype(np.int64) - before, lengths) + np.arange(lengths.sum())
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
@@ -273,6 +281,8 @@ def _canonical_type(arrow: pa.DataType) -> pa.DataType:
         return pa.large_string()
     if types.is_struct(arrow):
         return pa.struct([field.with_type(_canonical_type(field.type)) for field in arrow])
+    if types.is_map(arrow):
+        return pa.map_(_canonical_type(arrow.key_type), _canonical_type(arrow.item_type))
     if types.is_fixed_size_list(arrow):
         return pa.list_(arrow.value_field.with_type(_canonical_type(arrow.value_type)), arrow.list_size)
     if types.is_list(arrow) or types.is_large_list(arrow):

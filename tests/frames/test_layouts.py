@@ -37,6 +37,7 @@ LONG = pa.array(["a", None, "a text that is too long to lie in a view"], pa.stri
 INNER = {
     "own type of views": pa.ExtensionArray.from_storage(Own(pa.string_view()), LONG),
     "JSON in views": pa.ExtensionArray.from_storage(pa.json_(pa.string_view()), LONG),
+    "UUIDs in maps": pa.MapArray.from_arrays([0, 1, 1, 2], ["a", "b"], pa.array([bytes(16), None], pa.uuid())),
     "coded JSON": pa.DictionaryArray.from_arrays(
         [0, None, 2], pa.ExtensionArray.from_storage(pa.json_(pa.string_view()), LONG)
     ),
@@ -121,6 +122,27 @@ def test_intervals_are_refused_by_column(unit):
     (schema,) = (schema for schema in schemas if "interval" in str(schema) and "nano" not in str(schema))
     with pytest.raises(UnsupportedTypeError, match=r"'x': Arrow's .*interval cannot be sent; cast it"):
         open_source(pa.RecordBatchReader.from_batches(schema, []))
+
+
+@pytest.mark.parametrize(
+    ("arrow", "message"),
+    [
+        (pa.list_(pa.int8(), 0), "'x': lists of the fixed size 0"),
+        (pa.list_(pa.struct([("a\n", pa.int8())])), "'x.item': .*control characters"),
+    ],
+    ids=str,
+)
+def test_types_that_no_table_holds_are_refused_by_their_path(arrow, message):
+    with pytest.raises(UnsupportedTypeError, match=message):
+        open_source(pa.table({"x": pa.nulls(2, arrow)}))
+
+
+def test_items_without_a_name_get_one():
+    """DuckDB's arrays have such."""
+    nameless = pa.list_(pa.field("", pa.list_(pa.field("", pa.float32()), 2)))
+    source = open_source(pa.table({"x": pa.array([[[1, 2]], None], nameless)}))
+    assert source.schema.field("x").type == pa.list_(pa.list_(pa.float32(), 2))
+    assert next(source.batches()).column(0).to_pylist() == [[[1, 2]], None]
 
 
 def test_map_keys_in_runs_that_hold_a_null_are_refused_by_column():
