@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
+from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._names import duplicates, join_path
 from rt_frames._schema.portable import is_portable, to_portable
 from rt_frames._text import list_names
@@ -25,6 +26,8 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+_LISTS = (is_.is_list, is_.is_large_list, is_.is_fixed_size_list)
+_CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
@@ -76,7 +79,7 @@ class Converter:
     def __init__(
         self, schema: pa.Schema, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
-        self._schema, self._casts, self._place = schema, casts, ""
+        self._schema, self._casts, self._place, self._exact, self._rows = schema, casts, "", False, 0
         self._coded = coded_columns(schema)
         self._dictionaries = {
             name: values.cast(schema.field(name).type.value_type)
@@ -87,6 +90,7 @@ class Converter:
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column and its ``place``."""
+        rows_before, self._rows = self._rows, self._rows + batch.num_rows
         if not self._coded and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
@@ -97,22 +101,41 @@ class Converter:
                     f"new {sorted(set(have) - set(want))}; all data of one table needs the same columns"
                 )
             batch = batch.select(want)
-        columns = [self._column(array, field) for array, field in zip(batch.columns, self._schema, strict=True)]
+        pairs = zip(batch.columns, self._schema, strict=True)
+        columns = [self._column(array, field, rows_before) for array, field in pairs]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
+    def _column(self, array: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
         if array.type == field.type and field.name not in self._coded:
             return array
         self._compare(array.type, field)
+        self._exact = field.name in self._casts
         try:
             return self._converted(array, field.type, field.name)
         except UnsupportedTypeError:
             raise
-        except (pa.ArrowException, ValueError, TypeError) as error:
+        except _CONVERSION_ERRORS as error:
+            row, reason = self._first_refused(array, field, error)
+            where = "" if row is None else f", row {rows_before + row}"
             raise UnsupportedTypeError(
-                f"column {field.name!r} ({self._place}): {array.type} does not become {field.type}: "
-                f"{str(error)[:300]}; correct the values or choose another type"
+                f"column {field.name!r}{where} ({self._place}): {array.type} does not become "
+                f"{field.type}: {str(reason)[:300]}; correct the values or choose another type"
             ) from error
+
+    def _first_refused(self, array: pa.Array, field: pa.Field, error: Exception) -> tuple[int | None, Exception]:
+        """Halve the rows until one is left; where not even none can be converted, it is none."""
+        row, length = 0, 0
+        while len(array) > 1:
+            try:
+                self._converted(array.slice(0, length), field.type, field.name)
+            except _CONVERSION_ERRORS as reason:
+                if length == 0:
+                    return None, reason
+                array, error = array.slice(0, length), reason
+            else:
+                array, row = array.slice(length), row + length
+            length = len(array) // 2
+        return row, error
 
     def _compare(self, arrow: pa.DataType, field: pa.Field) -> None:
         """Refuse a type of other values than the first batch's, once a type."""
@@ -130,6 +153,8 @@ class Converter:
 
     def _converted(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
+        if self._exact and not is_.is_nested(target):
+            array = _cast_leaf(array, target, path)
         array = _unwrapped(array, target)
         if is_.is_dictionary(target):
             return self._one_dictionary(array if array.type == target else array.cast(target), path)
@@ -140,15 +165,25 @@ class Converter:
             return pa.nulls(len(array), target)
         if is_.is_struct(target) and is_.is_struct(array.type):
             return self._struct(array, target, path)
-        if not is_.is_nested(target) or not (coded or _contains(array.type, _is_beyond_arrow)):
+        if not is_.is_nested(target) or not (self._exact or coded or _contains(array.type, _is_beyond_arrow)):
             return array.cast(target)
+        return self._rebuilt(array, target, path)
+
+    def _rebuilt(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        """Take lists and maps apart, convert their items, and put them together again."""
         if is_.is_map(target) and is_.is_map(array.type):
             return self._map(array, target, path)
+        if not is_.is_nested(array.type) or not any(is_list(target) for is_list in _LISTS):
+            raise ValueError(f"{path} is {array.type}, not {target}")
         if is_.is_fixed_size_list(target) and is_.is_fixed_size_list(array.type):
             size = array.type.list_size
+            if size != target.list_size:
+                raise ValueError(f"its lists have {size} items, not {target.list_size}")
             items = array.values.slice(array.offset * size, len(array) * size)
             items = self._converted(items, target.value_type, join_path(path, target.value_field.name))
             return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
+        if is_.is_fixed_size_list(target):
+            return self._list(array, pa.list_(target.value_field), path).cast(target)
         return self._list(array, target, path)
 
     def _struct(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -193,6 +228,13 @@ class Converter:
                 )
             places = _places(array.dictionary, known)
         return pa.DictionaryArray.from_arrays(places.take(array.indices), known)
+
+
+def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    try:
+        return cast_exactly(array, target)
+    except _CONVERSION_ERRORS as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _places(values: pa.Array, known: pa.Array) -> pa.Array:

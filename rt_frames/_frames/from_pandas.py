@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names
 from rt_frames._schema.dtype import to_arrow_type
@@ -33,7 +34,10 @@ def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bo
     names, levels = _names(frame, index)
     series = [*(pd.Series(frame.index.get_level_values(i)) for i in levels), *(series for _, series in frame.items())]
     schema = _schema(names, [s.dtype for s in series], lambda i: series[i], casts)
-    columns = [_column(name, s, arrow) for name, s, arrow in zip(names, series, schema.types, strict=True)]
+    forced = {name for name, cast in casts.items() if not pa.types.is_nested(cast)}
+    columns = [
+        _column(name, s, arrow, name in forced) for name, s, arrow in zip(names, series, schema.types, strict=True)
+    ]
 
     def cut(start: int, length: int) -> list[pa.RecordBatch]:
         return [pa.RecordBatch.from_arrays([column(start, start + length) for _, column in columns], names=names)]
@@ -93,11 +97,11 @@ def _is_object(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def _column(name: str, series: pd.Series[Any], arrow: pa.DataType) -> _Column:
+def _column(name: str, series: pd.Series[Any], arrow: pa.DataType, forced: bool) -> _Column:
     dtype = series.dtype
     if isinstance(dtype, np.dtype):
         values = series.to_numpy()
-        return _object_column(name, values, arrow) if dtype.kind == "O" else _numpy_column(values)
+        return _object_column(name, values, arrow, forced) if dtype.kind == "O" else _numpy_column(values)
     if isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.storage != "python"):
         return _arrow_column(series.array.__arrow_array__())
     return int(series.memory_usage(index=False)), lambda a, b: pa.array(series.iloc[a:b], from_pandas=True)
@@ -132,23 +136,37 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     return int(chunks.nbytes), cut
 
 
-def _object_column(name: str, values: np.ndarray[Any, Any], arrow: pa.DataType) -> _Column:
+def _object_column(name: str, values: np.ndarray[Any, Any], arrow: pa.DataType, forced: bool) -> _Column:
+    def convert(start: int, stop: int) -> pa.Array:
+        if forced:  # the values' own types may be several
+            return cast_objects(values[start:stop], arrow, lambda some: _to_arrow(name, some))
+        return pa.array(values[start:stop], type=arrow, from_pandas=True)
+
     def cut(start: int, stop: int) -> pa.Array:
         try:
-            return pa.array(values[start:stop], type=arrow, from_pandas=True)
+            return convert(start, stop)
         except _CONVERSION_ERRORS as error:
-            raise _cannot_convert(name, values, start, stop, arrow) from error
+            raise _cannot_convert(name, values, start, stop, arrow, convert) from error
 
     return values.nbytes * 8, cut
 
 
+def _to_arrow(name: str, values: np.ndarray[Any, Any]) -> pa.Array:
+    return pa.array(values, type=_infer(name, values, None), from_pandas=True)
+
+
 def _cannot_convert(
-    name: str, values: np.ndarray[Any, Any], start: int, stop: int, arrow: pa.DataType
+    name: str,
+    values: np.ndarray[Any, Any],
+    start: int,
+    stop: int,
+    arrow: pa.DataType,
+    convert: Callable[[int, int], pa.Array],
 ) -> UnsupportedTypeError:
     """Find the row that does not convert."""
     for row in range(start, stop):
         try:
-            pa.array(values[row : row + 1], type=arrow, from_pandas=True)
+            convert(row, row + 1)
         except _CONVERSION_ERRORS as error:
             return UnsupportedTypeError(
                 f"column {name!r}, row {row}: {values[row]!r:.80} does not become {arrow} ({str(error)[:200]}); "
@@ -158,15 +176,15 @@ def _cannot_convert(
 
 
 def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> pa.DataType:
-    """Tell an object column's type from its values, which must be of one kind; else it is what the caller asked for."""
+    """Tell an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
+    if cast is not None and not pa.types.is_nested(cast):
+        return cast
     present = _present(name, values)
     if len(present) == 0:
         return pa.null() if cast is None else cast
     kind = _kind(present[0])
     other = _other_kind(kind, present)
     if other is not None:
-        if cast is not None:
-            return cast
         row = next(i for i, value in enumerate(values) if value is other)
         raise UnsupportedTypeError(
             f"column {name!r} mixes kinds: its first value is {kind}, row {row} is {_kind(other)} ({other!r:.40}); "
@@ -177,8 +195,6 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
     except UnsupportedTypeError:
         raise
     except _CONVERSION_ERRORS as error:
-        if cast is not None:
-            return cast
         raise UnsupportedTypeError(
             f"column {name!r} holds {kind} values for which Arrow has no type ({str(error)[:200]}); convert them first"
         ) from error
