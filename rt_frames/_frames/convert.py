@@ -19,12 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
+_CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
@@ -94,7 +96,7 @@ class Converter:
     def __init__(
         self, schema: pa.Schema, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
-        self._schema, self._casts, self._place = schema, casts, ""
+        self._schema, self._casts, self._place, self._exact, self._rows = schema, casts, "", False, 0
         self._dictionary_columns = dictionary_columns(schema)
         self._dictionaries = {
             name: values.cast(schema.field(name).type.value_type)
@@ -105,6 +107,7 @@ class Converter:
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column and its ``place``."""
+        rows_before, self._rows = self._rows, self._rows + batch.num_rows
         if not self._dictionary_columns and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
@@ -118,23 +121,41 @@ class Converter:
         columns, refusals = [], Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
             with refusals.of(field.name):
-                columns.append(self._column(array, field))
+                columns.append(self._column(array, field, rows_before))
         refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
+    def _column(self, array: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
         if array.type == field.type and field.name not in self._dictionary_columns:
             return array
         self._check_values_alike(array.type, field)
+        self._exact = field.name in self._casts
         try:
             return self._convert(array, field.type, field.name)
         except UnsupportedTypeError:
             raise
-        except (pa.ArrowException, ValueError, TypeError) as error:
+        except _CONVERSION_ERRORS as error:
+            row, reason = self._first_refused(array, field, error)
+            where = "" if row is None else f", row {rows_before + row}"
             raise UnsupportedTypeError(
-                f"column {field.name!r} ({self._place}): {array.type} does not become {field.type}: "
-                f"{str(error)[:300]}; correct the values or choose another type"
+                f"column {field.name!r}{where} ({self._place}): {array.type} does not become {field.type}: "
+                f"{str(reason)[:300]}; correct the values or choose another type"
             ) from error
+
+    def _first_refused(self, array: pa.Array, field: pa.Field, error: Exception) -> tuple[int | None, Exception]:
+        """Halve the rows until one is left; where not even none can be converted, it is none."""
+        row, length = 0, 0
+        while len(array) > 1:
+            try:
+                self._convert(array.slice(0, length), field.type, field.name)
+            except _CONVERSION_ERRORS as reason:
+                if length == 0:
+                    return None, reason
+                array, error = array.slice(0, length), reason
+            else:
+                array, row = array.slice(length), row + length
+            length = len(array) // 2
+        return row, error
 
     def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
         """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
@@ -151,6 +172,8 @@ class Converter:
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
+        if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
+            array = _cast_leaf(array, target, path)
         array = _unwrap(array, target)
         if isinstance(array, pa.ExtensionArray) and array.type != target:
             return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
@@ -164,8 +187,8 @@ class Converter:
         has_dictionaries = _contains(target, types.is_dictionary)
         if array.type == target and not has_dictionaries:
             return array
-        taken_apart = types.is_struct(target) or has_dictionaries or _contains(array.type, _is_beyond_cast)
-        if not types.is_nested(target) or not taken_apart:
+        taken_apart = self._exact or types.is_struct(target) or has_dictionaries
+        if not types.is_nested(target) or not (taken_apart or _contains(array.type, _is_beyond_cast)):
             return array.cast(target)
         return self._convert_nested(array, target, path)
 
@@ -174,18 +197,23 @@ class Converter:
             return self._struct(array, target, path)
         if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path)
-        if types.is_fixed_size_list(target) and types.is_fixed_size_list(array.type):
-            return self._fixed_size_list(array, target, path)
-        is_list = types.is_nested(array.type) and not types.is_struct(array.type)
-        if is_list and (types.is_list(target) or types.is_large_list(target)):
-            return self._list(array, target, path)
-        return array.cast(target)
+        if not types.is_nested(array.type) or types.is_struct(array.type) or not _is_list(target):
+            raise ValueError(f"{path} is {array.type}, not {target}")
+        if types.is_fixed_size_list(array.type):
+            if types.is_fixed_size_list(target):
+                return self._fixed_size_list(array, target, path)
+            fixed = pa.list_(target.value_field, array.type.list_size)
+            return self._fixed_size_list(array, fixed, path).cast(target)
+        if types.is_fixed_size_list(target):
+            return self._list(array, pa.list_(target.value_field), path).cast(target)
+        return self._list(array, target, path)
 
     def _struct(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
-        fields = [self._convert(array.field(f.name), f.type, join_path(path, f.name)) for f in target]
+        parts = dict(zip(have, array.flatten(), strict=True))  # without what lies under a missing struct
+        fields = [self._convert(parts[f.name], f.type, join_path(path, f.name)) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
     def _map(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -243,6 +271,13 @@ def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, A
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
+def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    try:
+        return cast_exactly(array, target)
+    except _CONVERSION_ERRORS as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
     """Tell where each value stands among the known ones; null where it does not."""
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
@@ -257,6 +292,10 @@ def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Tell whether a type, or one inside it, passes a test."""
     fields = range(arrow.num_fields)
     return test(arrow) or (len(fields) > 0 and any(_contains(arrow.field(i).type, test) for i in fields))
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return any(test(arrow) for test in (types.is_list, types.is_large_list, types.is_fixed_size_list))
 
 
 def _is_beyond_cast(arrow: pa.DataType) -> bool:

@@ -7,13 +7,15 @@ from the values. What pandas itself calls missing (NaN, NaT, NA, None) is null.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names
@@ -27,6 +29,15 @@ _SAMPLED = 256  # values of an object column, whose size they tell
 
 # a column's size in bytes, and what cuts rows ``start:stop`` out of it; these may still be laid out differently
 _Column = tuple[int, Callable[[int, int], pa.Array]]
+
+
+class _Cast(NamedTuple):
+    """What the caller wants a column of objects cast to, each as what it is: they may be of several kinds."""
+
+    arrow: pa.DataType
+
+
+_Target = ObjectType | _Cast
 
 
 def open_pandas(
@@ -92,10 +103,10 @@ def _types(
     series: Callable[[int], pd.Series[Any]],
     casts: Mapping[str, pa.DataType],
     refusals: Refusals,
-) -> list[ObjectType]:
+) -> list[_Target]:
     """Tell the types, each dtype's once; ``series`` gives the columns of those that do not say."""
     known: dict[Any, ObjectType] = {}
-    types = []
+    types: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
         try:
             if _is_object(dtype):
@@ -115,7 +126,7 @@ def _is_object(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def _column(name: str, series: pd.Series[Any], target: ObjectType) -> _Column:
+def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     dtype = series.dtype
     if _is_object(dtype) or _is_python_text(dtype):
         return _object_column(name, series.to_numpy(dtype=object), target)
@@ -178,42 +189,55 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     return int(chunks.nbytes), cut
 
 
-def _object_column(name: str, values: np.ndarray[Any, Any], target: ObjectType) -> _Column:
+def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
-    nbytes = _convert(name, sample, 0, len(sample), target).nbytes * len(values) // max(len(sample), 1)
+    nbytes = 0
+    with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
+        nbytes = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
     return max(nbytes, values.nbytes), lambda start, stop: _convert(name, values, start, stop, target)
 
 
-def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: ObjectType) -> Any:
+def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:
     try:
-        return to_arrow(values[start:stop], target)
+        return _to_arrow(name, values[start:stop], target)
     except CONVERSION_ERRORS as error:
         raise _find_misfit(name, values, start, stop, target) from error
 
 
+def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
+    if isinstance(target, ObjectType):
+        return to_arrow(values, target)
+    return cast_objects(values, target.arrow, lambda some: to_arrow(some, infer(name, some)))
+
+
 def _find_misfit(
-    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: ObjectType
+    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target
 ) -> UnsupportedTypeError:
     """Find the row that does not convert."""
     for row in range(start, stop):
         try:
-            to_arrow(values[row : row + 1], target)
+            _to_arrow(name, values[row : row + 1], target)
         except CONVERSION_ERRORS as error:
+            reason = str(error).removeprefix(f"column {name!r}, row 0: ")
             return UnsupportedTypeError(
                 f"column {name!r}, row {row}: {show_value(values[row])} does not become {target.arrow} "
-                f"({str(error)[:200]}); correct the value or convert the column first"
+                f"({reason[:200]}); correct the value or convert the column first"
             )
     return UnsupportedTypeError(f"column {name!r}, rows {start} to {stop}: the values do not become {target.arrow}")
 
 
-def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> ObjectType:
-    """Tell an object column's type from its values, which must be of one kind; else it is what the caller asked for."""
+def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:
+    """Tell an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
+    if cast is not None and not pa.types.is_nested(cast):
+        return _Cast(cast)
     try:
         found = infer(name, values)
     except UnsupportedTypeError:
-        if cast is None:
+        if cast is None or not _has_map(cast):
             raise
-        return ObjectType(cast)
-    if cast is not None and found.arrow == pa.uuid() and pa.types.is_large_string(cast):
-        return ObjectType(cast, as_they_are=False)  # Arrow would take the 16 bytes for text
+        return ObjectType(cast)  # the pairs of maps are of two kinds
     return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found
+
+
+def _has_map(arrow: pa.DataType) -> bool:
+    return pa.types.is_map(arrow) or any(_has_map(arrow.field(i).type) for i in range(arrow.num_fields))

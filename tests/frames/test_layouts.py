@@ -147,5 +147,5 @@ def test_items_without_a_name_get_one():
 
 def test_map_keys_in_runs_that_hold_a_null_are_refused_by_column():
     keys = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([None, "b"]))
-    with pytest.raises(UnsupportedTypeError, match=r"'c' .*NULL valued keys"):
+    with pytest.raises(UnsupportedTypeError, match=r"'c', row 0 .*NULL valued keys"):
         list(open_source(pa.table({"c": pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))})).batches())
