@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.convert import portable_schema
+from rt_frames._frames.convert import portable_schema, requires_values
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
@@ -66,7 +66,7 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
         source,
         schema=schema,
         zero_copy=source.zero_copy and schema.equals(source.schema),
-        value_checked=source.value_checked | casts.keys(),
+        value_checked=source.value_checked | casts.keys() | {field.name for field in schema if requires_values(field)},
         casts=casts,
     )
     source.check_values(refusals)

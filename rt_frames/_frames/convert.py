@@ -103,12 +103,13 @@ class Converter:
             for name, values in (dictionaries or {}).items()
             if types.is_dictionary(schema.field(name).type)
         }
+        self._required = {field.name for field in schema if requires_values(field)}
         self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column and its ``place``."""
         rows_before, self._rows = self._rows, self._rows + batch.num_rows
-        if not self._dictionary_columns and batch.schema.equals(self._schema):
+        if not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
@@ -122,6 +123,8 @@ class Converter:
         for array, field in zip(batch.columns, self._schema, strict=True):
             with refusals.of(field.name):
                 columns.append(self._column(array, field, rows_before))
+                if field.name in self._required:
+                    _check_required(columns[-1], field, field.name)
         refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -286,6 +289,32 @@ def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
 def dictionary_columns(schema: pa.Schema) -> set[str]:
     """Name the columns that are dictionaries or hold some."""
     return {field.name for field in schema if _contains(field.type, types.is_dictionary)}
+
+
+def requires_values(field: pa.Field) -> bool:
+    """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
+    return not field.nullable or any(map(requires_values, _value_fields(field.type)))
+
+
+def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
+    """Refuse nulls where the schema says that there are none."""
+    if not field.nullable and array.null_count:
+        raise UnsupportedTypeError(
+            f"column {path!r} has nulls, and its schema says that it has none; make the field nullable, or fill them"
+        )
+    if not any(requires_values(child) for child in _value_fields(field.type)):
+        return
+    present = array.drop_null()  # nobody sees what lies under a null
+    if types.is_struct(field.type):
+        parts = present.flatten()
+    else:
+        parts = [present.items if types.is_map(field.type) else present.flatten()]
+    for child, part in zip(_value_fields(field.type), parts, strict=True):
+        _check_required(part, child, join_path(path, child.name))
+
+
+def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
+    return [arrow.item_field] if types.is_map(arrow) else [arrow.field(i) for i in range(arrow.num_fields)]
 
 
 def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:

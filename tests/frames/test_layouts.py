@@ -137,6 +137,25 @@ def test_types_that_no_table_holds_are_refused_by_their_path(arrow, message):
         open_source(pa.table({"x": pa.nulls(2, arrow)}))
 
 
+REQUIRED = pa.field("r", pa.int64(), nullable=False)
+NOT_NULL = {
+    "x": (pa.field("x", pa.int64(), nullable=False), [1, None]),
+    "x.r": (pa.field("x", pa.struct([REQUIRED])), [{"r": 1}, None, {"r": None}]),
+    "x.item.r": (pa.field("x", pa.list_(pa.struct([REQUIRED]))), [[{"r": 1}, None], None, [{"r": None}]]),
+    "x.r.r": (pa.field("x", pa.struct([pa.field("r", pa.list_(REQUIRED))])), [None, {"r": None}, {"r": [None]}]),
+}
+
+
+@pytest.mark.parametrize("path", NOT_NULL)
+def test_nulls_where_a_schema_says_there_are_none_are_refused_by_path(path):
+    field, values = NOT_NULL[path]
+    table = pa.table({"x": pa.array(values, field.type)}, schema=pa.schema([field]))
+    with pytest.raises(UnsupportedTypeError, match=f"column '{path}' has nulls"):
+        open_source(table)
+    kept = open_source(table.slice(0, 1)).batches()
+    assert [row for batch in kept for row in batch.column(0).to_pylist()] == values[:1]
+
+
 def test_items_without_a_name_get_one():
     """DuckDB's arrays have such."""
     nameless = pa.list_(pa.field("", pa.list_(pa.field("", pa.float32()), 2)))
