@@ -119,7 +119,7 @@ def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None, refus
         from rt_frames._frames.from_dask import partitions
 
         return _open_iterator(partitions(data), casts, index, refusals, "partition")
-    if isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__"):
+    if _is_iterable(data):
         return _open_iterator(iter(data), casts, index, refusals, "item")
     if index is not None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
@@ -151,6 +151,10 @@ def _open_arrow(data: Any) -> Source:
             "data, an object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"
         )
     return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data))
+
+
+def _is_iterable(data: Any) -> bool:
+    return isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__")
 
 
 def _name(data: Any) -> str:

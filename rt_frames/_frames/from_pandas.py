@@ -114,7 +114,8 @@ def _types(
                 continue
             key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
             if key not in known:
-                known[key] = ObjectType((from_numpy if isinstance(dtype, np.dtype) else from_pandas)(dtype, name))
+                arrow = from_numpy(dtype, name) if isinstance(dtype, np.dtype) else from_pandas(dtype, name)
+                known[key] = ObjectType(arrow)
             types.append(known[key])
         except UnsupportedTypeError as error:
             refusals.note(name, error)
