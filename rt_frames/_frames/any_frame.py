@@ -6,6 +6,7 @@ Libraries are recognised without importing them: data of a library that is not l
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
@@ -62,15 +63,11 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
 
 
 def arrow_schema(data: Any) -> pa.Schema:
-    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read or tried out."""
+    """Give the portable schema of a frame or of a schema, for a comparison; no value is tried out."""
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
         schema = from_pandas.arrow_schema(data)
-    elif is_a(data, "polars", "DataFrame"):
-        from rt_frames._frames import from_polars
-
-        schema = from_polars.arrow_schema(data.schema)
     else:
         schema = data if isinstance(data, pa.Schema) else _open(data, {}, None).schema
     check_column_names(schema.names)
@@ -90,16 +87,22 @@ def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None) -> So
         return _open_iterator(iter(data), casts, index, "item")
     if index is not None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
-    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
-        from rt_frames._frames import from_polars
+    if is_a(data, "polars", "DataFrame"):
+        from rt_frames._frames.from_polars import open_polars
 
-        return from_polars.open_polars(data) if is_a(data, "polars", "DataFrame") else from_polars.open_lazy(data)
+        return open_polars(data)
+    if is_a(data, "polars", "LazyFrame"):
+        from rt_frames._frames.from_polars import open_lazy
+
+        return open_lazy(data)
     return _open_arrow(data)
 
 
 def _open_arrow(data: Any) -> Source:
-    if isinstance(data, pa.RecordBatch | pa.Table):
-        return from_arrow.open_table(pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data)
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return from_arrow.open_table(data)
     if isinstance(data, pa.RecordBatchReader):
         return from_arrow.open_reader(data)
     if is_a(data, "pyarrow.dataset", "Dataset"):
@@ -122,19 +125,19 @@ def _open_iterator(items: Iterator[Any], casts: Mapping[str, pa.DataType], index
     """Open frames that come one after the other; the first tells the schema."""
     first = next(items, None)
     if first is None:
-        raise ValueError(f"data: it gave no {unit}, so the table's columns are not known")
-    schema, close = _open(first, casts, index).schema, getattr(items, "close", lambda: None)
-    items = itertools.chain(iter([first]), items)
-    del first  # an item is let go of before the next is asked for: each may be large
+        raise ValueError(f"data: there is no {unit} in it, so the table's columns are not known")
+    source = _open(first, casts, index)
+    sources = itertools.chain(iter([source]), map(functools.partial(_open, casts=casts, index=index), items))
 
     def chunks() -> Iterator[Chunk]:
         places = (f"{unit} {number}" for number in itertools.count())
-        for item in items:
-            opened, place = iter(_open(item, casts, index).chunks()), next(places)
-            del item
-            for chunk in opened:
+        for opened in sources:
+            place, parts = next(places), iter(opened.chunks())
+            del opened  # an item is let go of before the next is asked for: each may be large
+            for chunk in parts:
                 yield chunk._replace(place=place)
                 del chunk
-            del opened
+            del parts
 
-    return Source(schema, chunks, replayable=False, caller_thread_only=True, close=close)
+    close = getattr(items, "close", lambda: None)
+    return Source(source.schema, chunks, replayable=False, caller_thread_only=True, close=close)

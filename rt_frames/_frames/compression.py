@@ -8,10 +8,8 @@ from a sample now and then.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 Compression = Literal["auto", "lz4", "zstd"] | None
 Codec = Literal["lz4", "zstd"] | None

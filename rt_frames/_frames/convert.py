@@ -11,19 +11,16 @@ keeps just the newest, and so reads every batch right, whichever writer sent it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._names import duplicates, join_path
 from rt_frames._schema.portable import is_portable, to_portable
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
 
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
@@ -47,14 +44,14 @@ def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.S
 
 
 def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
-    if is_.is_null(arrow):
+    if types.is_null(arrow):
         raise UnsupportedTypeError(
             f"column {path!r} has no values and no type; a table's null column could never be cast later: "
             f'pass its type, for example dtypes={{{column!r}: "large_string"}}'
         )
     children = [arrow.field(i) for i in range(arrow.num_fields)]
     names = [child.name for child in children]
-    if is_.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
+    if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
         raise UnsupportedTypeError(f"column {path!r}: a struct needs fields with distinct names, not {names!r:.200}")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
@@ -77,17 +74,17 @@ class Converter:
         self, schema: pa.Schema, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
         self._schema, self._casts, self._place = schema, casts, ""
-        self._coded = coded_columns(schema)
+        self._dictionary_columns = dictionary_columns(schema)
         self._dictionaries = {
             name: values.cast(schema.field(name).type.value_type)
             for name, values in (dictionaries or {}).items()
-            if is_.is_dictionary(schema.field(name).type)
+            if types.is_dictionary(schema.field(name).type)
         }
-        self._compared: set[tuple[str, pa.DataType]] = set()
+        self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column and its ``place``."""
-        if not self._coded and batch.schema.equals(self._schema):
+        if not self._dictionary_columns and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
@@ -101,11 +98,11 @@ class Converter:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
-        if array.type == field.type and field.name not in self._coded:
+        if array.type == field.type and field.name not in self._dictionary_columns:
             return array
-        self._compare(array.type, field)
+        self._check_values_alike(array.type, field)
         try:
-            return self._converted(array, field.type, field.name)
+            return self._convert(array, field.type, field.name)
         except UnsupportedTypeError:
             raise
         except (pa.ArrowException, ValueError, TypeError) as error:
@@ -114,95 +111,103 @@ class Converter:
                 f"{str(error)[:300]}; correct the values or choose another type"
             ) from error
 
-    def _compare(self, arrow: pa.DataType, field: pa.Field) -> None:
-        """Refuse a type of other values than the first batch's, once a type."""
-        if arrow == field.type or is_.is_null(arrow) or field.name in self._casts:
-            return
-        if (field.name, arrow) in self._compared:
+    def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
+        """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
+        same = arrow in (field.type, self._alike.get(field.name))
+        if same or types.is_null(arrow) or field.name in self._casts:
             return
         became = to_portable(arrow, field.name)
-        if _meaning(became) != _meaning(field.type):
+        if _canonical_type(became) != _canonical_type(field.type):
             raise UnsupportedTypeError(
                 f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one; "
                 f"cast it beforehand, or give dtypes={{{field.name!r}: ...}}"
             )
-        self._compared.add((field.name, arrow))
+        self._alike[field.name] = arrow
 
-    def _converted(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
-        array = _unwrapped(array, target)
-        if is_.is_dictionary(target):
-            return self._one_dictionary(array if array.type == target else array.cast(target), path)
-        coded = _contains(target, is_.is_dictionary)
-        if array.type == target and not coded:
+        array = _unwrap(array, target)
+        if types.is_dictionary(target):
+            return self._unify_dictionary(array if array.type == target else array.cast(target), path)
+        has_dictionaries = _contains(target, types.is_dictionary)
+        if array.type == target and not has_dictionaries:
             return array
-        if is_.is_null(array.type):
+        if types.is_null(array.type):
             return pa.nulls(len(array), target)
-        if is_.is_struct(target) and is_.is_struct(array.type):
+        if types.is_struct(target) and types.is_struct(array.type):
             return self._struct(array, target, path)
-        if not is_.is_nested(target) or not (coded or _contains(array.type, _is_beyond_arrow)):
+        if not types.is_nested(target) or not (has_dictionaries or _contains(array.type, _is_beyond_cast)):
             return array.cast(target)
-        if is_.is_map(target) and is_.is_map(array.type):
+        if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path)
-        if is_.is_fixed_size_list(target) and is_.is_fixed_size_list(array.type):
-            size = array.type.list_size
-            items = array.values.slice(array.offset * size, len(array) * size)
-            items = self._converted(items, target.value_type, join_path(path, target.value_field.name))
-            return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
-        return self._list(array, target, path)
+        if types.is_fixed_size_list(target) and types.is_fixed_size_list(array.type):
+            return self._fixed_size_list(array, target, path)
+        is_list = types.is_nested(array.type) and not types.is_struct(array.type)
+        if is_list and (types.is_list(target) or types.is_large_list(target)):
+            return self._list(array, target, path)
+        return array.cast(target)
 
     def _struct(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
-        fields = [self._converted(array.field(f.name), f.type, join_path(path, f.name)) for f in target]
+        fields = [self._convert(array.field(f.name), f.type, join_path(path, f.name)) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
     def _map(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         offsets, pairs = array.offsets, target.field(0).type
         start, stop = offsets[0].as_py(), offsets[-1].as_py()
         keys, items = (
-            self._converted(part.slice(start, stop - start), field.type, join_path(path, field.name))
+            self._convert(part.slice(start, stop - start), field.type, join_path(path, field.name))
             for part, field in zip((array.keys, array.items), pairs, strict=True)
         )
         offsets = pc.call_function("subtract", [offsets, offsets[0]])
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
 
+    def _fixed_size_list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        size = array.type.list_size
+        if size != target.list_size:
+            raise ValueError(f"its lists have {size} items, not {target.list_size}")
+        items = array.values.slice(array.offset * size, len(array) * size)
+        items = self._convert(items, target.value_type, join_path(path, target.value_field.name))
+        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
+
     def _list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
-        items = self._converted(array.flatten(), target.value_type, join_path(path, target.value_field.name))
-        kind, width = (pa.ListArray, pa.int32()) if is_.is_list(target) else (pa.LargeListArray, pa.int64())
+        items = self._convert(array.flatten(), target.value_type, join_path(path, target.value_field.name))
+        kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
         lengths = pc.call_function("list_value_length", [array]).fill_null(_ZERO[0]).cast(pa.int64())
         offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])]).cast(width)
         return kind.from_arrays(offsets, items, type=target, mask=array.is_null())
 
-    def _one_dictionary(self, array: pa.DictionaryArray, path: str) -> pa.DictionaryArray:
+    def _unify_dictionary(self, array: pa.DictionaryArray, path: str) -> pa.DictionaryArray:
         known = self._dictionaries.setdefault(path, array.dictionary)
         if known is array.dictionary:
             return array
-        if known.equals(array.dictionary):
-            return pa.DictionaryArray.from_arrays(array.indices, known)
-        places = _places(array.dictionary, known)
-        if places.null_count:
-            new = array.dictionary.filter(places.is_null())
-            known = self._dictionaries[path] = pa.concat_arrays([known, new.unique()])
-            if len(known) > 2 ** (array.type.index_type.bit_width - 1):
-                raise UnsupportedTypeError(
-                    f"column {path!r} ({self._place}): its dictionaries together have {len(known)} values, too many "
-                    f"for {array.type.index_type} codes; cast it to dictionary<int32, {array.type.value_type}> first"
-                )
-            places = _places(array.dictionary, known)
-        return pa.DictionaryArray.from_arrays(places.take(array.indices), known)
+        indices, codes = array.indices, array.type.index_type
+        if not known.equals(array.dictionary):
+            positions = _positions(array.dictionary, known)
+            if positions.null_count:
+                new = array.dictionary.filter(positions.is_null())
+                known = self._dictionaries[path] = pa.concat_arrays([known, new.unique()])
+                if len(known) > 2 ** (codes.bit_width - 1):
+                    raise UnsupportedTypeError(
+                        f"column {path!r} ({self._place}): its dictionaries together have {len(known)} values, too "
+                        f"many for {codes} codes; cast it to dictionary<int32, {array.type.value_type}> first"
+                    )
+                positions = _positions(array.dictionary, known)
+            indices = positions.take(indices).cast(codes)
+        return pa.DictionaryArray.from_arrays(indices, known, ordered=array.type.ordered)
 
 
-def _places(values: pa.Array, known: pa.Array) -> pa.Array:
+def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
     """Tell where each value stands among the known ones; null where it does not."""
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
 
 
-def coded_columns(schema: pa.Schema) -> set[str]:
+def dictionary_columns(schema: pa.Schema) -> set[str]:
     """Name the columns that are dictionaries or hold some."""
-    return {field.name for field in schema if _contains(field.type, is_.is_dictionary)}
+    return {field.name for field in schema if _contains(field.type, types.is_dictionary)}
 
 
 def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
@@ -211,32 +216,32 @@ def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     return test(arrow) or (len(fields) > 0 and any(_contains(arrow.field(i).type, test) for i in fields))
 
 
-def _is_beyond_arrow(arrow: pa.DataType) -> bool:
-    tests = (is_.is_dictionary, is_.is_run_end_encoded, is_.is_list_view, is_.is_large_list_view)
+def _is_beyond_cast(arrow: pa.DataType) -> bool:
+    tests = (types.is_dictionary, types.is_run_end_encoded, types.is_list_view, types.is_large_list_view)
     return isinstance(arrow, pa.BaseExtensionType) or any(test(arrow) for test in tests)
 
 
-def _unwrapped(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Take off what a type wraps around the values of another one."""
     if isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
-        return _unwrapped(array.storage, target)
-    if is_.is_run_end_encoded(array.type):
-        return _unwrapped(pc.call_function("run_end_decode", [array]), target)
-    if is_.is_dictionary(array.type) and is_.is_nested(target):
-        return _unwrapped(array.dictionary.take(array.indices), target)
+        return _unwrap(array.storage, target)
+    if types.is_run_end_encoded(array.type):
+        return _unwrap(pc.call_function("run_end_decode", [array]), target)
+    if types.is_dictionary(array.type) and types.is_nested(target):
+        return _unwrap(array.dictionary.take(array.indices), target)
     return array
 
 
-def _meaning(arrow: pa.DataType) -> pa.DataType:
+def _canonical_type(arrow: pa.DataType) -> pa.DataType:
     """Give the one type that stands for all in which the same values can lie."""
-    if is_.is_dictionary(arrow):
-        return _meaning(arrow.value_type)
-    if is_.is_string(arrow):
+    if types.is_dictionary(arrow):
+        return _canonical_type(arrow.value_type)
+    if types.is_string(arrow):
         return pa.large_string()
-    if is_.is_struct(arrow):
-        return pa.struct([field.with_type(_meaning(field.type)) for field in arrow])
-    if is_.is_fixed_size_list(arrow):
-        return pa.list_(arrow.value_field.with_type(_meaning(arrow.value_type)), arrow.list_size)
-    if is_.is_list(arrow) or is_.is_large_list(arrow):
-        return pa.large_list(arrow.value_field.with_type(_meaning(arrow.value_type)))
+    if types.is_struct(arrow):
+        return pa.struct([field.with_type(_canonical_type(field.type)) for field in arrow])
+    if types.is_fixed_size_list(arrow):
+        return pa.list_(arrow.value_field.with_type(_canonical_type(arrow.value_type)), arrow.list_size)
+    if types.is_list(arrow) or types.is_large_list(arrow):
+        return pa.large_list(arrow.value_field.with_type(_canonical_type(arrow.value_type)))
     return arrow

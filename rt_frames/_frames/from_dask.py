@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import collections
 import sys
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+from typing import Any
 
 MAX_PENDING = 3
 

@@ -30,9 +30,9 @@ _Column = tuple[int, Callable[[int, int], pa.Array]]
 
 def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
     """Open a frame; the chosen index levels come first."""
-    names, levels = _names(frame, index)
-    series = [*(pd.Series(frame.index.get_level_values(i)) for i in levels), *(series for _, series in frame.items())]
-    schema = _schema(names, [s.dtype for s in series], lambda i: series[i], casts)
+    names, levels = _names_and_levels(frame, index)
+    series = [*levels, *(series for _, series in frame.items())]
+    schema = _schema(names, [s.dtype for s in series], series.__getitem__, casts)
     columns = [_column(name, s, arrow) for name, s, arrow in zip(names, series, schema.types, strict=True)]
 
     def cut(start: int, length: int) -> list[pa.RecordBatch]:
@@ -45,17 +45,16 @@ def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bo
 
 def arrow_schema(frame: pd.DataFrame) -> pa.Schema:
     """Give the schema alone; only ``object`` columns are looked into."""
-    names, levels = _names(frame, None)
-    indices = [frame.index.get_level_values(i) for i in levels]
+    names, levels = _names_and_levels(frame, None)
 
     def series(i: int) -> pd.Series[Any]:
-        return pd.Series(indices[i]) if i < len(indices) else frame.iloc[:, i - len(indices)]
+        return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    return _schema(names, [*(level.dtype for level in indices), *frame.dtypes], series, {})
+    return _schema(names, [*(level.dtype for level in levels), *frame.dtypes], series, {})
 
 
-def _names(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[int]]:
-    """Name the columns, and say which levels of the index are the first of them."""
+def _names_and_levels(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[pd.Series[Any]]]:
+    """Name the columns, and give those that are levels of the index, which come first."""
     found = list(frame.index.names)
     levels = [] if index is False else [i for i, name in enumerate(found) if index or name is not None]
     if levels and found == [None]:
@@ -69,7 +68,7 @@ def _names(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[int
             "give them names first, for example df.rename(columns=str)"
         )
     check_column_names(labels, "rename one; named index levels count, index=False leaves them out")
-    return labels, levels
+    return labels, [pd.Series(frame.index.get_level_values(i)) for i in levels]
 
 
 def _schema(
@@ -106,13 +105,13 @@ def _column(name: str, series: pd.Series[Any], arrow: pa.DataType) -> _Column:
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    looked_at: dict[tuple[int, int], bool] = {}  # the length is counted before the sending: one look is enough
+    has_nan: dict[tuple[int, int], bool] = {}  # the length is counted before the sending: one look is enough
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
-        if (start, stop) not in looked_at:
-            looked_at[start, stop] = _may_have_nan(piece)
-        return pa.array(piece, from_pandas=looked_at[start, stop])
+        if (start, stop) not in has_nan:
+            has_nan[start, stop] = _may_have_nan(piece)
+        return pa.array(piece, from_pandas=has_nan[start, stop])
 
     return values.nbytes, cut
 
@@ -137,12 +136,12 @@ def _object_column(name: str, values: np.ndarray[Any, Any], arrow: pa.DataType) 
         try:
             return pa.array(values[start:stop], type=arrow, from_pandas=True)
         except _CONVERSION_ERRORS as error:
-            raise _cannot_convert(name, values, start, stop, arrow) from error
+            raise _find_misfit(name, values, start, stop, arrow) from error
 
     return values.nbytes * 8, cut
 
 
-def _cannot_convert(
+def _find_misfit(
     name: str, values: np.ndarray[Any, Any], start: int, stop: int, arrow: pa.DataType
 ) -> UnsupportedTypeError:
     """Find the row that does not convert."""
@@ -159,11 +158,11 @@ def _cannot_convert(
 
 def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> pa.DataType:
     """Tell an object column's type from its values, which must be of one kind; else it is what the caller asked for."""
-    present = _present(name, values)
+    present = _drop_missing(name, values)
     if len(present) == 0:
         return pa.null() if cast is None else cast
     kind = _kind(present[0])
-    other = _other_kind(kind, present)
+    other = _find_other_kind(kind, present)
     if other is not None:
         if cast is not None:
             return cast
@@ -185,7 +184,7 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
     return pa.large_string() if pa.types.is_string(found) else found
 
 
-def _present(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _drop_missing(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Leave out what pandas calls missing."""
     try:
         missing = pd.isna(values)
@@ -207,7 +206,7 @@ def _infer_one_kind(kind: str, present: np.ndarray[Any, Any]) -> pa.DataType:
     return found
 
 
-def _other_kind(kind: str, present: np.ndarray[Any, Any]) -> Any:
+def _find_other_kind(kind: str, present: np.ndarray[Any, Any]) -> Any:
     """Find the first value that is not of this kind; None where all are."""
     if not kind.startswith("datetime ") and {_kind_of_type(t) for t in set(map(type, present))} == {kind}:
         return None

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._schema.dtype import to_arrow_type
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 def open_polars(frame: pl.DataFrame) -> Source:
     """Open a frame in memory."""
-    schema, chunk = arrow_schema(frame.schema), _chunk(frame)
-    copied = (is_.is_large_string, is_.is_large_binary, is_.is_dictionary, is_.is_nested)
+    schema, chunk = _schema(frame.schema), _chunk(frame)
+    copied = (types.is_large_string, types.is_large_binary, types.is_dictionary, types.is_nested)
     return Source(
         schema,
         lambda: [chunk],
@@ -33,11 +30,10 @@ def open_polars(frame: pl.DataFrame) -> Source:
 
 def open_lazy(frame: pl.LazyFrame) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
-    return Source(arrow_schema(frame.collect_schema()), lambda: _run(frame), zero_copy=False)
+    return Source(_schema(frame.collect_schema()), lambda: _run(frame), zero_copy=False)
 
 
-def arrow_schema(schema: pl.Schema) -> pa.Schema:
-    """Give the portable schema, or say which column is not supported."""
+def _schema(schema: pl.Schema) -> pa.Schema:
     known: dict[pl.DataType, pa.DataType] = {}
     for name, dtype in schema.items():
         if dtype not in known:

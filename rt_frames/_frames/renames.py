@@ -37,7 +37,7 @@ def _column(data: Any, name: str) -> Any:
 
 
 def _place(column: Any, alive: list[Any]) -> tuple[Any, ...]:
-    """Tell where a column's values lie: type, length, offset and addresses."""
+    """Tell where a column's values lie: type (some of Arrow's cannot be hashed), length, offset and addresses."""
     dtype = getattr(column, "dtype", None)
     if is_a(dtype, "numpy", "dtype"):
         values = column.to_numpy()
@@ -50,4 +50,4 @@ def _place(column: Any, alive: list[Any]) -> tuple[Any, ...]:
         column = pa.array(column)
     alive.append(column)
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return column.type, *((len(c), c.offset, *(b and b.address for b in c.buffers()[1:])) for c in chunks)
+    return str(column.type), *((len(c), c.offset, *(b and b.address for b in c.buffers()[1:])) for c in chunks)

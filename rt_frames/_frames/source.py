@@ -6,15 +6,13 @@ know how rows are cut out of them; how many rows make a batch is decided here, f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rt_frames._frames.convert import Converter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 BATCH_BYTES = 16 * 2**20
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent

@@ -159,6 +159,7 @@ def test_infinities_stay_what_they_are():
         ([pd.Timestamp("2020-01-01 00:00:00.000000001")], pa.timestamp("ns")),
         ([pd.Timedelta(1, "ns")], pa.duration("ns")),
         ([np.int64(1), 2], pa.int64()),
+        ([np.timedelta64(1, "s"), np.timedelta64(2, "s")], pa.duration("s")),
     ],
 )
 def test_object_columns_of_one_kind_are_what_they_hold(values, arrow):
@@ -167,6 +168,7 @@ def test_object_columns_of_one_kind_are_what_they_hold(values, arrow):
     table = sent(pd.DataFrame({"o": pd.Series(column, dtype=object)}))
     assert table.schema.field("o").type == arrow
     back = table["o"].to_pylist()
+    values = [pd.Timedelta(v).to_pytimedelta() if isinstance(v, np.timedelta64) else v for v in values]
     assert [None if b is None else str(pd.Timestamp(b) if isinstance(v, pd.Timestamp) else b) for v, b in
             zip(values, back, strict=True)] == [None if v is None else str(v) for v in values]  # fmt: skip
 
@@ -179,6 +181,7 @@ def test_object_columns_of_one_kind_are_what_they_hold(values, arrow):
         ([1, 2.5], "mixes kinds.*int.*row 1.*float"),
         ([True, 1], "mixes kinds.*bool.*row 1.*int"),
         ([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1)], "mixes kinds.*date.*row 1.*datetime"),
+        ([np.timedelta64(1, "s"), 5], "mixes kinds.*timedelta.*row 1.*int"),
         ([pd.Timestamp("2020"), pd.Timestamp("2020", tz="UTC")], "mixes kinds.*without.*row 1.*with a time zone"),
         ([None, None], "no values and no type.*dtypes"),
         ([1, 2**70], "'o'"),
@@ -239,6 +242,15 @@ def test_a_value_that_does_not_fit_dtypes_is_refused_before_anything_is_sent(rem
     assert server.requests == []
 
 
+def test_fields_of_a_struct_are_cast_by_name_and_none_is_lost():
+    table = pa.table({"s": pa.array([{"a": 1, "b": 2}])})
+    cast = sent(table, dtypes={"s": pa.struct([("b", pa.int8()), ("a", pa.int16())])})
+    assert cast["s"].to_pylist() == [{"b": 2, "a": 1}]
+    for names in ("xy", "a", "abc"):
+        with pytest.raises(UnsupportedTypeError, match=r"'s'.*its fields are 'a', 'b', not"):
+            sent(table, dtypes={"s": pa.struct([(name, pa.int8()) for name in names])})
+
+
 def test_dtypes_names_only_columns_that_are_there():
     with pytest.raises(ValueError, match="'b'"):
         sent(pl.DataFrame({"a": [1]}), dtypes={"b": "int8"})
@@ -289,6 +301,28 @@ def test_views_run_ends_and_small_decimals_become_portable():
     assert table.schema.types == [large, pa.int64(), pa.decimal128(5, 2), pa.struct([("x", large)])]
     assert table["r"].to_pylist() == [1, 1, None]
     assert table["v"].to_pylist() == [row["x"] for row in table["s"].to_pylist()] == views.to_pylist()
+
+
+class Unhashable(pa.ExtensionType):
+    """A type of somebody's own, as Arrow's documentation shows how to write one."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int8(), "tests.unhashable")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unhashable)
+
+    __hash__ = None
+
+
+def test_an_extension_type_of_ones_own_is_sent_as_its_storage():
+    column = pa.ExtensionArray.from_storage(Unhashable(), pa.array([1, None], pa.int8()))
+    table = sent(pa.table({"e": column, "n": [1, 2]}))
+    assert table.to_pydict() == {"e": [1, None], "n": [1, 2]}
+    assert table.schema.types == [pa.int8(), pa.int64()]
 
 
 def arrow_table() -> pa.Table:

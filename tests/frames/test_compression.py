@@ -13,8 +13,6 @@ import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import SOCKET_BUFFER_BYTES, CodecStats, CompressionPolicy, fastest_codec
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._prefetch import prefetch
-from tests.support.sources import Source
 
 MB = 10**6
 USUAL = {"lz4": CodecStats(1500 * MB, 0.69), "zstd": CodecStats(480 * MB, 0.46)}
@@ -111,44 +109,6 @@ def test_a_batch_that_does_not_shrink_goes_uncompressed(remote, server, codec):
     rt.to_table(noise, "t", compression=codec)
     rt.to_table(noise, "t", compression=None)
     assert server.posts[0].body == server.posts[1].body
-
-
-def prefetch_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames prefetch"]
-
-
-def test_everything_comes_in_order_and_no_thread_stays():
-    steps = Source(100, make=int)
-    assert list(prefetch(steps.run())) == list(range(100))
-    assert (steps.closed, prefetch_threads()) == (True, [])
-
-
-@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt("mine"), SystemExit(3)], ids=repr)
-def test_what_the_source_raises_comes_out_as_it_is(error):
-    steps = Source(3, error, make=int)
-    got = []
-    with pytest.raises(type(error)) as raised:
-        got.extend(prefetch(steps.run()))
-    assert raised.value is error
-    assert (steps.closed, prefetch_threads()) == (True, [])
-
-
-def test_a_reader_that_stops_closes_the_source_and_ends_the_thread():
-    steps = Source(1000, make=int)
-    reading = prefetch(steps.run())
-    assert [next(reading), next(reading)] == [0, 1]
-    reading.close()
-    assert (steps.closed, prefetch_threads()) == (True, [])
-    assert steps.made <= 3
-
-
-def test_an_error_of_the_reader_closes_the_source_and_ends_the_thread():
-    steps = Source(1000, make=int)
-    reading = prefetch(steps.run())
-    next(reading)
-    with pytest.raises(RuntimeError, match="of the reader"):
-        reading.throw(RuntimeError("of the reader"))
-    assert (steps.closed, prefetch_threads()) == (True, [])
 
 
 def test_a_generator_is_read_on_the_thread_of_its_caller(remote):
