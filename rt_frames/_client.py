@@ -30,7 +30,7 @@ from rt_frames._http.options import (
     parse_timeouts,
 )
 from rt_frames._http.response import describe_outcome, parse_table_names, parse_version
-from rt_frames._http.session import Request, Session
+from rt_frames._http.session import Request, Result, Session
 from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
@@ -147,6 +147,9 @@ class Client:
         self.closed = True
         self._session.close()
 
+    def _send(self, request: Request, retries: int | None = None) -> Result:
+        return self._session.send(request, retries)
+
     def table(self, name: str) -> RemoteTable:
         """Give a handle to an existing table; no request is made.
 
@@ -187,7 +190,7 @@ class Client:
         deadline = time.monotonic() + self._session.timeouts.read
         while True:
             path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
-            result = self._session.send(Request("list", "GET", path, JSON, parse_table_names), retries)
+            result = self._send(Request("list", "GET", path, JSON, parse_table_names), retries)
             page, token = result.value
             names += page
             if token is None:
@@ -267,7 +270,7 @@ class Client:
                 replayable=source.replayable, rows=source.rows,
             )  # fmt: skip
             try:
-                result = self._session.send(request)
+                result = self._send(request)
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, name, listed_before)
                 raise
@@ -321,7 +324,7 @@ class Client:
             table=name, body=[[body]], length=len(body),
         )  # fmt: skip
         try:
-            result = self._session.send(request)
+            result = self._send(request)
         except (errors.OutcomeUnknown, errors.ServerError) as error:
             error.args = (f"{error}; look at the table's columns before sending the change again",)
             raise

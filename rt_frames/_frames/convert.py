@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._names import duplicates, join_path
-from rt_frames._schema.portable import is_portable, to_portable
+from rt_frames._schema.portable import is_portable, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
@@ -28,19 +28,26 @@ _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.Schema:
     """Give the schema that is sent, or say which column is not supported."""
-    # extension types are asked for first: some cannot be hashed
-    plain = [not isinstance(arrow, pa.BaseExtensionType) and is_portable(arrow) for arrow in schema.types]
-    if all(plain) and not casts and not any(field.metadata for field in schema):
+    types = [_type_of(schema, column) for column in range(len(schema.names))]
+    plain = all(map(is_portable, types)) and all(is_portable(field.type) for field in schema)
+    if plain and not casts and not any(field.metadata for field in schema):
         return schema.remove_metadata()
     fields = []
-    for field, as_it_is in zip(schema, plain, strict=True):
-        arrow = field.type if as_it_is else to_portable(field.type, field.name)
-        arrow = casts.get(field.name, arrow)
+    for field, have in zip(schema, types, strict=True):
+        arrow = casts.get(field.name, have)
         _check_type(arrow, field.name, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
         standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
         fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
     return pa.schema(fields)
+
+
+def _type_of(schema: pa.Schema, column: int) -> pa.DataType:
+    name = schema.names[column]
+    try:
+        return to_portable(schema.field(column).type, name)
+    except KeyError:  # pyarrow has no class for them, and cannot even give their type
+        raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
 
 
 def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
@@ -127,8 +134,14 @@ class Converter:
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
         array = _unwrap(array, target)
+        if isinstance(array, pa.ExtensionArray) and array.type != target:
+            return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
         if types.is_dictionary(target):
-            return self._unify_dictionary(array if array.type == target else array.cast(target), path)
+            return self._unify_dictionary(
+                array if types.is_dictionary(array.type) else array.dictionary_encode(), target, path
+            )
+        if types.is_dictionary(array.type):
+            return self._convert(array.dictionary, target, path).take(array.indices)
         has_dictionaries = _contains(target, types.is_dictionary)
         if array.type == target and not has_dictionaries:
             return array
@@ -174,30 +187,39 @@ class Converter:
 
     def _list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
-        items = self._convert(array.flatten(), target.value_type, join_path(path, target.value_field.name))
         kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
-        lengths = pc.call_function("list_value_length", [array]).fill_null(_ZERO[0]).cast(pa.int64())
+        field, offsets, sizes, mask = target.value_field, array.offsets, None, array.is_null()
+        if types.is_list_view(array.type) or types.is_large_list_view(array.type):
+            sizes = array.sizes.filter(array.is_valid())
+            ends = pc.call_function("add", [offsets.filter(array.is_valid()), sizes])
+            start, stop = 0, pc.call_function("max", [ends]).as_py() or 0
+        else:
+            start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        # not flatten(), which loses buffers where items are of an extension type
+        items = self._convert(array.values.slice(start, stop - start), field.type, join_path(path, field.name))
+        if sizes is None:
+            return kind.from_arrays(
+                pc.call_function("subtract", [offsets, offsets[0]]).cast(width), items, type=target, mask=mask
+            )
+        # Arrow takes no slices here, and a sum is none
+        starts, sizes = (pc.call_function("add", [part.cast(pa.int64()), _ZERO[0]]) for part in (offsets, array.sizes))
+        views = pa.LargeListViewArray.from_arrays(starts, sizes, items, mask=mask)
+        lengths = pc.call_function("list_value_length", [views]).fill_null(_ZERO[0])
         offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])]).cast(width)
-        return kind.from_arrays(offsets, items, type=target, mask=array.is_null())
+        return kind.from_arrays(offsets, views.flatten(), type=target, mask=mask)
 
-    def _unify_dictionary(self, array: pa.DictionaryArray, path: str) -> pa.DictionaryArray:
-        known = self._dictionaries.setdefault(path, array.dictionary)
-        if known is array.dictionary:
-            return array
-        indices, codes = array.indices, array.type.index_type
-        if not known.equals(array.dictionary):
-            positions = _positions(array.dictionary, known)
+    def _unify_dictionary(self, array: pa.DictionaryArray, target: pa.DataType, path: str) -> pa.DictionaryArray:
+        """Give values the dictionary of their place, which grows by those that are new."""
+        codes, values = array.indices.cast(pa.int32()), self._convert(array.dictionary, target.value_type, path)
+        known = self._dictionaries.setdefault(path, values)
+        if not known.equals(values):
+            positions = _positions(values, known)
             if positions.null_count:
-                new = array.dictionary.filter(positions.is_null())
-                known = self._dictionaries[path] = pa.concat_arrays([known, new.unique()])
-                if len(known) > 2 ** (codes.bit_width - 1):
-                    raise UnsupportedTypeError(
-                        f"column {path!r} ({self._place}): its dictionaries together have {len(known)} values, too "
-                        f"many for {codes} codes; cast it to dictionary<int32, {array.type.value_type}> first"
-                    )
-                positions = _positions(array.dictionary, known)
-            indices = positions.take(indices).cast(codes)
-        return pa.DictionaryArray.from_arrays(indices, known, ordered=array.type.ordered)
+                new = values.filter(positions.is_null()).unique()
+                known = self._dictionaries[path] = pa.concat_arrays([known, new])
+                positions = _positions(values, known)
+            codes = positions.take(codes)
+        return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered)
 
 
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
@@ -227,8 +249,6 @@ def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _unwrap(array.storage, target)
     if types.is_run_end_encoded(array.type):
         return _unwrap(pc.call_function("run_end_decode", [array]), target)
-    if types.is_dictionary(array.type) and types.is_nested(target):
-        return _unwrap(array.dictionary.take(array.indices), target)
     return array
 
 

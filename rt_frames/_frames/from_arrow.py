@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source, nbytes
+from rt_frames._schema.portable import is_portable, to_portable
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -50,9 +51,9 @@ def _chunk(batch: pa.RecordBatch) -> Chunk:
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:
     columns = zip(table.column_names, table.columns, strict=True)
-    found = {n: c for n, c in columns if types.is_dictionary(c.type) and not types.is_nested(c.type.value_type)}
+    coded = {n: c for n, c in columns if types.is_dictionary(c.type) and is_portable(c.type.value_type)}
     return {
         name: pa.concat_arrays([chunk.dictionary for chunk in column.chunks]).unique()
-        for name, column in found.items()
-        if column.num_chunks > 1
+        for name, column in coded.items()
+        if column.num_chunks > 1 and types.is_dictionary(to_portable(column.type))
     }

@@ -6,7 +6,7 @@
     list_view, large_list_view      → list, large_list
     run-end-encoded                 → its value type
     decimal32, decimal64            → decimal128
-    dictionary of views             → dictionary of the large type; of nested values, those values
+    dictionary                      → of text, bytes and integers with int32 codes; of anything else, those values
     extension types                 → their storage; arrow.uuid and arrow.json stay
     union, interval                 → none: an error that says what to cast to
 """
@@ -25,6 +25,8 @@ from rt_frames.errors import UnsupportedTypeError
 _FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
 _TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
 _PORTABLE_IDS = frozenset(pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS))
+
+_INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarrow knows the number alone
 
 # what helps where a column of such a type cannot be sent
 ADVICE = {
@@ -67,10 +69,16 @@ def to_portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
         return pa.decimal128(arrow.precision, arrow.scale)
     if types.is_dictionary(arrow):
         value = to_portable(arrow.value_type, path)
-        return value if types.is_nested(value) else pa.dictionary(arrow.index_type, value, arrow.ordered)
-    if types.is_interval(arrow):
+        return pa.dictionary(pa.int32(), value, arrow.ordered) if _may_be_coded(value) else value
+    if arrow.id in _INTERVAL_IDS:
         raise unsupported(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
     return arrow
+
+
+def _may_be_coded(value: pa.DataType) -> bool:
+    """Tell whether the engine keeps dictionaries of such values, and equal ones are the same: 0.0 and -0.0 are not."""
+    tests = (types.is_integer, types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(test(value) for test in tests)
 
 
 def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import time
 from abc import ABC, abstractmethod
-from io import BufferedIOBase
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rt_frames.local.http_error import HTTPError
+
+if TYPE_CHECKING:
+    from io import BufferedIOBase
 
 LINGER_SECONDS, LINGER_BYTES = 5.0, 256 * 2**20
 MAX_TRAILERS = 100

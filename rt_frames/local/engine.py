@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
@@ -24,6 +24,9 @@ from rt_frames._schema.data_type import is_list
 from rt_frames._text import one_line
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
 NOT_STORED = "the table could not be stored"
@@ -42,7 +45,7 @@ _REASONS = {
     "Cannot access field": "the engine cannot look for nulls inside lists; what is inside them stays nullable",
     "contains NULL values": "the column holds nulls; it stays nullable until they are gone",
 }
-_CONFLICT = "commit conflict"
+_CONFLICT = re.compile(r"commit conflict|incompatible transaction.* concurrent", re.IGNORECASE | re.DOTALL)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _PLACES = re.compile(r",? ?(?:/[^ ]*)?/?rust/[^ ]*\.rs")  # in the engine's source, behind the reason
 
@@ -151,10 +154,12 @@ def _as_http_errors(what: str) -> Iterator[None]:
 def to_http_error(error: BaseException, what: str) -> HTTPError:
     """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
-    number = _OS_ERROR.search(text)
-    if getattr(error, "errno", None) in _NO_SPACE or (number and int(number[1]) in _NO_SPACE):
+    number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
+    if number in _NO_SPACE:
         return HTTPError(507, f"{what}: the disk is full or cannot be written to; make room and try again")
-    if _CONFLICT in text.lower():
+    if number is not None:
+        return HTTPError(500, f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder")
+    if _CONFLICT.search(text):
         return Conflict(409, f"{what}: another process is changing the table; try again")
     for part, reason in _REASONS.items():
         if part in text:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from typing import TYPE_CHECKING
 
-from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
+
+if TYPE_CHECKING:
+    from rt_frames.local.body import Body
 
 MAX_METADATA_BYTES, MAX_MESSAGE_BYTES, MAX_BATCH_ROWS = 2**26, 2**31, 2**27
 _MARK = b"\xff\xff\xff\xff"

@@ -3,7 +3,8 @@
 Relied upon of cheroot, each with a test in ``tests/local/test_relied_upon.py``: a server makes its connections of
 `ConnectionClass` and its gateways of `gateway`; a connection has `rfile`, `wfile`, `socket` and `close`; a request
 has `conn`, `chunked_read` and `close_connection`, and what `rfile.remaining` says is read before an answer is sent;
-`expiration_interval`, `max_request_header_size` and `error_log` may be set.
+`expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
+with something to read; the pool `requests` has `idle`, `qsize`, `grow` and `shrink`, its threads are `WorkerThread`s.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ import secrets
 import socket
 import threading
 from pathlib import Path
-from typing import Any, Self
-from wsgiref.types import WSGIApplication
+from typing import TYPE_CHECKING, Any, Self
 
 from cheroot.server import HTTPConnection
+from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
 from rt_frames.local.body import ChunkedBody, SizedBody
 from rt_frames.local.http_error import HTTPError
 
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
 log = logging.getLogger("rt_frames")
 
-THREADS = 32
-TIMEOUT_SECONDS = 600  # of silence: a client that computes what it sends may take its time
+THREADS, MAX_THREADS = 8, 128  # that wait for requests; while bodies are waited for there are more
+HEAD_SECONDS = 10  # of silence, until the key was seen
+BODY_SECONDS = 600  # a client that computes what it sends may take its time
 MAX_HEADER_BYTES = 64 * 2**10
 
 
@@ -178,7 +183,11 @@ def _register(service: LocalService) -> None:
 
 
 def _close_with_the_process() -> None:
-    threading.main_thread().join()
+    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the server's own."""
+    while others := [
+        t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
+    ]:
+        others[0].join()
     for service in list(_running):
         service.close()
 
@@ -203,6 +212,7 @@ class _Gateway(Gateway_10):
         req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
+        self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(BODY_SECONDS)
 
     def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
         if not self._body.ended:
@@ -211,10 +221,12 @@ class _Gateway(Gateway_10):
 
     def respond(self) -> None:
         super().respond()
-        if not self._body.ended:
-            with contextlib.suppress(HTTPError, OSError):
-                self.req.conn.socket.shutdown(socket.SHUT_WR)
-                self.req.conn.socket.settimeout(1)
+        sock = self.req.conn.socket
+        with contextlib.suppress(HTTPError, OSError):
+            sock.settimeout(HEAD_SECONDS)
+            if not self._body.ended:
+                sock.shutdown(socket.SHUT_WR)
+                sock.settimeout(1)
                 self._body.linger()
 
 
@@ -225,10 +237,19 @@ class _Server(Server):
 
     def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
         super().__init__(
-            bind, application, numthreads=THREADS, request_queue_size=128, timeout=TIMEOUT_SECONDS,
+            bind, application, numthreads=THREADS, max=MAX_THREADS, request_queue_size=128, timeout=HEAD_SECONDS,
             shutdown_timeout=1, server_name="rt_frames",
         )  # fmt: skip
         self.gateway = _Gateway
+
+    def process_conn(self, conn: Any) -> None:
+        """Hand a connection to a thread, where all are busy to a new one."""
+        free = self.requests.idle - self.requests.qsize
+        if free <= 0:
+            self.requests.grow(THREADS)
+        elif free > 2 * THREADS:
+            self.requests.shrink(THREADS)
+        super().process_conn(conn)
 
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
         log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)

@@ -1,7 +1,7 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
-A table is written into ``ROOT/.staging``, opened and read, and published by one rename. Every writer holds a
-lock on its own folder there, so that a folder without a lock is what a killed process left, and is wiped.
+A table is written into ``ROOT/.rt_frames-staging``, opened and read, and published by one rename. Every writer holds
+a lock on its own folder there, so that a folder without a lock is what a killed process left, and is wiped.
 Several processes may serve one folder.
 """
 
@@ -16,14 +16,18 @@ import shutil
 import threading
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+_STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _ATTEMPTS = 4
 
@@ -39,10 +43,16 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self._staging = self.root / ".staging"
-        self._staging.mkdir(parents=True, exist_ok=True)
+        self._staging = self.root / ".rt_frames-staging"
+        self._make_folder()
         self._locks: dict[str, threading.Lock] = {}
         self._wipe()
+
+    def _make_folder(self) -> None:
+        """Make what is missing, also where somebody removed the folder meanwhile."""
+        if self._staging.is_symlink():
+            raise ValueError(f"{self._staging} is a link; what it leads to is not touched: remove the link")
+        self._staging.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
@@ -85,6 +95,7 @@ class Store:
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
+        self._make_folder()
         folder = self._staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
             with _locked(self._staging):  # or another process, starting, would wipe it before it is locked
@@ -99,6 +110,9 @@ class Store:
         """Remove what writers left that live no more."""
         with _locked(self._staging):
             for folder in self._staging.iterdir():
+                ours = _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir()
+                if not ours or any(inside.name != "table" for inside in folder.iterdir()):
+                    continue
                 with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_NB):
                     shutil.rmtree(folder, ignore_errors=True)
 

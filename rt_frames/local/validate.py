@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as is_
@@ -17,9 +17,11 @@ import pyarrow.types as is_
 from rt_frames._names import duplicates, has_control_characters
 from rt_frames._schema.data_type import child_fields
 from rt_frames._text import list_names, one_line
-from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.ipc_messages import Messages
+
+if TYPE_CHECKING:
+    from rt_frames.local.body import Body
 
 MAX_COLUMNS, MAX_LIST_SIZE, MAX_DEPTH = 10_000, 2**20, 64
 _RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")

@@ -8,13 +8,15 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.store import Store
 from rt_frames.local.validate import open_stream
+
+if TYPE_CHECKING:
+    from rt_frames.local.body import Body
+    from rt_frames.local.store import Store
 
 log = logging.getLogger("rt_frames")
 
@@ -58,6 +60,7 @@ class Application:
     def _answer(self, environ: Environ, body: Body) -> tuple[int, dict[str, Any]]:
         try:
             self._check_caller(environ)
+            environ["rt_frames.wait_for_body"]()
             return 200, self._route(environ, body)
         except HTTPError as error:
             status, message = error.status, str(error)
