@@ -170,7 +170,8 @@ def to_table(
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast on the way; any dtype that `data_type` takes.
+        Columns to cast on the way; any dtype that `data_type` takes. Struct fields go by name. What a type cannot
+        hold exactly is refused with column and row, but for fractions, which a smaller float rounds.
     index : bool, optional
         pandas only. None: named index levels become columns, an unnamed index is dropped. True: all levels,
         named as ``reset_index`` would. False: none.

@@ -5,8 +5,8 @@ Libraries are recognised without importing them: data of a library that is not l
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.convert import portable_schema
+from rt_frames._frames.convert import portable_schema, requires_values
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.dtype import to_arrow_type
@@ -44,57 +45,92 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
     if index not in (None, True, False):
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
-    source = _open(data, casts, index)
+    refusals = Refusals()
+    source = _open(data, casts, index, refusals)
+    try:
+        return _checked(source, casts, refusals)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
+    """Give a source in its portable schema, or the error for all columns that cannot be sent."""
     if unknown := [name for name in casts if name not in source.schema.names]:
         columns = source.schema.names
         raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {columns!r:.500}")
     check_column_names(source.schema.names)
     check_no_dots(source.schema.names)
-    schema = portable_schema(source.schema, casts)
+    schema = portable_schema(source.schema, casts, refusals)
     source = dataclasses.replace(
         source,
         schema=schema,
         zero_copy=source.zero_copy and schema.equals(source.schema),
-        value_checked=source.value_checked | casts.keys(),
+        value_checked=source.value_checked | casts.keys() | {field.name for field in schema if requires_values(field)},
         casts=casts,
     )
-    source.check_values()
+    source.check_values(refusals)
+    refusals.check(schema.names)
     return source
 
 
 def arrow_schema(data: Any) -> pa.Schema:
     """Give the portable schema of a frame or of a schema, for a comparison; no value is tried out."""
+    refusals = Refusals()
+    data = _without_partitions(data)
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
-        schema = from_pandas.arrow_schema(data)
+        schema = from_pandas.arrow_schema(data, refusals)
+    elif isinstance(data, pa.Schema):
+        schema = data
     else:
-        schema = data if isinstance(data, pa.Schema) else _open(data, {}, None).schema
+        source = _open(data, {}, None, refusals)
+        source.close()
+        schema = source.schema
     check_column_names(schema.names)
-    return portable_schema(schema, {})
+    schema = portable_schema(schema, {}, refusals)
+    refusals.check(schema.names)
+    return schema
 
 
-def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
+def sent_schema(data: Any) -> pa.Schema:
+    """Give the schema in which a frame would be sent; every column that is not supported is refused by name."""
+    source = open_source(_without_partitions(data))
+    source.close()
+    return source.schema
+
+
+def _without_partitions(data: Any) -> Any:
+    """Give for a Dask frame the empty pandas frame that stands for it, of which nothing is computed."""
+    if is_a(data, "dask.dataframe", "DataFrame"):
+        from dask.dataframe.dispatch import make_meta
+
+        return make_meta(data)  # type: ignore[no-untyped-call]  # dask has no annotations
+    return data
+
+
+def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals) -> Source:
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames.from_pandas import open_pandas
 
-        return open_pandas(data, casts, index)
+        return open_pandas(data, casts, index, refusals)
     if is_a(data, "dask.dataframe", "DataFrame"):
         from rt_frames._frames.from_dask import partitions
 
-        return _open_iterator(partitions(data), casts, index, "partition")
+        return _open_iterator(partitions(data), casts, index, refusals, "partition")
     if isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__"):
-        return _open_iterator(iter(data), casts, index, "item")
+        return _open_iterator(iter(data), casts, index, refusals, "item")
     if index is not None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
     if is_a(data, "polars", "DataFrame"):
         from rt_frames._frames.from_polars import open_polars
 
-        return open_polars(data)
+        return open_polars(data, refusals)
     if is_a(data, "polars", "LazyFrame"):
         from rt_frames._frames.from_polars import open_lazy
 
-        return open_lazy(data)
+        return open_lazy(data, refusals)
     return _open_arrow(data)
 
 
@@ -121,13 +157,26 @@ def _name(data: Any) -> str:
     return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}"
 
 
-def _open_iterator(items: Iterator[Any], casts: Mapping[str, pa.DataType], index: bool | None, unit: str) -> Source:
+def _open_iterator(
+    items: Iterator[Any], casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals, unit: str
+) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
-    first = next(items, None)
-    if first is None:
-        raise ValueError(f"data: there is no {unit} in it, so the table's columns are not known")
-    source = _open(first, casts, index)
-    sources = itertools.chain(iter([source]), map(functools.partial(_open, casts=casts, index=index), items))
+    close = getattr(items, "close", lambda: None)
+    with contextlib.ExitStack() as undo:
+        undo.callback(close)
+        first = next(items, None)
+        if first is None:
+            raise ValueError(f"data: there is no {unit} in it, so the table's columns are not known")
+        source = _open(first, casts, index, refusals)
+        undo.pop_all()
+
+    def open_next(item: Any) -> Source:
+        found = Refusals()
+        opened = _open(item, casts, index, found)
+        found.check(opened.schema.names)
+        return opened
+
+    sources = itertools.chain(iter([source]), map(open_next, items))
 
     def chunks() -> Iterator[Chunk]:
         places = (f"{unit} {number}" for number in itertools.count())
@@ -139,5 +188,4 @@ def _open_iterator(items: Iterator[Any], casts: Mapping[str, pa.DataType], index
                 del chunk
             del parts
 
-    close = getattr(items, "close", lambda: None)
     return Source(source.schema, chunks, replayable=False, caller_thread_only=True, close=close)

@@ -12,30 +12,40 @@ keeps just the newest, and so reads every batch right, whichever writer sent it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from rt_frames._names import duplicates, join_path
-from rt_frames._schema.portable import is_portable, to_portable, unsupported
+from rt_frames._frames.exact_cast import cast_exactly
+from rt_frames._frames.refusals import Refusals
+from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
+_CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 
-def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that is sent, or say which column is not supported."""
-    types = [_type_of(schema, column) for column in range(len(schema.names))]
-    plain = all(map(is_portable, types)) and all(is_portable(field.type) for field in schema)
-    if plain and not casts and not any(field.metadata for field in schema):
+def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> pa.Schema:
+    """Give the schema that is sent, and note which columns are not supported."""
+    if not casts and not refusals and is_portable_schema(schema):
         return schema.remove_metadata()
+    portable = [pa.null()] * len(schema.names)
+    for column, name in enumerate(schema.names):
+        if name not in refusals:
+            with refusals.of(name):
+                portable[column] = _type_of(schema, column)
     fields = []
-    for field, have in zip(schema, types, strict=True):
+    for field, have in zip(schema, portable, strict=True):
         arrow = casts.get(field.name, have)
-        _check_type(arrow, field.name, field.name)
+        if field.name not in refusals:
+            with refusals.of(field.name):
+                _check_type(arrow, field.name, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
         standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
         fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
@@ -58,8 +68,14 @@ def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
         )
     children = [arrow.field(i) for i in range(arrow.num_fields)]
     names = [child.name for child in children]
+    if odd := [name for name in names if has_control_characters(name)]:
+        raise UnsupportedTypeError(
+            f"column {path!r}: names of fields hold control characters: {list_names(odd)}; rename them"
+        )
     if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
         raise UnsupportedTypeError(f"column {path!r}: a struct needs fields with distinct names, not {names!r:.200}")
+    if types.is_fixed_size_list(arrow) and arrow.list_size == 0:
+        raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
 
@@ -80,18 +96,20 @@ class Converter:
     def __init__(
         self, schema: pa.Schema, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
-        self._schema, self._casts, self._place = schema, casts, ""
+        self._schema, self._casts, self._place, self._exact, self._rows = schema, casts, "", False, 0
         self._dictionary_columns = dictionary_columns(schema)
         self._dictionaries = {
             name: values.cast(schema.field(name).type.value_type)
             for name, values in (dictionaries or {}).items()
             if types.is_dictionary(schema.field(name).type)
         }
+        self._required = {field.name for field in schema if requires_values(field)}
         self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column and its ``place``."""
-        if not self._dictionary_columns and batch.schema.equals(self._schema):
+        rows_before, self._rows = self._rows, self._rows + batch.num_rows
+        if not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
@@ -101,22 +119,46 @@ class Converter:
                     f"new {sorted(set(have) - set(want))}; all data of one table needs the same columns"
                 )
             batch = batch.select(want)
-        columns = [self._column(array, field) for array, field in zip(batch.columns, self._schema, strict=True)]
+        columns, refusals = [], Refusals()
+        for array, field in zip(batch.columns, self._schema, strict=True):
+            with refusals.of(field.name):
+                columns.append(self._column(array, field, rows_before))
+                if field.name in self._required:
+                    _check_required(columns[-1], field, field.name)
+        refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
+    def _column(self, array: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
         if array.type == field.type and field.name not in self._dictionary_columns:
             return array
         self._check_values_alike(array.type, field)
+        self._exact = field.name in self._casts
         try:
             return self._convert(array, field.type, field.name)
         except UnsupportedTypeError:
             raise
-        except (pa.ArrowException, ValueError, TypeError) as error:
+        except _CONVERSION_ERRORS as error:
+            row, reason = self._first_refused(array, field, error)
+            where = "" if row is None else f", row {rows_before + row}"
             raise UnsupportedTypeError(
-                f"column {field.name!r} ({self._place}): {array.type} does not become {field.type}: "
-                f"{str(error)[:300]}; correct the values or choose another type"
+                f"column {field.name!r}{where} ({self._place}): {array.type} does not become {field.type}: "
+                f"{str(reason)[:300]}; correct the values or choose another type"
             ) from error
+
+    def _first_refused(self, array: pa.Array, field: pa.Field, error: Exception) -> tuple[int | None, Exception]:
+        """Halve the rows until one is left; where not even none can be converted, it is none."""
+        row, length = 0, 0
+        while len(array) > 1:
+            try:
+                self._convert(array.slice(0, length), field.type, field.name)
+            except _CONVERSION_ERRORS as reason:
+                if length == 0:
+                    return None, reason
+                array, error = array.slice(0, length), reason
+            else:
+                array, row = array.slice(length), row + length
+            length = len(array) // 2
+        return row, error
 
     def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
         """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
@@ -133,38 +175,48 @@ class Converter:
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
+        if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
+            array = _cast_leaf(array, target, path)
         array = _unwrap(array, target)
         if isinstance(array, pa.ExtensionArray) and array.type != target:
             return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
         if types.is_dictionary(target):
-            return self._unify_dictionary(
-                array if types.is_dictionary(array.type) else array.dictionary_encode(), target, path
-            )
+            coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
+            return self._unify_dictionary(coded, target, path)
         if types.is_dictionary(array.type):
             return self._convert(array.dictionary, target, path).take(array.indices)
+        if types.is_null(array.type):
+            array = pa.nulls(len(array), target)
         has_dictionaries = _contains(target, types.is_dictionary)
         if array.type == target and not has_dictionaries:
             return array
-        if types.is_null(array.type):
-            return pa.nulls(len(array), target)
+        taken_apart = self._exact or types.is_struct(target) or has_dictionaries
+        if not types.is_nested(target) or not (taken_apart or _contains(array.type, _is_beyond_cast)):
+            return array.cast(target)
+        return self._convert_nested(array, target, path)
+
+    def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         if types.is_struct(target) and types.is_struct(array.type):
             return self._struct(array, target, path)
-        if not types.is_nested(target) or not (has_dictionaries or _contains(array.type, _is_beyond_cast)):
-            return array.cast(target)
         if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path)
-        if types.is_fixed_size_list(target) and types.is_fixed_size_list(array.type):
-            return self._fixed_size_list(array, target, path)
-        is_list = types.is_nested(array.type) and not types.is_struct(array.type)
-        if is_list and (types.is_list(target) or types.is_large_list(target)):
-            return self._list(array, target, path)
-        return array.cast(target)
+        if not types.is_nested(array.type) or types.is_struct(array.type) or not _is_list(target):
+            raise ValueError(f"{path} is {array.type}, not {target}")
+        if types.is_fixed_size_list(array.type):
+            if types.is_fixed_size_list(target):
+                return self._fixed_size_list(array, target, path)
+            fixed = pa.list_(target.value_field, array.type.list_size)
+            return self._fixed_size_list(array, fixed, path).cast(target)
+        if types.is_fixed_size_list(target):
+            return self._list(array, pa.list_(target.value_field), path).cast(target)
+        return self._list(array, target, path)
 
     def _struct(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
-        fields = [self._convert(array.field(f.name), f.type, join_path(path, f.name)) for f in target]
+        parts = dict(zip(have, array.flatten(), strict=True))  # without what lies under a missing struct
+        fields = [self._convert(parts[f.name], f.type, join_path(path, f.name)) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
     def _map(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -188,25 +240,18 @@ class Converter:
     def _list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
         kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
-        field, offsets, sizes, mask = target.value_field, array.offsets, None, array.is_null()
-        if types.is_list_view(array.type) or types.is_large_list_view(array.type):
-            sizes = array.sizes.filter(array.is_valid())
-            ends = pc.call_function("add", [offsets.filter(array.is_valid()), sizes])
-            start, stop = 0, pc.call_function("max", [ends]).as_py() or 0
-        else:
-            start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        field, offsets, items = target.value_field, array.offsets, array.values
+        view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
+        if not view:
+            items = items.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
+            offsets = pc.call_function("subtract", [offsets, offsets[0]])
         # not flatten(), which loses buffers where items are of an extension type
-        items = self._convert(array.values.slice(start, stop - start), field.type, join_path(path, field.name))
-        if sizes is None:
-            return kind.from_arrays(
-                pc.call_function("subtract", [offsets, offsets[0]]).cast(width), items, type=target, mask=mask
-            )
-        # Arrow takes no slices here, and a sum is none
-        starts, sizes = (pc.call_function("add", [part.cast(pa.int64()), _ZERO[0]]) for part in (offsets, array.sizes))
-        views = pa.LargeListViewArray.from_arrays(starts, sizes, items, mask=mask)
-        lengths = pc.call_function("list_value_length", [views]).fill_null(_ZERO[0])
-        offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])]).cast(width)
-        return kind.from_arrays(offsets, views.flatten(), type=target, mask=mask)
+        items = self._convert(items, field.type, join_path(path, field.name))
+        if view:
+            lengths = pc.call_function("list_value_length", [array]).fill_null(0).cast(pa.int64())
+            items = items.take(_positions_in_views(offsets.to_numpy(), lengths.to_numpy()))
+            offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])])
+        return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
 
     def _unify_dictionary(self, array: pa.DictionaryArray, target: pa.DataType, path: str) -> pa.DictionaryArray:
         """Give values the dictionary of their place, which grows by those that are new."""
@@ -222,6 +267,20 @@ class Converter:
         return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered)
 
 
+def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
+    """Tell where the items of lists lie, list after list."""
+    before = np.cumsum(lengths) - lengths
+    positions = np.repeat(starts.astype(np.int64) - before, lengths) + np.arange(lengths.sum())
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+
+
+def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    try:
+        return cast_exactly(array, target)
+    except _CONVERSION_ERRORS as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
     """Tell where each value stands among the known ones; null where it does not."""
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
@@ -232,10 +291,40 @@ def dictionary_columns(schema: pa.Schema) -> set[str]:
     return {field.name for field in schema if _contains(field.type, types.is_dictionary)}
 
 
+def requires_values(field: pa.Field) -> bool:
+    """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
+    return not field.nullable or any(map(requires_values, _value_fields(field.type)))
+
+
+def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
+    """Refuse nulls where the schema says that there are none."""
+    if not field.nullable and array.null_count:
+        raise UnsupportedTypeError(
+            f"column {path!r} has nulls, and its schema says that it has none; make the field nullable, or fill them"
+        )
+    if not any(requires_values(child) for child in _value_fields(field.type)):
+        return
+    present = array.drop_null()  # nobody sees what lies under a null
+    if types.is_struct(field.type):
+        parts = present.flatten()
+    else:
+        parts = [present.items if types.is_map(field.type) else present.flatten()]
+    for child, part in zip(_value_fields(field.type), parts, strict=True):
+        _check_required(part, child, join_path(path, child.name))
+
+
+def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
+    return [arrow.item_field] if types.is_map(arrow) else [arrow.field(i) for i in range(arrow.num_fields)]
+
+
 def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Tell whether a type, or one inside it, passes a test."""
     fields = range(arrow.num_fields)
     return test(arrow) or (len(fields) > 0 and any(_contains(arrow.field(i).type, test) for i in fields))
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return any(test(arrow) for test in (types.is_list, types.is_large_list, types.is_fixed_size_list))
 
 
 def _is_beyond_cast(arrow: pa.DataType) -> bool:
@@ -260,6 +349,8 @@ def _canonical_type(arrow: pa.DataType) -> pa.DataType:
         return pa.large_string()
     if types.is_struct(arrow):
         return pa.struct([field.with_type(_canonical_type(field.type)) for field in arrow])
+    if types.is_map(arrow):
+        return pa.map_(_canonical_type(arrow.key_type), _canonical_type(arrow.item_type))
     if types.is_fixed_size_list(arrow):
         return pa.list_(arrow.value_field.with_type(_canonical_type(arrow.value_type)), arrow.list_size)
     if types.is_list(arrow) or types.is_large_list(arrow):

@@ -46,7 +46,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
 
 
 def _chunk(batch: pa.RecordBatch) -> Chunk:
-    return Chunk(batch.num_rows, nbytes(batch), lambda start, length: [batch.slice(start, length)])
+    return Chunk(batch.num_rows, nbytes(batch), lambda start, length, names: [batch.slice(start, length).select(names)])
 
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:

@@ -7,17 +7,21 @@ from the values. What pandas itself calls missing (NaN, NaT, NA, None) is null.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from rt_frames._frames.exact_cast import cast_objects
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names
-from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import CONVERSION_ERRORS, ObjectType, infer, to_arrow
+from rt_frames._schema.pandas_dtype import from_pandas
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -27,20 +31,36 @@ _SAMPLED = 256  # values of an object column, whose size they tell
 _Column = tuple[int, Callable[[int, int], pa.Array]]
 
 
-def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
+class _Cast(NamedTuple):
+    """What the caller wants a column of objects cast to, each as what it is: they may be of several kinds."""
+
+    arrow: pa.DataType
+
+
+_Target = ObjectType | _Cast
+
+
+def open_pandas(
+    frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals
+) -> Source:
     """Open a frame; the chosen index levels come first."""
     names, levels = _names_and_levels(frame, index)
     series = [*levels, *(series for _, series in frame.items())]
-    types = _types(names, [s.dtype for s in series], series.__getitem__, casts)
-    columns = [_column(name, s, target) for name, s, target in zip(names, series, types, strict=True)]
+    types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
+    columns: dict[str, _Column] = {}
+    for name, one, target in zip(names, series, types, strict=True):
+        try:
+            columns[name] = _column(name, one, target)
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
 
-    def cut(start: int, length: int) -> list[pa.RecordBatch]:
-        arrays = [column(start, start + length) for _, column in columns]
+    def cut(start: int, length: int, names: list[str]) -> list[pa.RecordBatch]:
+        arrays = [columns[name][1](start, start + length) for name in names]
         if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than Arrow keeps in one array
             return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
         return [pa.RecordBatch.from_arrays(arrays, names=names)]
 
-    chunk = Chunk(len(frame), sum(size for size, _ in columns), cut)
+    chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
     objects = frozenset(
         n for n, s in zip(names, series, strict=True) if _is_object(s.dtype) or _is_python_text(s.dtype)
     )
@@ -48,14 +68,14 @@ def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bo
     return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
 
 
-def arrow_schema(frame: pd.DataFrame) -> pa.Schema:
+def arrow_schema(frame: pd.DataFrame, refusals: Refusals) -> pa.Schema:
     """Give the schema alone; only ``object`` columns are looked into."""
     names, levels = _names_and_levels(frame, None)
 
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {})
+    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {}, refusals)
     return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
 
 
@@ -78,19 +98,27 @@ def _names_and_levels(frame: pd.DataFrame, index: bool | None) -> tuple[list[str
 
 
 def _types(
-    names: list[str], dtypes: Iterable[Any], series: Callable[[int], pd.Series[Any]], casts: Mapping[str, pa.DataType]
-) -> list[ObjectType]:
+    names: list[str],
+    dtypes: Iterable[Any],
+    series: Callable[[int], pd.Series[Any]],
+    casts: Mapping[str, pa.DataType],
+    refusals: Refusals,
+) -> list[_Target]:
     """Tell the types, each dtype's once; ``series`` gives the columns of those that do not say."""
     known: dict[Any, ObjectType] = {}
-    types = []
+    types: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        if _is_object(dtype):
-            types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
-            continue
-        key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
-        if key not in known:
-            known[key] = ObjectType(to_arrow_type(dtype, name))
-        types.append(known[key])
+        try:
+            if _is_object(dtype):
+                types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
+                continue
+            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
+            if key not in known:
+                known[key] = ObjectType((from_numpy if isinstance(dtype, np.dtype) else from_pandas)(dtype, name))
+            types.append(known[key])
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
+            types.append(ObjectType(pa.null()))
     return types
 
 
@@ -98,7 +126,7 @@ def _is_object(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def _column(name: str, series: pd.Series[Any], target: ObjectType) -> _Column:
+def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     dtype = series.dtype
     if _is_object(dtype) or _is_python_text(dtype):
         return _object_column(name, series.to_numpy(dtype=object), target)
@@ -161,42 +189,55 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     return int(chunks.nbytes), cut
 
 
-def _object_column(name: str, values: np.ndarray[Any, Any], target: ObjectType) -> _Column:
+def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
-    nbytes = _convert(name, sample, 0, len(sample), target).nbytes * len(values) // max(len(sample), 1)
+    nbytes = 0
+    with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
+        nbytes = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
     return max(nbytes, values.nbytes), lambda start, stop: _convert(name, values, start, stop, target)
 
 
-def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: ObjectType) -> Any:
+def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:
     try:
-        return to_arrow(values[start:stop], target)
+        return _to_arrow(name, values[start:stop], target)
     except CONVERSION_ERRORS as error:
         raise _find_misfit(name, values, start, stop, target) from error
 
 
+def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
+    if isinstance(target, ObjectType):
+        return to_arrow(values, target)
+    return cast_objects(values, target.arrow, lambda some: to_arrow(some, infer(name, some)))
+
+
 def _find_misfit(
-    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: ObjectType
+    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target
 ) -> UnsupportedTypeError:
     """Find the row that does not convert."""
     for row in range(start, stop):
         try:
-            to_arrow(values[row : row + 1], target)
+            _to_arrow(name, values[row : row + 1], target)
         except CONVERSION_ERRORS as error:
+            reason = str(error).removeprefix(f"column {name!r}, row 0: ")
             return UnsupportedTypeError(
                 f"column {name!r}, row {row}: {show_value(values[row])} does not become {target.arrow} "
-                f"({str(error)[:200]}); correct the value or convert the column first"
+                f"({reason[:200]}); correct the value or convert the column first"
             )
     return UnsupportedTypeError(f"column {name!r}, rows {start} to {stop}: the values do not become {target.arrow}")
 
 
-def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> ObjectType:
-    """Tell an object column's type from its values, which must be of one kind; else it is what the caller asked for."""
+def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:
+    """Tell an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
+    if cast is not None and not pa.types.is_nested(cast):
+        return _Cast(cast)
     try:
         found = infer(name, values)
     except UnsupportedTypeError:
-        if cast is None:
+        if cast is None or not _has_map(cast):
             raise
-        return ObjectType(cast)
-    if cast is not None and found.arrow == pa.uuid() and pa.types.is_large_string(cast):
-        return ObjectType(cast, as_they_are=False)  # Arrow would take the 16 bytes for text
+        return ObjectType(cast)  # the pairs of maps are of two kinds
     return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found
+
+
+def _has_map(arrow: pa.DataType) -> bool:
+    return pa.types.is_map(arrow) or any(_has_map(arrow.field(i).type) for i in range(arrow.num_fields))

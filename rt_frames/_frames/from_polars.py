@@ -10,13 +10,14 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._schema.dtype import to_arrow_type
 
 
-def open_polars(frame: pl.DataFrame) -> Source:
+def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
     """Open a frame in memory."""
-    schema, chunk = _schema(frame.schema), _chunk(frame)
+    schema, chunk = _schema(frame.schema, refusals), _chunk(frame)
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary, types.is_nested)
     return Source(
         schema,
@@ -28,24 +29,25 @@ def open_polars(frame: pl.DataFrame) -> Source:
     )
 
 
-def open_lazy(frame: pl.LazyFrame) -> Source:
+def open_lazy(frame: pl.LazyFrame, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
-    return Source(_schema(frame.collect_schema()), lambda: _run(frame), zero_copy=False)
+    return Source(_schema(frame.collect_schema(), refusals), lambda: _run(frame), zero_copy=False)
 
 
-def _schema(schema: pl.Schema) -> pa.Schema:
+def _schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
     known: dict[pl.DataType, pa.DataType] = {}
     for name, dtype in schema.items():
         if dtype not in known:
-            known[dtype] = to_arrow_type(dtype, name)
-    return pa.schema([(name, known[dtype]) for name, dtype in schema.items()])
+            with refusals.of(name):
+                known[dtype] = to_arrow_type(dtype, name)
+    return pa.schema([(name, known.get(dtype, pa.null())) for name, dtype in schema.items()])
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
     return Chunk(
         frame.height,
         int(frame.estimated_size()),
-        lambda start, length: _to_arrow(frame.slice(start, length)).to_batches(),
+        lambda start, length, names: _to_arrow(frame.slice(start, length).select(names)).to_batches(),
     )
 
 

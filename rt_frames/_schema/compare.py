@@ -46,7 +46,7 @@ def plan(
     comparison = _Comparison({**proven, **asked}, nulls, asked_inside, compare_nullability)
     found = comparison.compare("", list(before), list(after), "")
     if comparison.one_sided and strict:
-        raise AlterationError(_advice(comparison.one_sided, asked))
+        raise AlterationError(_advice(comparison.one_sided, asked, moved or {}))
     for option, paths in (("rename", asked), ("nullable", nulls)):
         for path in paths:
             if path not in comparison.seen:
@@ -174,17 +174,37 @@ def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataTy
     return after
 
 
-def _advice(one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]], asked: Mapping[str, str]) -> str:
+def _chains(gone: list[str], come: list[str], moved: Mapping[str, str]) -> dict[str, str]:
+    """Follow columns that took the names of others; a chain of which one is not known is left out."""
+    found: dict[str, str] = {}
+    for first in gone:
+        name, chain = first, {}
+        while name in moved and name not in chain:
+            chain[name] = moved[name]
+            name = moved[name]
+        if name in come:
+            found |= chain
+    return found
+
+
+def _advice(
+    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]], asked: Mapping[str, str], moved: Mapping[str, str]
+) -> str:
     gone = [join_path(parent, column.name) for parent, columns, _ in one_sided for column in columns]
     come = [join_path(parent, column.name) for parent, _, columns in one_sided for column in columns]
-    offers = {join_path(parent, name): new for parent, *sides in one_sided for name, new in _offers(*sides).items()}
+    chains = _chains(gone, come, moved)
+    offers = dict(chains)
+    for parent, *both in one_sided:
+        known = set() if parent else {*moved, *moved.values()}
+        left = ([column for column in columns if column.name not in known] for columns in both)
+        offers |= {join_path(parent, name): new for name, new in _offers(*left).items()}
     sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
     text = f"before and after don't have the same columns; {'; '.join(sides)}. "
     neither = "The service can neither add nor drop columns"
     if not offers:
         return f"{text}{neither}: make both sides alike, or pass strict=False to leave such columns alone"
     text += f"If they were renamed, pass rename={ {**asked, **offers}!r}"
-    if len(offers) == len(gone) == len(come):
+    if len(offers) - len(chains.keys() - set(gone)) == len(gone) == len(come):
         return text
     return f"{text}, strict=False. {neither}; strict=False leaves the others alone"
 

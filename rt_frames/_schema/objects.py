@@ -23,7 +23,7 @@ from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 MAX_DEPTH = 60  # of dicts and lists in a cell; Arrow's own limit is 64
@@ -32,7 +32,7 @@ _ITEM = object()  # the step of a path into a list; a field's step is its name
 _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
-_NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"
+_NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # whose name follows
 # subclasses before what they are made of
 _KINDS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -96,7 +96,8 @@ class _Look:
             self.as_they_are &= not scalars & {np.datetime64, np.timedelta64}
         kinds = {_kind_of_type(kind) for kind in python - scalars} | {_kind_of_dtype(dtype) for dtype in dtypes}
         if "datetime" in kinds:
-            kinds = kinds - {"datetime"} | {_zoned(v) for v in present if isinstance(v, datetime.datetime)}
+            zones = {id(v.tzinfo): v for v in present if isinstance(v, datetime.datetime)}
+            kinds = kinds - {"datetime"} | set(map(_zoned, zones.values()))
         if kinds == {"int", "float"}:
             self._check_exact(present, arrays, steps)
             return pa.float64()
@@ -121,9 +122,9 @@ class _Look:
             if common is not None and _kind_of_dtype(common) == kind:
                 return pa.from_numpy_dtype(common.newbyteorder("="))
             return pa.float64() if kind == "float" else self._whole(present, arrays, steps)
-        if kind in (_NAIVE, _AWARE, "timedelta"):
+        if kind in (_NAIVE, "timedelta") or kind.startswith(_AWARE):
             unit = self._unit(present, dtypes, steps)
-            zone = pa.infer_type(present[:1]).tz if kind == _AWARE else None
+            zone = pa.infer_type(present[:1]).tz if kind.startswith(_AWARE) else None
             return pa.duration(unit) if kind == "timedelta" else pa.timestamp(unit, zone)
         if kind == "time" and any(value.tzinfo for value in present):
             raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; take that off")
@@ -253,16 +254,26 @@ class _Look:
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
         """Make the error that names the first value of another kind."""
-        found = ((row, value, _kind(value)) for row, value in self._leaves(steps) if not _is_missing(value))
-        _, _, kind = next(found)
-        alike = {"int", "float"} if kind in ("int", "float") else {kind}
-        row, other, its_kind = next(one for one in found if one[2] not in alike)
+        # what is missing has a kind only in an array with a dtype
+        found = self._two_kinds(steps, _is_missing) or self._two_kinds(steps, lambda v: not isinstance(v, np.generic))
+        first, row, other = found or ("unknown", 0, None)
         place = f" at {self._path(steps)!r}" if steps else ""
         example = "" if steps else f", for example df[{self._column!r}].astype(str)"
         return UnsupportedTypeError(
-            f"column {self._column!r} mixes kinds{place}: its first value is {kind}, row {row} is {its_kind} "
+            f"column {self._column!r} mixes kinds{place}: its first value is {first}, row {row} is {_kind(other)} "
             f"({show_value(other, 40)}); make it one kind first{example}"
         )
+
+    def _two_kinds(self, steps: _Steps, skip: Callable[[Any], bool]) -> tuple[str, int, Any] | None:
+        """Find the kind of the first value, and the first value of another with its row."""
+        first = None
+        for row, value in self._leaves(steps):
+            if not skip(value):
+                kind = _kind(value)
+                first = first or kind
+                if kind != first and {kind, first} != {"int", "float"}:
+                    return first, row, value
+        return None
 
 
 def _objects(values: list[Any]) -> _Objects:
@@ -320,7 +331,7 @@ def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
 
 
 def _zoned(value: datetime.datetime) -> str:
-    return _NAIVE if value.tzinfo is None else _AWARE
+    return _NAIVE if value.tzinfo is None else f"{_AWARE}, {value.tzinfo!s:.40}"
 
 
 def _kind(value: Any) -> str:

@@ -51,6 +51,15 @@ def is_portable(arrow: pa.DataType) -> bool:
     return arrow.id in _PORTABLE_IDS
 
 
+def is_portable_schema(schema: pa.Schema) -> bool:
+    """Tell whether all columns are portable as they are: asked once, since frames may be wide."""
+    try:
+        fields = list(schema)
+    except KeyError:  # a type for which pyarrow has no class
+        return False
+    return not any(field.type.id not in _PORTABLE_IDS or field.metadata for field in fields)
+
+
 def to_portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
     """Give the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
     if arrow.id in _PORTABLE_IDS:
@@ -85,12 +94,14 @@ def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:
     if types.is_union(arrow):
         raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
     is_map = types.is_map(arrow)
+    is_list = not is_map and not types.is_struct(arrow)
     fields = [
-        pa.field(field.name, to_portable(field.type, join_path(path, field.name)), field.nullable)
+        # DuckDB gives the items of its arrays no name, and nobody can give them one
+        pa.field(field.name or "item" * is_list, to_portable(field.type, join_path(path, field.name)), field.nullable)
         for field in ([arrow.key_field, arrow.item_field] if is_map else child_fields(arrow))
     ]
     if is_map:
-        return pa.map_(*fields, keys_sorted=arrow.keys_sorted)
+        return pa.map_(*fields)  # tables do not keep that keys are sorted
     if types.is_struct(arrow):
         return pa.struct(fields)
     if types.is_fixed_size_list(arrow):

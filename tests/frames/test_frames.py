@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import pickle
 import weakref
 
 import numpy as np
@@ -389,3 +390,73 @@ def test_the_callers_frame_is_never_changed(client, name):
     copy = frame.copy(deep=True)
     rt.to_table(frame, name, dtypes={"a": "float32"})
     pd.testing.assert_frame_equal(frame, copy)
+
+
+def refused(data, **options) -> UnsupportedTypeError:
+    with pytest.raises(UnsupportedTypeError) as raised:
+        sent(data, **options)
+    assert pickle.loads(pickle.dumps(raised.value)).columns == raised.value.columns
+    return raised.value
+
+
+def test_all_columns_that_cannot_be_sent_are_named_at_once_each_with_its_reason():
+    frame = pd.DataFrame(
+        {
+            "fine": [1, 2],
+            "period": pd.period_range("2020", periods=2, freq="M"),
+            "mixed": pd.Series(["a", 1], dtype=object),
+            "text": pd.Series(["a", "\ud800"], dtype=object),
+            "empty": pd.Series([None, None], dtype=object),
+            "complex": [1j, 2j],
+            "cast": [1, 300],
+        }
+    )
+    error = refused(frame, dtypes={"cast": "int8"})
+    assert error.columns == tuple(frame.columns[1:])
+    assert str(error).startswith("6 columns cannot be sent:\n")
+    for column, reason in {
+        "period": "to_timestamp", "mixed": "row 1 is int", "text": "row 1", "empty": "no values", "cast": "300",
+    }.items():  # fmt: skip
+        assert any(f"'{column}'" in line and reason in line for line in str(error).splitlines()), column
+
+
+def test_of_many_columns_that_cannot_be_sent_ten_are_explained_and_all_are_told():
+    error = refused(pl.DataFrame({f"c{i}": pl.Series([None]) for i in range(25)}))
+    assert error.columns == tuple(f"c{i}" for i in range(25))
+    assert len(str(error).splitlines()) == 12
+    assert "and 15 more: 'c10'" in str(error)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128), "b": pl.Series([object()], dtype=pl.Object), "c": [1]}),
+        pa.table({"a": pa.nulls(1), "b": pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "c": [1]}),
+        [pl.DataFrame({"a": [None], "b": [[None]], "c": [1]})],
+    ],
+    ids=["Polars", "Arrow", "a list"],
+)
+def test_every_kind_of_data_names_all_its_columns_that_cannot_be_sent(data):
+    assert refused(data).columns == ("a", "b")
+
+
+def test_a_source_that_is_refused_is_closed():
+    closed = []
+
+    def frames():
+        try:
+            yield pl.DataFrame({"a": [None]})
+        finally:
+            closed.append(True)
+
+    error = refused(frames())
+    assert (closed, error.columns) == ([True], ("a",))
+
+
+def test_a_connection_of_duckdb_is_free_again_while_the_refusal_is_kept():
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    relation = connection.sql("select null::int[][] as fine, interval 1 day as lasts from range(5000)")
+    error = refused(relation)
+    assert error.columns == ("lasts",)
+    assert connection.sql("select 42").fetchall() == [(42,)]

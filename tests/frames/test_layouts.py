@@ -37,6 +37,7 @@ LONG = pa.array(["a", None, "a text that is too long to lie in a view"], pa.stri
 INNER = {
     "own type of views": pa.ExtensionArray.from_storage(Own(pa.string_view()), LONG),
     "JSON in views": pa.ExtensionArray.from_storage(pa.json_(pa.string_view()), LONG),
+    "UUIDs in maps": pa.MapArray.from_arrays([0, 1, 1, 2], ["a", "b"], pa.array([bytes(16), None], pa.uuid())),
     "coded JSON": pa.DictionaryArray.from_arrays(
         [0, None, 2], pa.ExtensionArray.from_storage(pa.json_(pa.string_view()), LONG)
     ),
@@ -123,7 +124,47 @@ def test_intervals_are_refused_by_column(unit):
         open_source(pa.RecordBatchReader.from_batches(schema, []))
 
 
+@pytest.mark.parametrize(
+    ("arrow", "message"),
+    [
+        (pa.list_(pa.int8(), 0), "'x': lists of the fixed size 0"),
+        (pa.list_(pa.struct([("a\n", pa.int8())])), "'x.item': .*control characters"),
+    ],
+    ids=str,
+)
+def test_types_that_no_table_holds_are_refused_by_their_path(arrow, message):
+    with pytest.raises(UnsupportedTypeError, match=message):
+        open_source(pa.table({"x": pa.nulls(2, arrow)}))
+
+
+REQUIRED = pa.field("r", pa.int64(), nullable=False)
+NOT_NULL = {
+    "x": (pa.field("x", pa.int64(), nullable=False), [1, None]),
+    "x.r": (pa.field("x", pa.struct([REQUIRED])), [{"r": 1}, None, {"r": None}]),
+    "x.item.r": (pa.field("x", pa.list_(pa.struct([REQUIRED]))), [[{"r": 1}, None], None, [{"r": None}]]),
+    "x.r.r": (pa.field("x", pa.struct([pa.field("r", pa.list_(REQUIRED))])), [None, {"r": None}, {"r": [None]}]),
+}
+
+
+@pytest.mark.parametrize("path", NOT_NULL)
+def test_nulls_where_a_schema_says_there_are_none_are_refused_by_path(path):
+    field, values = NOT_NULL[path]
+    table = pa.table({"x": pa.array(values, field.type)}, schema=pa.schema([field]))
+    with pytest.raises(UnsupportedTypeError, match=f"column '{path}' has nulls"):
+        open_source(table)
+    kept = open_source(table.slice(0, 1)).batches()
+    assert [row for batch in kept for row in batch.column(0).to_pylist()] == values[:1]
+
+
+def test_items_without_a_name_get_one():
+    """DuckDB's arrays have such."""
+    nameless = pa.list_(pa.field("", pa.list_(pa.field("", pa.float32()), 2)))
+    source = open_source(pa.table({"x": pa.array([[[1, 2]], None], nameless)}))
+    assert source.schema.field("x").type == pa.list_(pa.list_(pa.float32(), 2))
+    assert next(source.batches()).column(0).to_pylist() == [[[1, 2]], None]
+
+
 def test_map_keys_in_runs_that_hold_a_null_are_refused_by_column():
     keys = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([None, "b"]))
-    with pytest.raises(UnsupportedTypeError, match=r"'c' .*NULL valued keys"):
+    with pytest.raises(UnsupportedTypeError, match=r"'c', row 0 .*NULL valued keys"):
         list(open_source(pa.table({"c": pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))})).batches())

@@ -93,6 +93,7 @@ def test_what_is_kept_is_kept_at_every_depth(kind, place):
 REFUSED = {
     "a date and a moment": ([DAY, MOMENT], "mixes kinds.*date, row 1 is datetime"),
     "a moment with and one without a zone": ([MOMENT, MOMENT.replace(tzinfo=UTC)], "without.*row 1 is.*with a time"),
+    "moments of two zones": ([MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")], "row 1.*Asia/Tokyo"),
     "text and bytes": (["s", b"x"], "mixes kinds.*str, row 1 is bytes"),
     "a number and a duration": ([7, np.timedelta64(5, "ns")], "mixes kinds.*int, row 1 is timedelta"),
     "bool and number": ([True, 1], "mixes kinds.*bool, row 1 is int"),
@@ -152,6 +153,11 @@ def counted(value: object) -> object:
 def test_arrays_in_cells_keep_their_values_units_and_masks(kind):
     values, wanted = ARRAYS[kind]
     assert [counted(value) for value in sent(values)] == wanted
+
+
+def test_arrays_of_two_kinds_are_refused_though_all_of_one_is_missing():
+    with pytest.raises(UnsupportedTypeError, match=r"'x' mixes kinds at 'x.item'.*row 1 is float"):
+        sent([np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")])
 
 
 def test_objects_that_hold_themselves_are_refused_by_column():

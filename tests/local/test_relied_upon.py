@@ -18,7 +18,7 @@ import pytest
 from cheroot.server import HTTPConnection
 from cheroot.wsgi import Gateway_10, Server
 
-from rt_frames.local import engine
+from rt_frames.local import LocalService, engine, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,11 +200,27 @@ def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(folder, w
     assert place.startswith(":")
 
 
+def test_cheroots_pool_tells_what_is_idle_and_waits_and_grows(tmp_path):
+    with LocalService(tmp_path) as service:
+        pool = service._server.requests
+        assert (pool.idle, pool.qsize) == (server.THREADS, 0)
+        pool.grow(2)
+        assert pool.idle == server.THREADS + 2
+        assert sum(isinstance(thread, server.WorkerThread) for thread in threading.enumerate()) >= server.THREADS + 2
+
+
 def test_lance_calls_a_table_that_was_changed_meanwhile_a_commit_conflict(folder):
     first, second = lance.dataset(folder), lance.dataset(folder)
     first.alter_columns({"path": "n", "name": "k"})
-    with pytest.raises(OSError, match="(?i)" + engine._CONFLICT):
+    with pytest.raises(OSError, match=engine._CONFLICT):
         second.alter_columns({"path": "t", "name": "u"})
+
+
+def test_lance_calls_a_cast_beside_a_rename_an_incompatible_concurrent_transaction(folder):
+    first, second = lance.dataset(folder), lance.dataset(folder)
+    first.alter_columns({"path": "t", "name": "u"})
+    with pytest.raises(OSError, match=engine._CONFLICT):
+        second.alter_columns({"path": "n", "data_type": pa.int32()})
 
 
 def test_lance_tells_the_number_of_an_error_of_the_disk(tmp_path):

@@ -477,6 +477,7 @@ PORTABLE = [
     (pa.dictionary(pa.int8(), pa.list_(pa.string_view())), pa.list_(TEXT)),
     (pa.map_(pa.string_view(), pa.decimal32(5, 2)), pa.map_(TEXT, pa.decimal128(5, 2))),
     (pa.map_(pa.field("k", pa.int8(), nullable=False), pa.int8()),) * 2,
+    (pa.map_(pa.int8(), pa.int8(), keys_sorted=True), pa.map_(pa.int8(), pa.int8())),
     (pa.list_(pa.string_view(), 3), pa.list_(TEXT, 3)),
     (pa.null(), pa.null()),
     (pa.uuid(), pa.uuid()),

@@ -1,0 +1,271 @@
+"""What ``dtypes=`` does to values: every pair of types, with values at their edges."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.types as is_
+import pytest
+
+from rt_frames._frames.any_frame import open_source
+from rt_frames.errors import UnsupportedTypeError
+
+D = decimal.Decimal
+UTC, TOKYO = dt.UTC, dt.timezone(dt.timedelta(hours=9))
+MORNING, MIDNIGHT = dt.datetime(2020, 1, 1, 5, 0, 0, 1), dt.datetime(2020, 1, 1)
+INTS = [0, 1, -1, 127, 128, 255, 256, 2049, 2**24 + 1, 2**31, 2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 2**63]
+FLOATS = [0.0, -0.0, 0.5, 0.1, 1.0, 300.0, 2049.0, 65520.0, 16777217.0, 2.0**53 + 2, 2.0**63, 1e300, np.inf, np.nan]
+DECIMALS = [D("1.25"), D("0.1"), D(1), D(300), D("-7.00"), D("0.30"), D("99999.99")]
+MOMENTS = [MIDNIGHT, MORNING, dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]
+TIMES = [dt.time(5), dt.time(5, 0, 0, 1), dt.time(0)]
+SPANS = [dt.timedelta(seconds=1), dt.timedelta(seconds=1.5), dt.timedelta(microseconds=1), dt.timedelta(days=200_000)]
+TEXTS = [
+    *["", "a", "1", "-7", "1.5", "0.1", "300", "1e3", "1e400", "9007199254740993", "16777217", "true", "nan"],
+    *["2020-01-01", "2020-01-01 05:00:00", "2020-01-01T05:00:00.5", "2020-01-01 05:00:00+09:00", "x" * 16],
+    "00000000-0000-0000-0000-000000000005",
+    "12345678901234567890123456789012345678",
+]
+KINDS = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64(): float}
+AWARE = [moment.replace(tzinfo=UTC) for moment in MOMENTS]
+SAME = [  # types, and values of which each type takes those that it holds exactly
+    ([pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64()], INTS),
+    ([pa.float16(), pa.float32(), pa.float64()], FLOATS),
+    ([pa.bool_()], [True, False]),
+    ([pa.decimal128(7, 2), pa.decimal128(38, 10), pa.decimal256(50, 30), pa.decimal64(9, 2)], DECIMALS),
+    ([pa.decimal128(38, 0)], [D(2**60), D(2**60 + 1), D("1e37"), D("12345678901234567890123456789012345678")]),
+    ([pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.large_string())], TEXTS),
+    ([pa.binary(), pa.binary(16), pa.large_binary()], [b"", b"a", bytes([255]), b"x" * 16]),
+    ([pa.uuid()], [uuid.UUID(int=5), uuid.UUID(int=2**127 + 1)]),
+    ([pa.date32(), pa.date64()], [moment.date() for moment in MOMENTS]),
+    ([pa.timestamp(unit) for unit in ("s", "us", "ns")], MOMENTS),
+    ([pa.timestamp("us", "UTC"), pa.timestamp("ns", "Asia/Tokyo")], AWARE),
+    ([pa.time32("s"), pa.time64("us"), pa.time64("ns")], TIMES),
+    ([pa.duration("s"), pa.duration("us"), pa.duration("ns")], SPANS),
+    ([pa.dictionary(pa.int8(), pa.int64())], INTS[:-1]),
+]
+EDGES = {arrow: values for types, values in SAME for arrow in types}
+
+
+def cast(array: pa.Array, target: object) -> pa.Array | UnsupportedTypeError:
+    try:
+        source = open_source(pa.table({"x": array}), dtypes={"x": target})
+    except UnsupportedTypeError as error:
+        return error
+    return pa.chunked_array([batch.column(0) for batch in source.batches()]).combine_chunks()
+
+
+def made(arrow: pa.DataType, values: list) -> list[pa.Array]:
+    """Make an array of each value that a type holds exactly, behind a null."""
+    flat = arrow.value_type if is_.is_dictionary(arrow) else arrow
+    arrays = []
+    for value in values:
+        try:
+            array = pa.array([None, value], flat)
+        except (pa.ArrowException, OverflowError, ValueError, TypeError):
+            continue
+        same = not is_.is_floating(flat) or is_nan(value) or float(array[1].as_py()) == value
+        if same and (not is_.is_temporal(flat) or array[1].as_py() in (value, getattr(value, "date", int)())):
+            arrays.append(array.dictionary_encode().cast(arrow) if is_.is_dictionary(arrow) else array)
+    return arrays
+
+
+def check(every: int) -> set[tuple[str, str]]:
+    """Cast each edge of each type to each type, or one of so many; give the pairs of types that were possible."""
+    kept = set()
+    edges = [(array, after) for before, values in EDGES.items() for array in made(before, values) for after in EDGES]
+    for array, after in edges[::every]:
+        found = cast(array, after)
+        if isinstance(found, UnsupportedTypeError):
+            impossible = isinstance(cast(array.slice(0, 1), after), UnsupportedTypeError)
+            assert str(found).startswith(f"column 'x'{'' if impossible else ', row 1'} (batch 1): ")
+            continue
+        assert found[0].as_py() is None
+        assert means_the_same(array[1], found[1]), f"{array} became {found}"
+        kept.add((str(array.type), str(after)))
+    return kept
+
+
+def test_no_value_of_any_type_changes_its_meaning_in_any_other_type():
+    assert len(check(29)) > 100
+
+
+@pytest.mark.long
+def test_no_value_of_any_type_changes_its_meaning_in_any_other_type_at_any_edge():
+    kept = check(1)
+    assert {(str(arrow), str(arrow)) for arrow in EDGES} <= kept
+    assert len(kept) > 500
+
+
+def means_the_same(before: pa.Scalar, after: pa.Scalar) -> bool:
+    for one, other in ((before, after), (after, before)):
+        if is_.is_integer(plain(one).type) and is_.is_temporal(other.type):  # a number of days, seconds, …
+            return pa.array([other]).cast(pa.int32() if other.type.bit_width == 32 else pa.int64())[0] == plain(one)
+    before, after = plain(before), plain(after)
+    one, other = before.as_py(), after.as_py()
+    number, found = fraction(one), fraction(other)
+    if number is not None and found is not None:
+        return number == found or (is_nan(one) and is_nan(other)) or rounded(before, after)
+    if isinstance(one, str) != isinstance(other, str):
+        return written(one, after) if isinstance(one, str) else written(other, before)
+    if isinstance(one, uuid.UUID) or isinstance(other, uuid.UUID):
+        return getattr(one, "bytes", one) == getattr(other, "bytes", other)
+    if not is_.is_temporal(before.type):
+        return one == other
+    zones = {getattr(scalar.type, "tz", None) for scalar in (before, after)}
+    return nanoseconds(before) == nanoseconds(after) and zones != {None, "Asia/Tokyo"}
+
+
+def is_nan(value: object) -> bool:
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def plain(scalar: pa.Scalar) -> pa.Scalar:
+    return scalar.value if is_.is_dictionary(scalar.type) else scalar
+
+
+def fraction(value: object) -> Fraction | float | None:
+    if isinstance(value, float | np.floating) and not np.isfinite(value):
+        return float(value)
+    return Fraction(value) if isinstance(value, bool | int | float | np.floating | D) else None
+
+
+def rounded(before: pa.Scalar, after: pa.Scalar) -> bool:
+    """Tell whether a float is a decimal by its digits, or a fraction was rounded."""
+    if is_.is_decimal(before.type) or is_.is_decimal(after.type):
+        number, exact = (after, before) if is_.is_decimal(before.type) else (before, after)
+        return D(str(KINDS[number.type](number.as_py()))) == exact.as_py()
+    one, other = before.as_py(), after.as_py()
+    if not (is_.is_floating(before.type) and is_.is_floating(after.type)):
+        return False
+    counted = float(one).is_integer() and abs(one) <= 2**53
+    return not counted and np.isfinite(other) and abs(one - other) <= abs(one) * 2.0**-10
+
+
+def nanoseconds(scalar: pa.Scalar) -> tuple[str, int]:
+    kind = "span" if is_.is_duration(scalar.type) else "time" if is_.is_time(scalar.type) else "moment"
+    if is_.is_date(scalar.type):
+        return kind, (scalar.as_py() - dt.date(1970, 1, 1)).days * 86_400 * 10**9
+    many = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[scalar.type.unit]
+    return kind, scalar.value * many
+
+
+def written(text: str, scalar: pa.Scalar) -> bool:
+    """Tell whether a text is one way to write a value."""
+    value = scalar.as_py()
+    if isinstance(value, bool):
+        return text.lower() in (str(value).lower(), str(int(value)))
+    if fraction(value) is not None:
+        kind = KINDS.get(scalar.type, float)
+        whole = D(text).is_finite() and D(text) == D(text).to_integral_value() and "e" not in text.lower()
+        nearest = is_.is_floating(scalar.type) and (kind(text) == value or is_nan(value)) and not whole
+        return nearest or fraction(D(text)) == fraction(value)
+    if isinstance(value, bytes):
+        return text.encode() == value
+    if is_.is_time(scalar.type):
+        return dt.time.fromisoformat(text) == value
+    if is_.is_date(scalar.type) or is_.is_timestamp(scalar.type):
+        moment = np.datetime64(text[:26].split("+", maxsplit=1)[0].rstrip("Z"), "us") if "+" not in text else None
+        zoned = dt.datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None) if moment is None else moment
+        return int(np.datetime64(zoned, "us").astype(int)) * 1000 == nanoseconds(scalar)[1]
+    return isinstance(value, uuid.UUID) and text == str(value)
+
+
+STRUCT = pa.array([{"a": 1, "b": 300}, None, {"a": 3, "b": None}])
+
+
+@pytest.mark.parametrize(
+    "frame", [pa.table({"x": STRUCT}), pl.DataFrame({"x": STRUCT}), pd.DataFrame({"x": STRUCT.to_pylist()})]
+)
+def test_fields_of_structs_go_by_name_and_none_is_dropped_or_made_up(frame):
+    swapped = pa.struct([("b", pa.int64()), ("a", pa.int8())])
+    source = open_source(frame, dtypes={"x": swapped})
+    rows = [row for batch in source.batches() for row in batch.column(0).to_pylist()]
+    assert (source.schema.types, rows) == ([swapped], [{"b": 300, "a": 1}, None, {"b": None, "a": 3}])
+    for fields in (["a"], ["a", "c"], ["a", "b", "c"]):
+        with pytest.raises(UnsupportedTypeError, match=r"'x'.*its fields are 'a', 'b', not 'a'"):
+            open_source(frame, dtypes={"x": pa.struct([(name, pa.int64()) for name in fields])})
+    with pytest.raises(UnsupportedTypeError, match=r"'x', row 0 .*x\.b: .*300"):
+        open_source(frame, dtypes={"x": pa.struct([("a", pa.int64()), ("b", pa.int8())])})
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "row"),
+    [
+        ([[1, 2], None, [3, 400]], pa.list_(pa.int8()), 2),
+        ([[1, 2], None, [3]], pa.list_(pa.int8(), 2), 2),
+        ([[0.5], [1e300]], pa.large_list(pa.float32()), 1),
+        ([[[("k", 1)]], [[("k", 0), ("l", 0.5)]]], pa.list_(pa.map_(pa.string(), pa.bool_())), 1),
+        ([[{"a": 1.0}], [], [{"a": 0.5}]], pa.list_(pa.struct([("a", pa.int8())])), 2),
+    ],
+)
+def test_values_inside_lists_structs_and_maps_are_kept_or_refused_by_row(values, target, row):
+    held = {"k": pa.list_(pa.map_(pa.string(), pa.float64()))} if "map" in str(target) else {}
+    frame = pa.table({"x": pa.chunked_array([pa.array(values, held.get("k")).slice(i, 1) for i in range(len(values))])})
+    with pytest.raises(UnsupportedTypeError, match=f"'x', row {row} "):
+        open_source(frame, dtypes={"x": target})
+    source = open_source(frame.slice(0, row), dtypes={"x": target})
+    assert [value for batch in source.batches() for value in batch.column(0).to_pylist()] == values[:row]
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "result"),
+    [
+        ([1.5, 2], "int64", "row 0: 1.5"),
+        ([1.0, 2], "int64", [1, 2]),
+        ([2**63, 1], "uint64", [2**63, 1]),
+        ([1, 2**64], "uint64", "row 1: 18446744073709551616"),
+        ([MIDNIGHT, MORNING], "date32", "row 1"),
+        ([MIDNIGHT.date(), MIDNIGHT], "date32", [MIDNIGHT.date()] * 2),
+        ([MIDNIGHT, MORNING.replace(tzinfo=TOKYO)], "timestamp[us]", "row 1"),
+        ([5, dt.timedelta(seconds=1.5)], "duration[s]", "row 1"),
+        ([0, None, 0.5], "bool", "row 2: 0.5"),
+        ([pd.Timestamp(1), None], "timestamp[us]", "row 0"),
+        ([uuid.UUID(int=5), "a", b"b", 3, None], str, [str(uuid.UUID(int=5)), "a", "b", "3", None]),
+        ([uuid.UUID(int=5), b"\xff"], str, "row 1"),
+    ],
+)
+def test_objects_are_cast_each_as_what_it_is(values, target, result):
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    if isinstance(result, str):
+        with pytest.raises(UnsupportedTypeError, match=f"'x', {result}"):
+            open_source(frame, dtypes={"x": target})
+        return
+    (batch,) = open_source(frame, dtypes={"x": target}).batches()
+    assert batch.column(0).to_pylist() == result
+
+
+def test_an_object_that_is_refused_in_a_long_column_is_named_by_its_own_row():
+    for row in (996, 999):
+        values = [1.0] * 1000
+        values[row] = 1.5
+        with pytest.raises(UnsupportedTypeError, match=f"'x', row {row}: 1.5 does not become int64"):
+            open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": "int64"})
+
+
+def test_objects_that_are_pairs_become_maps_and_mixed_lists_are_refused():
+    def sent(values: list, target: pa.DataType) -> list:
+        source = open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": target})
+        return [row for batch in source.batches() for row in batch.column(0).to_pylist()]
+
+    assert sent([[("k", 1)], None], pa.map_(pa.string(), pa.int8())) == [[("k", 1)], None]
+    with pytest.raises(UnsupportedTypeError, match="'x' mixes kinds"):
+        sent([[MORNING.date(), MORNING]], pa.list_(pa.date32()))
+
+
+@pytest.mark.parametrize("target", [pa.list_(pa.int8()), pa.large_list(pa.dictionary(pa.int32(), pa.int64()))])
+def test_lists_of_one_size_become_lists(target):
+    column = pa.array([[0, 0], [1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)).slice(1)
+    made = cast(column, target)
+    assert (made.type, made.to_pylist()) == (target, [[1, 2], None, [3, 4]])
+
+
+def test_what_lies_under_a_missing_struct_is_no_value():
+    column = pa.StructArray.from_arrays([pa.array([1, 300])], ["a"], mask=pa.array([False, True]))
+    assert cast(column, pa.struct([("a", pa.int8())])).to_pylist() == [{"a": 1}, None]
