@@ -22,7 +22,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("ci", settings.get_profile("default"), max_examples=3000)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=500)
 settings.register_profile("new", settings.get_profile("ci"), derandomize=False, print_blob=True)
 settings.load_profile("default")
 
