@@ -44,6 +44,15 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
     source = _open(data, casts, index)
+    try:
+        return _check(source, casts)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _check(source: Source, casts: Mapping[str, pa.DataType]) -> Source:
+    """Make the schema of a source portable; what cannot be sent is refused."""
     if unknown := [name for name in casts if name not in source.schema.names]:
         columns = source.schema.names
         raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {columns!r:.500}")
@@ -61,20 +70,41 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
     return source
 
 
-def arrow_schema(data: Any) -> pa.Schema:
-    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read or tried out."""
+def arrow_schema(data: Any, side: str = "data") -> pa.Schema:
+    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up."""
+    schema = _schema_of(data, side)
+    check_column_names(schema.names)
+    return portable_schema(schema, {})
+
+
+def _schema_of(data: Any, side: str) -> pa.Schema:
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
-        schema = from_pandas.arrow_schema(data)
-    elif is_a(data, "polars", "DataFrame"):
+        return from_pandas.arrow_schema(data)
+    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
         from rt_frames._frames import from_polars
 
-        schema = from_polars.arrow_schema(data.schema)
-    else:
-        schema = data if isinstance(data, pa.Schema) else _open(data, {}, None).schema
-    check_column_names(schema.names)
-    return portable_schema(schema, {})
+        return from_polars.arrow_schema(data.collect_schema())
+    if is_a(data, "dask.dataframe", "DataFrame"):
+        from rt_frames._frames import from_dask
+
+        return _schema_of(from_dask.without_rows(data), side)
+    if isinstance(data, pa.Schema):
+        return data
+    if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
+        return data.schema
+    if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
+        return pa.schema([(name, to_arrow_type(dtype, name)) for name, dtype in data.items()])
+    if isinstance(data, list | tuple) and data:
+        return _schema_of(data[0], side)
+    if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
+        return pa.schema(data)
+    raise TypeError(
+        f"{side}: {_name(data)} is no frame in memory and no schema; its rows might be used up by a comparison. "
+        "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
+        "RemoteTable that was created"
+    )
 
 
 def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
@@ -118,12 +148,21 @@ def _name(data: Any) -> str:
     return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}"
 
 
+def _first(items: Iterator[Any], unit: str) -> Any:
+    for item in items:
+        return item
+    raise ValueError(f"data: it gave no {unit}, so the table's columns are not known")
+
+
 def _open_iterator(items: Iterator[Any], casts: Mapping[str, pa.DataType], index: bool | None, unit: str) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
-    first = next(items, None)
-    if first is None:
-        raise ValueError(f"data: it gave no {unit}, so the table's columns are not known")
-    schema, close = _open(first, casts, index).schema, getattr(items, "close", lambda: None)
+    close = getattr(items, "close", lambda: None)
+    try:
+        first = _first(items, unit)
+        schema = _open(first, casts, index).schema
+    except BaseException:
+        close()
+        raise
     items = itertools.chain(iter([first]), items)
     del first  # an item is let go of before the next is asked for: each may be large
 

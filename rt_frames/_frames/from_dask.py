@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 MAX_PENDING = 3
 
 
+def without_rows(frame: Any) -> Any:
+    """Give a pandas frame of the same columns; nothing is computed."""
+    from dask.dataframe.utils import make_meta  # the frame's library, which is loaded
+
+    return make_meta(frame)
+
+
 def partitions(frame: Any) -> Generator[Any]:
     """Compute on the active cluster, or on local threads; what a partition raises comes out as it is."""
     with ExitStack() as stack:
