@@ -39,10 +39,15 @@ def open_lazy(frame: pl.LazyFrame) -> Source:
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
     """Give the portable schema, or say which column is not supported."""
     known: dict[pl.DataType, pa.DataType] = {}
+    fields = []
     for name, dtype in schema.items():
+        if dtype.is_nested():  # Polars cannot hash one of many levels
+            fields.append((name, to_arrow_type(dtype, name)))
+            continue
         if dtype not in known:
             known[dtype] = to_arrow_type(dtype, name)
-    return pa.schema([(name, known[dtype]) for name, dtype in schema.items()])
+        fields.append((name, known[dtype]))
+    return pa.schema(fields)
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
