@@ -141,6 +141,21 @@ def test_shared_memory_that_means_something_else_is_no_rename(before, after):
     assert renames(before, after) == {}
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pa.array([b"", b""], pa.binary(0)),
+        lambda: pl.Series([[]], dtype=pl.Array(pl.Enum(["x", "y"]), 0)),
+        lambda: pl.Series([None, None], dtype=pl.Enum(["x", "y"])),
+    ],
+)
+def test_columns_that_hold_nothing_prove_nothing(make):
+    before, after = (
+        pl.DataFrame({name: make()}) if isinstance(make(), pl.Series) else arrow(make(), name) for name in "ab"
+    )
+    assert renames(before, after) == {}
+
+
 def test_a_chain_of_renames_is_offered_as_the_memory_tells_it():
     before = pl.DataFrame({"a": [1], "b": [2], "k": [3]})
     after = before.select(b="a", c="b", k="k")
