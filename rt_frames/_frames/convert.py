@@ -11,7 +11,7 @@ keeps just the newest, and so reads every batch right, whichever writer sent it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ import pyarrow.types as is_
 
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._names import duplicates, join_path
+from rt_frames._schema.data_type import to_data_type
 from rt_frames._schema.portable import is_portable, to_portable
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -26,7 +27,7 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-_LISTS = (is_.is_list, is_.is_large_list, is_.is_fixed_size_list)
+_LISTS = (is_.is_list, is_.is_large_list, is_.is_fixed_size_list, is_.is_list_view, is_.is_large_list_view)
 _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
@@ -42,18 +43,18 @@ def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.S
     for field, as_it_is in zip(schema, plain, strict=True):
         arrow = field.type if as_it_is else to_portable(field.type, field.name)
         arrow = casts.get(field.name, arrow)
-        _check_type(arrow, field.name, field.name)
+        _check_type(arrow, field, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
         standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
         fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
     return pa.schema(fields)
 
 
-def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
+def _check_type(arrow: pa.DataType, column: pa.Field, path: str) -> None:
     if is_.is_null(arrow):
         raise UnsupportedTypeError(
             f"column {path!r} has no values and no type; a table's null column could never be cast later: "
-            f'pass its type, for example dtypes={{{column!r}: "large_string"}}'
+            f"pass its type, for example dtypes={ {column.name: _example(column.type)}!r}"
         )
     children = [arrow.field(i) for i in range(arrow.num_fields)]
     names = [child.name for child in children]
@@ -61,6 +62,26 @@ def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
         raise UnsupportedTypeError(f"column {path!r}: a struct needs fields with distinct names, not {names!r:.200}")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
+
+
+def _example(arrow: pa.DataType) -> Any:
+    """Give a dtype to pass for a column of no values, or for one that holds such values: text in their place."""
+    if not is_.is_nested(arrow):
+        return "large_string"
+    try:
+        return to_data_type(_with_text(to_portable(arrow)))
+    except UnsupportedTypeError:
+        return ...  # a map has no word
+
+
+def _with_text(arrow: pa.DataType) -> pa.DataType:
+    if is_.is_struct(arrow):
+        return pa.struct([field.with_type(_with_text(field.type)) for field in arrow])
+    if is_.is_fixed_size_list(arrow):
+        return pa.list_(_with_text(arrow.value_type), arrow.list_size)
+    if is_.is_list(arrow) or is_.is_large_list(arrow):
+        return (pa.list_ if is_.is_list(arrow) else pa.large_list)(_with_text(arrow.value_type))
+    return pa.large_string() if is_.is_null(arrow) else arrow
 
 
 class Converter:
@@ -173,7 +194,7 @@ class Converter:
         """Take lists and maps apart, convert their items, and put them together again."""
         if is_.is_map(target) and is_.is_map(array.type):
             return self._map(array, target, path)
-        if not is_.is_nested(array.type) or not any(is_list(target) for is_list in _LISTS):
+        if not any(is_list(array.type) for is_list in _LISTS) or not any(is_list(target) for is_list in _LISTS):
             raise ValueError(f"{path} is {array.type}, not {target}")
         if is_.is_fixed_size_list(target) and is_.is_fixed_size_list(array.type):
             size = array.type.list_size
