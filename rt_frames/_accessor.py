@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
-from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ class RemoteAccessor(Generic[Frame]):
         n: int64
         s: large_string
         """
-        return open_source(self._frame).schema
+        return sent_schema(self._frame)
 
     def to_table(
         self,

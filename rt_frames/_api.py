@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import threading
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rt_frames._frames.compression import Compression
+    from rt_frames._http.session import Request, Result
     from rt_frames.local import LocalService
 
 _default_client: Client | None = None
@@ -397,12 +400,27 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
 
 
 class FolderClient(Client):
-    """A client of the embedded service on a folder."""
+    """A client of the embedded service on a folder, which runs in this process as long as the folder has a client."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        service = _service_of(folder)
-        super().__init__(service.url, api_key=service.api_key, **options)
         self._folder = folder
+        super().__init__(self._start_service(), api_key=_services_key, **options)
+
+    def _start_service(self) -> str:
+        place = os.getpid(), self._folder.resolve()
+        url = _start_service(place)
+        self._leave = weakref.finalize(self, _leave_service, place)
+        self._leave.atexit = False  # services end with the process by themselves
+        return url
+
+    def _send(self, request: Request, retries: int | None = None) -> Result:
+        if self.closed:
+            self._session.base, self.closed = self._start_service(), False
+        return super()._send(request, retries)
+
+    def close(self) -> None:
+        super().close()
+        self._leave()
 
     def __str__(self) -> str:
         return str(self._folder)
@@ -415,16 +433,26 @@ def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
     return FolderClient(folder, **options)
 
 
-_services: dict[tuple[int, Path], LocalService] = {}  # of this process, one a folder
-_services_lock = threading.Lock()
+_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients
+_services_lock = threading.RLock()  # a client may be collected while another is made
+_services_key = secrets.token_urlsafe(32)
 
 
-def _service_of(folder: Path) -> LocalService:
-    """Give the folder's embedded service, started when it is asked for the first time."""
+def _start_service(place: tuple[int, Path]) -> str:
+    """Give the address of the folder's embedded service, started for its first client."""
     from rt_frames.local import LocalService  # the engine is loaded where it is used
 
-    place = os.getpid(), folder.resolve()
     with _services_lock:
-        if place not in _services:
-            _services[place] = LocalService(folder).start()
-        return _services[place]
+        service, clients = _services.get(place) or (LocalService(place[1], api_key=_services_key).start(), 0)
+        _services[place] = service, clients + 1
+        return service.url
+
+
+def _leave_service(place: tuple[int, Path]) -> None:
+    """Stop the folder's embedded service after its last client, in the process that started it."""
+    with _services_lock:
+        service, clients = _services.pop(place)
+        if clients > 1:
+            _services[place] = service, clients - 1
+        elif place[0] == os.getpid():
+            service.close()

@@ -6,6 +6,7 @@ creation, and ``table`` for what is done to one table.
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import os
@@ -29,7 +30,7 @@ from rt_frames._http.options import (
     parse_timeouts,
 )
 from rt_frames._http.response import describe_outcome, parse_table_names, parse_version
-from rt_frames._http.session import Request, Session
+from rt_frames._http.session import Request, Result, Session
 from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
@@ -46,6 +47,7 @@ log = logging.getLogger("rt_frames")
 
 IfExists = Literal["fail", "skip"]
 JSON = "application/json"
+MAX_PAGES = 10_000  # of one list, all of which must come within the read timeout
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
@@ -96,7 +98,8 @@ class Client:
             "verify": verify if isinstance(verify, bool) else os.fspath(verify),
         }
         base = parse_base_url(url, allow_insecure=allow_insecure)
-        self._session = Session(base, Key(api_key), **self._options)
+        self._key = Key(api_key)
+        self._session = Session(base, self._key, **self._options)
         self.closed = False  # whether `close` was called: a default client is then forgotten
 
     @property
@@ -123,8 +126,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _with_key_from_environment, (type(self), self.url, self._options)
+        salt = os.urandom(16)
+        return _unpickle, (self.url, self._options, salt, self._key.fingerprint(salt))
 
     def close(self) -> None:
         """Close the connections; a call after that opens new ones.
@@ -136,6 +146,9 @@ class Client:
         """
         self.closed = True
         self._session.close()
+
+    def _send(self, request: Request, retries: int | None = None) -> Result:
+        return self._session.send(request, retries)
 
     def table(self, name: str) -> RemoteTable:
         """Give a handle to an existing table; no request is made.
@@ -172,18 +185,22 @@ class Client:
 
     def _list(self, retries: int | None = None) -> list[str]:
         names: list[str] = []
-        token, seen = None, set()
+        token: str | None = None
+        seen: set[str] = set()
+        deadline = time.monotonic() + self._session.timeouts.read
         while True:
             path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
-            result = self._session.send(Request("list", "GET", path, JSON, parse_table_names), retries)
+            result = self._send(Request("list", "GET", path, JSON, parse_table_names), retries)
             page, token = result.value
             names += page
             if token is None:
                 return names
-            if token in seen:
-                text = "could not list tables: the service gave the same page_token twice, the list would never end"
-                raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
-            seen.add(token)
+            if token not in seen and len(seen) < MAX_PAGES and time.monotonic() < deadline:
+                seen.add(token)
+                continue
+            end = "gave the same page_token twice" if token in seen else f"came to no end in {len(seen) + 1:,} pages"
+            text = f"could not list tables: the service {end}; tell whoever runs it"
+            raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
 
     def create_table(
         self,
@@ -253,7 +270,7 @@ class Client:
                 replayable=source.replayable, rows=source.rows,
             )  # fmt: skip
             try:
-                result = self._session.send(request)
+                result = self._send(request)
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, name, listed_before)
                 raise
@@ -307,7 +324,7 @@ class Client:
             table=name, body=[[body]], length=len(body),
         )  # fmt: skip
         try:
-            result = self._session.send(request)
+            result = self._send(request)
         except (errors.OutcomeUnknown, errors.ServerError) as error:
             error.args = (f"{error}; look at the table's columns before sending the change again",)
             raise
@@ -315,14 +332,19 @@ class Client:
         return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
 
 
-def _with_key_from_environment(kind: type[Client], url: str, options: dict[str, Any]) -> Client:
-    """Make a client again in another process; keys are not pickled."""
+def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:
+    """Make a client again in another process, whose environment must hold the same key: keys are not pickled."""
     key = os.environ.get("RT_FRAMES_API_KEY")
     if not key:
         raise errors.NotConnectedError(
             f"a client of {url} was unpickled, and keys are not pickled; set RT_FRAMES_API_KEY in this process too"
         )
-    return kind(url, api_key=key, allow_insecure=True, **options)
+    if not hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
+        raise errors.NotConnectedError(
+            f"a client of {url} was unpickled, and RT_FRAMES_API_KEY holds another key than the one it was made with; "
+            "set the variable to that key, or call rt_frames.connect(..., api_key=...) in this process"
+        )
+    return Client(url, api_key=key, allow_insecure=True, **options)
 
 
 @dataclass(frozen=True)

@@ -1,38 +1,33 @@
-"""An iterator run a few steps ahead of its reader, on a thread: the next item is made while one is used."""
+"""An iterator run one step ahead of its reader, on a thread: the next item is made while one is used."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def prefetch(source: Iterator[T], steps: int = 1) -> Generator[T]:
-    """Give what ``source`` gives, made at most so many steps ahead.
+def prefetch(source: Iterator[T]) -> Generator[T]:
+    """Give what ``source`` gives, one step ahead.
 
     What the source raises is raised here. However this ends, the source is closed, on its thread, and the
     thread has ended.
     """
-    wanted: queue.SimpleQueue[None] = queue.SimpleQueue()
+    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
     made: queue.SimpleQueue[T | _Ended] = queue.SimpleQueue()
-    stop = threading.Event()
-    thread = threading.Thread(target=_run, args=(source, wanted, stop, made), name="rt_frames prefetch", daemon=True)
+    thread = threading.Thread(target=_run, args=(source, wanted, made), name="rt_frames prefetch", daemon=True)
     try:
         thread.start()
-        for _ in range(steps):
-            wanted.put(None)
+        wanted.put(True)
         while not isinstance(step := made.get(), _Ended):
-            wanted.put(None)
+            wanted.put(True)
             yield step
     finally:
-        stop.set()
-        wanted.put(None)
-        if thread.is_alive():
+        wanted.put(False)
+        if thread.is_alive():  # an interrupt may have come before it was
             thread.join()
     if step.error is not None:
         try:
@@ -45,12 +40,10 @@ class _Ended:
     error: BaseException | None = None
 
 
-def _run(
-    source: Iterator[T], wanted: queue.SimpleQueue[None], stop: threading.Event, made: queue.SimpleQueue[T | _Ended]
-) -> None:
+def _run(source: Iterator[T], wanted: queue.SimpleQueue[bool], made: queue.SimpleQueue[T | _Ended]) -> None:
     ended = _Ended()
     try:
-        while wanted.get() is None and not stop.is_set():
+        while wanted.get():
             made.put(next(source))
     except StopIteration:
         pass

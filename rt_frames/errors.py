@@ -4,7 +4,7 @@
 
     RemoteError                       .table .request_id .rows .attempts
     ├── NotConnectedError             no service was configured
-    ├── UnsupportedTypeError          also a TypeError: a column's type is not supported
+    ├── UnsupportedTypeError          also a TypeError: columns that cannot be sent    .columns
     ├── AlterationError               also a ValueError: before and after don't fit
     ├── TransportError                no usable answer        .bytes_sent
     │   ├── ConnectError · TLSError   nothing was sent
@@ -80,7 +80,15 @@ class NotConnectedError(RemoteError):
 
 
 class UnsupportedTypeError(RemoteError, TypeError):
-    """A column's type is not supported; the message names it and what to cast it to."""
+    """A column's type is not supported; the message names it and what to cast it to.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Every column that cannot be sent.
+    """
+
+    columns: tuple[str, ...] = ()
 
 
 class AlterationError(RemoteError, ValueError):

@@ -111,4 +111,4 @@ def test_every_public_docstring_is_numpydoc_with_an_example(name):
 def test_the_readmes_table_of_types_is_what_the_code_says():
     from tests.support.type_table import table
 
-    assert table() in README, "run: python -m tests.type_table"
+    assert table() in README, "run: python -m tests.support.type_table"

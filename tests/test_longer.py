@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import polars as pl
 import pytest
 
 from tests.longer import answers, crowd, kills, streams
+from tests.longer.attack.draw import draw
+from tests.longer.attack.judge import Case, Judge
 
 
 def times(few: int, many: int) -> pytest.MarkDecorator:
@@ -35,3 +40,22 @@ def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
 @times(2, 20)
 def test_sixteen_clients_at_once_disturb_nobody(count):
     assert crowd.run(16, seconds=count) >= 16
+
+
+def test_the_judge_of_drawn_frames_sees_a_single_value_a_type_and_a_row_that_differ():
+    case = Case("", [pl.DataFrame({"a": [1, 2], "s": [{"x": ["b"]}, None]})], "frame")
+    planted = [
+        pl.DataFrame({"a": [1, 2], "s": [{"x": ["B"]}, None]}),
+        pl.DataFrame({"a": [1, 2], "s": [{"x": ["b"]}, None]}, schema_overrides={"a": pl.Int32}),
+        pl.DataFrame({"a": [1], "s": [{"x": ["b"]}]}),
+        pl.DataFrame({"a": [1, 2], "s": [{"x": ["b"]}, {"x": None}]}),
+    ]
+    with Judge() as judge:
+        assert judge.judge(case).verdict == "EQUAL"
+        for other in planted:
+            assert judge.judge(dataclasses.replace(case, opened=other.lazy)).verdict == "WRONG"
+
+
+def test_a_drawn_frame_is_the_same_each_time():
+    for number in range(20):
+        assert draw(f"1/{number}", "polars").describe() == draw(f"1/{number}", "polars").describe()

@@ -5,6 +5,7 @@ Libraries are recognised without importing them: data of a library that is not l
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import sys
@@ -14,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.convert import portable_schema
+from rt_frames._frames.convert import portable_schema, requires_values
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.dtype import to_arrow_type
@@ -43,61 +45,67 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
     if index not in (None, True, False):
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
-    source = _open(data, casts, index)
+    refusals = Refusals()
+    source = _open(data, casts, index, refusals)
     try:
-        return _check(source, casts)
+        return _checked(source, casts, refusals)
     except BaseException:
         source.close()
         raise
 
 
-def _check(source: Source, casts: Mapping[str, pa.DataType]) -> Source:
-    """Make the schema of a source portable; what cannot be sent is refused."""
+def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
+    """Give a source in its portable schema, or the error for all columns that cannot be sent."""
     if unknown := [name for name in casts if name not in source.schema.names]:
         columns = source.schema.names
         raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {columns!r:.500}")
     check_column_names(source.schema.names)
     check_no_dots(source.schema.names)
-    schema = portable_schema(source.schema, casts)
+    schema = portable_schema(source.schema, casts, refusals)
     source = dataclasses.replace(
         source,
         schema=schema,
         zero_copy=source.zero_copy and schema.equals(source.schema),
-        value_checked=source.value_checked | casts.keys(),
+        value_checked=source.value_checked | casts.keys() | {field.name for field in schema if requires_values(field)},
         casts=casts,
     )
-    source.check_values()
+    source.check_values(refusals)
+    refusals.check(schema.names)
     return source
 
 
 def arrow_schema(data: Any, side: str = "data") -> pa.Schema:
     """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up."""
-    schema = _schema_of(data, side)
+    refusals = Refusals()
+    schema = _schema_of(_without_partitions(data), side, refusals)
     check_column_names(schema.names)
-    return portable_schema(schema, {})
+    schema = portable_schema(schema, {}, refusals)
+    refusals.check(schema.names)
+    return schema
 
 
-def _schema_of(data: Any, side: str) -> pa.Schema:
+def _schema_of(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
-        return from_pandas.arrow_schema(data)
+        return from_pandas.arrow_schema(data, refusals)
     if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
         from rt_frames._frames import from_polars
 
-        return from_polars.arrow_schema(data.collect_schema())
-    if is_a(data, "dask.dataframe", "DataFrame"):
-        from rt_frames._frames import from_dask
-
-        return _schema_of(from_dask.without_rows(data), side)
+        return from_polars.arrow_schema(data.collect_schema(), refusals)
     if isinstance(data, pa.Schema):
         return data
     if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
         return data.schema
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
-        return pa.schema([(name, to_arrow_type(dtype, name)) for name, dtype in data.items()])
+        fields = []
+        for name, dtype in data.items():
+            with refusals.of(name):
+                fields.append((name, to_arrow_type(dtype, name)))
+        refusals.check(list(data))
+        return pa.schema(fields)
     if isinstance(data, list | tuple) and data:
-        return _schema_of(data[0], side)
+        return _schema_of(_without_partitions(data[0]), side, refusals)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
         return pa.schema(data)
     raise TypeError(
@@ -107,29 +115,51 @@ def _schema_of(data: Any, side: str) -> pa.Schema:
     )
 
 
-def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
+def sent_schema(data: Any) -> pa.Schema:
+    """Give the schema in which a frame would be sent; every column that is not supported is refused by name."""
+    source = open_source(_without_partitions(data))
+    source.close()
+    return source.schema
+
+
+def _without_partitions(data: Any) -> Any:
+    """Give for a Dask frame the empty pandas frame that stands for it, of which nothing is computed."""
+    if is_a(data, "dask.dataframe", "DataFrame"):
+        from dask.dataframe.dispatch import make_meta
+
+        return make_meta(data)  # type: ignore[no-untyped-call]  # dask has no annotations
+    return data
+
+
+def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals) -> Source:
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames.from_pandas import open_pandas
 
-        return open_pandas(data, casts, index)
+        return open_pandas(data, casts, index, refusals)
     if is_a(data, "dask.dataframe", "DataFrame"):
         from rt_frames._frames.from_dask import partitions
 
-        return _open_iterator(partitions(data), casts, index, "partition")
-    if isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__"):
-        return _open_iterator(iter(data), casts, index, "item")
+        return _open_iterator(partitions(data), casts, index, refusals, "partition")
+    if _is_iterable(data):
+        return _open_iterator(iter(data), casts, index, refusals, "item")
     if index is not None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
-    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
-        from rt_frames._frames import from_polars
+    if is_a(data, "polars", "DataFrame"):
+        from rt_frames._frames.from_polars import open_polars
 
-        return from_polars.open_polars(data) if is_a(data, "polars", "DataFrame") else from_polars.open_lazy(data)
+        return open_polars(data, refusals)
+    if is_a(data, "polars", "LazyFrame"):
+        from rt_frames._frames.from_polars import open_lazy
+
+        return open_lazy(data, refusals)
     return _open_arrow(data)
 
 
 def _open_arrow(data: Any) -> Source:
-    if isinstance(data, pa.RecordBatch | pa.Table):
-        return from_arrow.open_table(pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data)
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return from_arrow.open_table(data)
     if isinstance(data, pa.RecordBatchReader):
         return from_arrow.open_reader(data)
     if is_a(data, "pyarrow.dataset", "Dataset"):
@@ -144,36 +174,43 @@ def _open_arrow(data: Any) -> Source:
     return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data))
 
 
+def _is_iterable(data: Any) -> bool:
+    return isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__")
+
+
 def _name(data: Any) -> str:
     return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}"
 
 
-def _first(items: Iterator[Any], unit: str) -> Any:
-    for item in items:
-        return item
-    raise ValueError(f"data: it gave no {unit}, so the table's columns are not known")
-
-
-def _open_iterator(items: Iterator[Any], casts: Mapping[str, pa.DataType], index: bool | None, unit: str) -> Source:
+def _open_iterator(
+    items: Iterator[Any], casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals, unit: str
+) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
     close = getattr(items, "close", lambda: None)
-    try:
-        first = _first(items, unit)
-        schema = _open(first, casts, index).schema
-    except BaseException:
-        close()
-        raise
-    items = itertools.chain(iter([first]), items)
-    del first  # an item is let go of before the next is asked for: each may be large
+    with contextlib.ExitStack() as undo:
+        undo.callback(close)
+        first = next(items, None)
+        if first is None:
+            raise ValueError(f"data: there is no {unit} in it, so the table's columns are not known")
+        source = _open(first, casts, index, refusals)
+        undo.pop_all()
+
+    def open_next(item: Any) -> Source:
+        found = Refusals()
+        opened = _open(item, casts, index, found)
+        found.check(opened.schema.names)
+        return opened
+
+    sources = itertools.chain(iter([source]), map(open_next, items))
 
     def chunks() -> Iterator[Chunk]:
         places = (f"{unit} {number}" for number in itertools.count())
-        for item in items:
-            opened, place = iter(_open(item, casts, index).chunks()), next(places)
-            del item
-            for chunk in opened:
+        for opened in sources:
+            place, parts = next(places), iter(opened.chunks())
+            del opened  # an item is let go of before the next is asked for: each may be large
+            for chunk in parts:
                 yield chunk._replace(place=place)
                 del chunk
-            del opened
+            del parts
 
-    return Source(schema, chunks, replayable=False, caller_thread_only=True, close=close)
+    return Source(source.schema, chunks, replayable=False, caller_thread_only=True, close=close)

@@ -8,10 +8,8 @@ from a sample now and then.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 Compression = Literal["auto", "lz4", "zstd"] | None
 Codec = Literal["lz4", "zstd"] | None
@@ -67,7 +65,8 @@ class CompressionPolicy:
     def __init__(self, requested: Compression, *, fast_link: bool) -> None:
         self.requested = requested
         self.adapts = requested == "auto" and not fast_link
-        self.disabled = requested is None or (requested == "auto" and not self.adapts)
+        self._fixed: Codec = None if requested == "auto" else requested
+        self.disabled = self._fixed is None and not self.adapts
         self._stats: dict[Literal["lz4", "zstd"], CodecStats] = {}
         self._batches = 0
         self._buffered = 0
@@ -77,9 +76,7 @@ class CompressionPolicy:
     def next_codec(self) -> Codec:
         """Give the codec for the next batch."""
         self._batches += 1
-        if self.adapts:
-            return fastest_codec(self._link, self._stats)
-        return None if self.requested == "auto" else self.requested
+        return fastest_codec(self._link, self._stats) if self.adapts else self._fixed
 
     @property
     def wants_samples(self) -> bool:

@@ -11,62 +11,79 @@ keeps just the newest, and so reads every batch right, whichever writer sent it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._frames.exact_cast import cast_exactly
-from rt_frames._names import duplicates, join_path
+from rt_frames._frames.refusals import Refusals
+from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._schema.portable import is_portable, to_portable
+from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-_LISTS = (is_.is_list, is_.is_large_list, is_.is_fixed_size_list, is_.is_list_view, is_.is_large_list_view)
 _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 
-def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that is sent, or say which column is not supported."""
-    # extension types are asked for first: some cannot be hashed
-    plain = [not isinstance(arrow, pa.BaseExtensionType) and is_portable(arrow) for arrow in schema.types]
-    if all(plain) and not casts and not any(field.metadata for field in schema):
+def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> pa.Schema:
+    """Give the schema that is sent, and note which columns are not supported."""
+    if not casts and not refusals and is_portable_schema(schema):
         return schema.remove_metadata()
+    portable = [pa.null()] * len(schema.names)
+    for column, name in enumerate(schema.names):
+        if name not in refusals:
+            with refusals.of(name):
+                portable[column] = _type_of(schema, column)
     fields = []
-    for field, as_it_is in zip(schema, plain, strict=True):
-        arrow = field.type if as_it_is else to_portable(field.type, field.name)
-        arrow = casts.get(field.name, arrow)
-        _check_type(arrow, field, field.name)
+    for field, have in zip(schema, portable, strict=True):
+        arrow = casts.get(field.name, have)
+        if field.name not in refusals:
+            with refusals.of(field.name):
+                _check_type(arrow, field, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
         standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
         fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
     return pa.schema(fields)
 
 
+def _type_of(schema: pa.Schema, column: int) -> pa.DataType:
+    name = schema.names[column]
+    try:
+        return to_portable(schema.field(column).type, name)
+    except KeyError:  # pyarrow has no class for them, and cannot even give their type
+        raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
+
+
 def _check_type(arrow: pa.DataType, column: pa.Field, path: str) -> None:
-    if is_.is_null(arrow):
+    if types.is_null(arrow):
         raise UnsupportedTypeError(
             f"column {path!r} has no values and no type; a table's null column could never be cast later: "
             f"pass its type, for example dtypes={ {column.name: _example(column.type)}!r}"
         )
     children = [arrow.field(i) for i in range(arrow.num_fields)]
     names = [child.name for child in children]
-    if is_.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
+    if odd := [name for name in names if has_control_characters(name)]:
+        raise UnsupportedTypeError(
+            f"column {path!r}: names of fields hold control characters: {list_names(odd)}; rename them"
+        )
+    if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
         raise UnsupportedTypeError(f"column {path!r}: a struct needs fields with distinct names, not {names!r:.200}")
+    if types.is_fixed_size_list(arrow) and arrow.list_size == 0:
+        raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
 
 
 def _example(arrow: pa.DataType) -> Any:
     """Give a dtype to pass for a column of no values, or for one that holds such values: text in their place."""
-    if not is_.is_nested(arrow):
+    if not types.is_nested(arrow):
         return "large_string"
     try:
         return to_data_type(_with_text(to_portable(arrow)))
@@ -75,13 +92,13 @@ def _example(arrow: pa.DataType) -> Any:
 
 
 def _with_text(arrow: pa.DataType) -> pa.DataType:
-    if is_.is_struct(arrow):
+    if types.is_struct(arrow):
         return pa.struct([field.with_type(_with_text(field.type)) for field in arrow])
-    if is_.is_fixed_size_list(arrow):
+    if types.is_fixed_size_list(arrow):
         return pa.list_(_with_text(arrow.value_type), arrow.list_size)
-    if is_.is_list(arrow) or is_.is_large_list(arrow):
-        return (pa.list_ if is_.is_list(arrow) else pa.large_list)(_with_text(arrow.value_type))
-    return pa.large_string() if is_.is_null(arrow) else arrow
+    if types.is_list(arrow) or types.is_large_list(arrow):
+        return (pa.list_ if types.is_list(arrow) else pa.large_list)(_with_text(arrow.value_type))
+    return pa.large_string() if types.is_null(arrow) else arrow
 
 
 class Converter:
@@ -101,18 +118,19 @@ class Converter:
         self, schema: pa.Schema, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
         self._schema, self._casts, self._place, self._exact, self._rows = schema, casts, "", False, 0
-        self._coded = coded_columns(schema)
+        self._dictionary_columns = dictionary_columns(schema)
         self._dictionaries = {
             name: values.cast(schema.field(name).type.value_type)
             for name, values in (dictionaries or {}).items()
-            if is_.is_dictionary(schema.field(name).type)
+            if types.is_dictionary(schema.field(name).type)
         }
-        self._compared: set[tuple[str, pa.DataType]] = set()
+        self._required = {field.name for field in schema if requires_values(field)}
+        self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column and its ``place``."""
         rows_before, self._rows = self._rows, self._rows + batch.num_rows
-        if not self._coded and batch.schema.equals(self._schema):
+        if not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
@@ -122,25 +140,30 @@ class Converter:
                     f"new {sorted(set(have) - set(want))}; all data of one table needs the same columns"
                 )
             batch = batch.select(want)
-        pairs = zip(batch.columns, self._schema, strict=True)
-        columns = [self._column(array, field, rows_before) for array, field in pairs]
+        columns, refusals = [], Refusals()
+        for array, field in zip(batch.columns, self._schema, strict=True):
+            with refusals.of(field.name):
+                columns.append(self._column(array, field, rows_before))
+                if field.name in self._required:
+                    _check_required(columns[-1], field, field.name)
+        refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, array: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
-        if array.type == field.type and field.name not in self._coded:
+        if array.type == field.type and field.name not in self._dictionary_columns:
             return array
-        self._compare(array.type, field)
+        self._check_values_alike(array.type, field)
         self._exact = field.name in self._casts
         try:
-            return self._converted(array, field.type, field.name)
+            return self._convert(array, field.type, field.name)
         except UnsupportedTypeError:
             raise
         except _CONVERSION_ERRORS as error:
             row, reason = self._first_refused(array, field, error)
             where = "" if row is None else f", row {rows_before + row}"
             raise UnsupportedTypeError(
-                f"column {field.name!r}{where} ({self._place}): {array.type} does not become "
-                f"{field.type}: {str(reason)[:300]}; correct the values or choose another type"
+                f"column {field.name!r}{where} ({self._place}): {array.type} does not become {field.type}: "
+                f"{str(reason)[:300]}; correct the values or choose another type"
             ) from error
 
     def _first_refused(self, array: pa.Array, field: pa.Field, error: Exception) -> tuple[int | None, Exception]:
@@ -148,7 +171,7 @@ class Converter:
         row, length = 0, 0
         while len(array) > 1:
             try:
-                self._converted(array.slice(0, length), field.type, field.name)
+                self._convert(array.slice(0, length), field.type, field.name)
             except _CONVERSION_ERRORS as reason:
                 if length == 0:
                     return None, reason
@@ -158,52 +181,54 @@ class Converter:
             length = len(array) // 2
         return row, error
 
-    def _compare(self, arrow: pa.DataType, field: pa.Field) -> None:
-        """Refuse a type of other values than the first batch's, once a type."""
-        if arrow == field.type or is_.is_null(arrow) or field.name in self._casts:
-            return
-        if (field.name, arrow) in self._compared:
+    def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
+        """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
+        same = arrow in (field.type, self._alike.get(field.name))
+        if same or types.is_null(arrow) or field.name in self._casts:
             return
         became = to_portable(arrow, field.name)
-        if _meaning(became) != _meaning(field.type):
+        if _canonical_type(became) != _canonical_type(field.type):
             raise UnsupportedTypeError(
                 f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one; "
                 f"cast it beforehand, or give dtypes={{{field.name!r}: ...}}"
             )
-        self._compared.add((field.name, arrow))
+        self._alike[field.name] = arrow
 
-    def _converted(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
-        if self._exact and not is_.is_nested(target):
+        if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
             array = _cast_leaf(array, target, path)
-        array = _unwrapped(array, target)
-        if is_.is_dictionary(target):
-            return self._one_dictionary(array if array.type == target else array.cast(target), path)
-        coded = _contains(target, is_.is_dictionary)
-        if array.type == target and not coded:
+        array = _unwrap(array, target)
+        if isinstance(array, pa.ExtensionArray) and array.type != target:
+            return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
+        if types.is_dictionary(target):
+            coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
+            return self._unify_dictionary(coded, target, path)
+        if types.is_dictionary(array.type):
+            return self._convert(array.dictionary, target, path).take(array.indices)
+        if types.is_null(array.type):
+            array = pa.nulls(len(array), target)
+        has_dictionaries = _contains(target, types.is_dictionary)
+        if array.type == target and not has_dictionaries:
             return array
-        if is_.is_null(array.type):
-            return pa.nulls(len(array), target)
-        if is_.is_struct(target) and is_.is_struct(array.type):
-            return self._struct(array, target, path)
-        if not is_.is_nested(target) or not (self._exact or coded or _contains(array.type, _is_beyond_arrow)):
+        taken_apart = self._exact or types.is_struct(target) or has_dictionaries
+        if not types.is_nested(target) or not (taken_apart or _contains(array.type, _is_beyond_cast)):
             return array.cast(target)
-        return self._rebuilt(array, target, path)
+        return self._convert_nested(array, target, path)
 
-    def _rebuilt(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-        """Take lists and maps apart, convert their items, and put them together again."""
-        if is_.is_map(target) and is_.is_map(array.type):
+    def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        if types.is_struct(target) and types.is_struct(array.type):
+            return self._struct(array, target, path)
+        if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path)
-        if not any(is_list(array.type) for is_list in _LISTS) or not any(is_list(target) for is_list in _LISTS):
+        if not types.is_nested(array.type) or types.is_struct(array.type) or not _is_list(target):
             raise ValueError(f"{path} is {array.type}, not {target}")
-        if is_.is_fixed_size_list(target) and is_.is_fixed_size_list(array.type):
-            size = array.type.list_size
-            if size != target.list_size:
-                raise ValueError(f"its lists have {size} items, not {target.list_size}")
-            items = array.values.slice(array.offset * size, len(array) * size)
-            items = self._converted(items, target.value_type, join_path(path, target.value_field.name))
-            return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
-        if is_.is_fixed_size_list(target):
+        if types.is_fixed_size_list(array.type):
+            if types.is_fixed_size_list(target):
+                return self._fixed_size_list(array, target, path)
+            fixed = pa.list_(target.value_field, array.type.list_size)
+            return self._fixed_size_list(array, fixed, path).cast(target)
+        if types.is_fixed_size_list(target):
             return self._list(array, pa.list_(target.value_field), path).cast(target)
         return self._list(array, target, path)
 
@@ -211,44 +236,63 @@ class Converter:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
-        fields = [self._converted(array.field(f.name), f.type, join_path(path, f.name)) for f in target]
+        parts = dict(zip(have, array.flatten(), strict=True))  # without what lies under a missing struct
+        fields = [self._convert(parts[f.name], f.type, join_path(path, f.name)) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
     def _map(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         offsets, pairs = array.offsets, target.field(0).type
         start, stop = offsets[0].as_py(), offsets[-1].as_py()
         keys, items = (
-            self._converted(part.slice(start, stop - start), field.type, join_path(path, field.name))
+            self._convert(part.slice(start, stop - start), field.type, join_path(path, field.name))
             for part, field in zip((array.keys, array.items), pairs, strict=True)
         )
         offsets = pc.call_function("subtract", [offsets, offsets[0]])
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
 
+    def _fixed_size_list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        size = array.type.list_size
+        if size != target.list_size:
+            raise ValueError(f"its lists have {size} items, not {target.list_size}")
+        items = array.values.slice(array.offset * size, len(array) * size)
+        items = self._convert(items, target.value_type, join_path(path, target.value_field.name))
+        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
+
     def _list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
-        items = self._converted(array.flatten(), target.value_type, join_path(path, target.value_field.name))
-        kind, width = (pa.ListArray, pa.int32()) if is_.is_list(target) else (pa.LargeListArray, pa.int64())
-        lengths = pc.call_function("list_value_length", [array]).fill_null(_ZERO[0]).cast(pa.int64())
-        offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])]).cast(width)
-        return kind.from_arrays(offsets, items, type=target, mask=array.is_null())
+        kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
+        field, offsets, items = target.value_field, array.offsets, array.values
+        view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
+        if not view:
+            items = items.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
+            offsets = pc.call_function("subtract", [offsets, offsets[0]])
+        # not flatten(), which loses buffers where items are of an extension type
+        items = self._convert(items, field.type, join_path(path, field.name))
+        if view:
+            lengths = pc.call_function("list_value_length", [array]).fill_null(0).cast(pa.int64())
+            items = items.take(_positions_in_views(offsets.to_numpy(), lengths.to_numpy()))
+            offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])])
+        return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
 
-    def _one_dictionary(self, array: pa.DictionaryArray, path: str) -> pa.DictionaryArray:
-        known = self._dictionaries.setdefault(path, array.dictionary)
-        if known is array.dictionary:
-            return array
-        if known.equals(array.dictionary):
-            return pa.DictionaryArray.from_arrays(array.indices, known)
-        places = _places(array.dictionary, known)
-        if places.null_count:
-            new = array.dictionary.filter(places.is_null())
-            known = self._dictionaries[path] = pa.concat_arrays([known, new.unique()])
-            if len(known) > 2 ** (array.type.index_type.bit_width - 1):
-                raise UnsupportedTypeError(
-                    f"column {path!r} ({self._place}): its dictionaries together have {len(known)} values, too many "
-                    f"for {array.type.index_type} codes; cast it to dictionary<int32, {array.type.value_type}> first"
-                )
-            places = _places(array.dictionary, known)
-        return pa.DictionaryArray.from_arrays(places.take(array.indices), known)
+    def _unify_dictionary(self, array: pa.DictionaryArray, target: pa.DataType, path: str) -> pa.DictionaryArray:
+        """Give values the dictionary of their place, which grows by those that are new."""
+        codes, values = array.indices.cast(pa.int32()), self._convert(array.dictionary, target.value_type, path)
+        known = self._dictionaries.setdefault(path, values)
+        if not known.equals(values):
+            positions = _positions(values, known)
+            if positions.null_count:
+                new = values.filter(positions.is_null()).unique()
+                known = self._dictionaries[path] = pa.concat_arrays([known, new])
+                positions = _positions(values, known)
+            codes = positions.take(codes)
+        return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered)
+
+
+def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
+    """Tell where the items of lists lie, list after list."""
+    before = np.cumsum(lengths) - lengths
+    positions = np.repeat(starts.astype(np.int64) - before, lengths) + np.arange(lengths.sum())
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
 def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -258,14 +302,40 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _places(values: pa.Array, known: pa.Array) -> pa.Array:
+def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
     """Tell where each value stands among the known ones; null where it does not."""
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
 
 
-def coded_columns(schema: pa.Schema) -> set[str]:
+def dictionary_columns(schema: pa.Schema) -> set[str]:
     """Name the columns that are dictionaries or hold some."""
-    return {field.name for field in schema if _contains(field.type, is_.is_dictionary)}
+    return {field.name for field in schema if _contains(field.type, types.is_dictionary)}
+
+
+def requires_values(field: pa.Field) -> bool:
+    """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
+    return not field.nullable or any(map(requires_values, _value_fields(field.type)))
+
+
+def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
+    """Refuse nulls where the schema says that there are none."""
+    if not field.nullable and array.null_count:
+        raise UnsupportedTypeError(
+            f"column {path!r} has nulls, and its schema says that it has none; make the field nullable, or fill them"
+        )
+    if not any(requires_values(child) for child in _value_fields(field.type)):
+        return
+    present = array.drop_null()  # nobody sees what lies under a null
+    if types.is_struct(field.type):
+        parts = present.flatten()
+    else:
+        parts = [present.items if types.is_map(field.type) else present.flatten()]
+    for child, part in zip(_value_fields(field.type), parts, strict=True):
+        _check_required(part, child, join_path(path, child.name))
+
+
+def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
+    return [arrow.item_field] if types.is_map(arrow) else [arrow.field(i) for i in range(arrow.num_fields)]
 
 
 def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
@@ -274,32 +344,36 @@ def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     return test(arrow) or (len(fields) > 0 and any(_contains(arrow.field(i).type, test) for i in fields))
 
 
-def _is_beyond_arrow(arrow: pa.DataType) -> bool:
-    tests = (is_.is_dictionary, is_.is_run_end_encoded, is_.is_list_view, is_.is_large_list_view)
+def _is_list(arrow: pa.DataType) -> bool:
+    return any(test(arrow) for test in (types.is_list, types.is_large_list, types.is_fixed_size_list))
+
+
+def _is_beyond_cast(arrow: pa.DataType) -> bool:
+    tests = (types.is_dictionary, types.is_run_end_encoded, types.is_list_view, types.is_large_list_view)
     return isinstance(arrow, pa.BaseExtensionType) or any(test(arrow) for test in tests)
 
 
-def _unwrapped(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Take off what a type wraps around the values of another one."""
     if isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
-        return _unwrapped(array.storage, target)
-    if is_.is_run_end_encoded(array.type):
-        return _unwrapped(pc.call_function("run_end_decode", [array]), target)
-    if is_.is_dictionary(array.type) and is_.is_nested(target):
-        return _unwrapped(array.dictionary.take(array.indices), target)
+        return _unwrap(array.storage, target)
+    if types.is_run_end_encoded(array.type):
+        return _unwrap(pc.call_function("run_end_decode", [array]), target)
     return array
 
 
-def _meaning(arrow: pa.DataType) -> pa.DataType:
+def _canonical_type(arrow: pa.DataType) -> pa.DataType:
     """Give the one type that stands for all in which the same values can lie."""
-    if is_.is_dictionary(arrow):
-        return _meaning(arrow.value_type)
-    if is_.is_string(arrow):
+    if types.is_dictionary(arrow):
+        return _canonical_type(arrow.value_type)
+    if types.is_string(arrow):
         return pa.large_string()
-    if is_.is_struct(arrow):
-        return pa.struct([field.with_type(_meaning(field.type)) for field in arrow])
-    if is_.is_fixed_size_list(arrow):
-        return pa.list_(arrow.value_field.with_type(_meaning(arrow.value_type)), arrow.list_size)
-    if is_.is_list(arrow) or is_.is_large_list(arrow):
-        return pa.large_list(arrow.value_field.with_type(_meaning(arrow.value_type)))
+    if types.is_struct(arrow):
+        return pa.struct([field.with_type(_canonical_type(field.type)) for field in arrow])
+    if types.is_map(arrow):
+        return pa.map_(_canonical_type(arrow.key_type), _canonical_type(arrow.item_type))
+    if types.is_fixed_size_list(arrow):
+        return pa.list_(arrow.value_field.with_type(_canonical_type(arrow.value_type)), arrow.list_size)
+    if types.is_list(arrow) or types.is_large_list(arrow):
+        return pa.large_list(arrow.value_field.with_type(_canonical_type(arrow.value_type)))
     return arrow

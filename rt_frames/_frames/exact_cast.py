@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as is_
+from pyarrow import types
+
+from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,20 +38,20 @@ _UTC = ("UTC", "Etc/UTC", "+00:00")
 
 def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast values that are not nested; what cannot be cast exactly is a ValueError or an Arrow error."""
-    if is_.is_dictionary(array.type):
+    if types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if is_.is_run_end_encoded(array.type):
+    if types.is_run_end_encoded(array.type):
         array = pc.call_function("run_end_decode", [array])
-    if is_.is_dictionary(target):
+    if types.is_dictionary(target):
         coded = cast_exactly(array, target.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
-    if array.type == target or is_.is_null(array.type):
+    if array.type == target or types.is_null(array.type):
         return array.cast(target)
     cast = next((cast for applies, cast in _RULES if applies(array.type, target)), pa.Array.cast)
     return cast(array, target)
 
 
-def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], pa.Array]) -> pa.Array:
+def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any]) -> pa.Array:
     """Cast an array of Python objects of several kinds; ``to_arrow`` makes an array of those of one kind."""
     rows: dict[tuple[type, str], list[int]] = defaultdict(list)
     for row, value in enumerate(values):
@@ -58,21 +60,22 @@ def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], pa.
     for (kind, _), some in rows.items():
         try:
             made = to_arrow(values[some])
-        except OverflowError:
+        except (OverflowError, UnsupportedTypeError):
             if not issubclass(kind, int | np.integer):
                 raise
             made = pa.array(values[some], pa.decimal256(76, 0))
-        parts.append(cast_exactly(made, target))
+        chunks = made.chunks if isinstance(made, pa.ChunkedArray) else [made]
+        parts += [cast_exactly(chunk, target) for chunk in chunks]
     order = np.argsort([row for some in rows.values() for row in some])
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
 def _is_number(arrow: pa.DataType) -> bool:
-    return bool(is_.is_integer(arrow) or is_.is_floating(arrow) or is_.is_boolean(arrow))
+    return bool(types.is_integer(arrow) or types.is_floating(arrow) or types.is_boolean(arrow))
 
 
 def _is_text(arrow: pa.DataType) -> bool:
-    return bool(is_.is_string(arrow) or is_.is_large_string(arrow) or is_.is_string_view(arrow))
+    return bool(types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow))
 
 
 def _check(same: Any, array: pa.Array, target: pa.DataType, why: str = "") -> None:
@@ -91,15 +94,15 @@ def _numpy(array: pa.Array) -> np.ndarray[Any, Any]:
 
 def _cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
     have = array.type
-    if is_.is_boolean(have) or (is_.is_integer(have) and is_.is_integer(target)):
+    if types.is_boolean(have) or (types.is_integer(have) and types.is_integer(target)):
         return array.cast(target)
     made = array.cast(target, safe=False)
-    if is_.is_boolean(target):
+    if types.is_boolean(target):
         values = _numpy(array)
         _check((values == 0) | (values == 1), array, target)
-    elif is_.is_integer(have):
+    elif types.is_integer(have):
         _check(_same_whole(_numpy(made), _numpy(array)), array, target)
-    elif is_.is_integer(target):
+    elif types.is_integer(target):
         _check(_same_whole(_numpy(array), _numpy(made)), array, target)
     elif target.bit_width < have.bit_width:
         _check(_is_rounding(_numpy(array), _numpy(made)), array, target, "; round it beforehand if that will do")
@@ -137,18 +140,18 @@ def _parse_floats(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _cast_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast by the digits as they are written: Arrow's own way between decimals and floats misses the nearest."""
     have, text = array.type, pa.large_string()
-    if is_.is_decimal(target):  # beyond 128 bits Arrow begins anew, and tells nobody
+    if types.is_decimal(target):  # beyond 128 bits Arrow begins anew, and tells nobody
         sizes = pc.call_function("abs", [array.cast(pa.float64(), safe=False)])
         limit = pa.scalar(10.0 ** (target.precision - target.scale))
         _check(pc.call_function("less_equal", [sizes, limit]), array, target)
-    if is_.is_integer(have):
+    if types.is_integer(have):
         return array.cast(_INTEGER_DIGITS).cast(target)
-    if is_.is_floating(have):
+    if types.is_floating(have):
         numbers = array.cast(pa.float64())
         whole = pc.call_function("equal", [pc.call_function("trunc", [numbers]), numbers])
         return pc.call_function("if_else", [whole, numbers.cast(target), array.cast(text).cast(target)])
-    made = array.cast(text).cast(target) if is_.is_floating(target) else array.cast(target)
-    if is_.is_floating(target):
+    made = array.cast(text).cast(target) if types.is_floating(target) else array.cast(target)
+    if types.is_floating(target):
         backs = (made.cast(text).cast(have), made.cast(pa.float64()).cast(have))  # digits, or the very number
         same = (pc.call_function("equal", [array, back]) for back in backs)
         _check(pc.call_function("or_kleene", list(same)), array, target)
@@ -156,13 +159,13 @@ def _cast_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cast_moment(array: pa.Array, target: pa.DataType) -> pa.Array:
-    if is_.is_time(target):
+    if types.is_time(target):
         raise ValueError("the day would be lost; take the time of day beforehand")
     zones = {getattr(arrow, "tz", None) for arrow in (array.type, target)}
-    if None in zones and not zones <= {None, *_UTC} and (is_.is_timestamp(target) or is_.is_date(target)):
+    if None in zones and not zones <= {None, *_UTC} and (types.is_timestamp(target) or types.is_date(target)):
         raise ValueError("with a zone and without are the same in UTC only; localize or convert it beforehand")
     made = array.cast(target)
-    if is_.is_timestamp(array.type) and is_.is_date(target):
+    if types.is_timestamp(array.type) and types.is_date(target):
         _check(pc.call_function("equal", [made.cast(array.type), array]), array, target, "; it has a time of day")
     return made
 
@@ -193,9 +196,9 @@ def _refuse_duration(array: pa.Array, target: pa.DataType) -> pa.Array:
 _RULES: tuple[tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...] = (
     (lambda *both: any(isinstance(arrow, pa.BaseExtensionType) for arrow in both), _cast_extension),
     (lambda *both: all(map(_is_number, both)), _cast_number),
-    (lambda *both: any(map(is_.is_decimal, both)), _cast_decimal),
-    (lambda have, _: is_.is_date(have) or is_.is_timestamp(have), _cast_moment),
-    (lambda have, want: is_.is_integer(have) and is_.is_time(want), _cast_to_time),
-    (lambda have, want: is_.is_duration(have) and _is_text(want), _refuse_duration),
-    (lambda have, want: _is_text(have) and is_.is_floating(want), _parse_floats),
+    (lambda *both: any(map(types.is_decimal, both)), _cast_decimal),
+    (lambda have, _: types.is_date(have) or types.is_timestamp(have), _cast_moment),
+    (lambda have, want: types.is_integer(have) and types.is_time(want), _cast_to_time),
+    (lambda have, want: types.is_duration(have) and _is_text(want), _refuse_duration),
+    (lambda have, want: _is_text(have) and types.is_floating(want), _parse_floats),
 )

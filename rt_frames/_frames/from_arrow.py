@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source, nbytes
+from rt_frames._schema.portable import is_portable, to_portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow.dataset as ds
 
 
 def open_table(table: pa.Table) -> Source:
-    """Open a table; batch after batch it may have other dictionaries, which are known beforehand."""
+    """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
     return Source(
         table.schema,
         lambda: _chunks(table.to_batches()),
@@ -46,14 +46,14 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
 
 
 def _chunk(batch: pa.RecordBatch) -> Chunk:
-    return Chunk(batch.num_rows, nbytes(batch), lambda start, length: [batch.slice(start, length)])
+    return Chunk(batch.num_rows, nbytes(batch), lambda start, length, names: [batch.slice(start, length).select(names)])
 
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:
     columns = zip(table.column_names, table.columns, strict=True)
-    coded = {n: c for n, c in columns if is_.is_dictionary(c.type) and not is_.is_nested(c.type.value_type)}
+    coded = {n: c for n, c in columns if types.is_dictionary(c.type) and is_portable(c.type.value_type)}
     return {
         name: pa.concat_arrays([chunk.dictionary for chunk in column.chunks]).unique()
         for name, column in coded.items()
-        if column.num_chunks > 1
+        if column.num_chunks > 1 and types.is_dictionary(to_portable(column.type))
     }

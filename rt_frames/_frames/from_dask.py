@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import collections
 import sys
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+from typing import Any
 
 MAX_PENDING = 3
-
-
-def without_rows(frame: Any) -> Any:
-    """Give a pandas frame of the same columns; nothing is computed."""
-    from dask.dataframe.utils import make_meta  # type: ignore[attr-defined]  # of Dask's documented extension points
-
-    return make_meta(frame)  # type: ignore[no-untyped-call]  # Dask has few annotations
 
 
 def partitions(frame: Any) -> Generator[Any]:

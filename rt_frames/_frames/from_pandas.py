@@ -7,59 +7,80 @@ from the values. What pandas itself calls missing (NaN, NaT, NA, None) is null.
 
 from __future__ import annotations
 
-import datetime
-import decimal
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from rt_frames._frames.exact_cast import cast_objects
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names
-from rt_frames._schema.dtype import to_arrow_type
-from rt_frames._text import list_names
+from rt_frames._schema.numpy_dtype import from_numpy
+from rt_frames._schema.objects import CONVERSION_ERRORS, ObjectType, infer, to_arrow
+from rt_frames._schema.pandas_dtype import from_pandas
+from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
-_CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
+_SAMPLED = 256  # values of an object column, whose size they tell
 
 # a column's size in bytes, and what cuts rows ``start:stop`` out of it; these may still be laid out differently
 _Column = tuple[int, Callable[[int, int], pa.Array]]
 
 
-def open_pandas(frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None) -> Source:
+class _Cast(NamedTuple):
+    """What the caller wants a column of objects cast to, each as what it is: they may be of several kinds."""
+
+    arrow: pa.DataType
+
+
+_Target = ObjectType | _Cast
+
+
+def open_pandas(
+    frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals
+) -> Source:
     """Open a frame; the chosen index levels come first."""
-    names, levels = _names(frame, index)
-    series = [*(pd.Series(frame.index.get_level_values(i)) for i in levels), *(series for _, series in frame.items())]
-    schema = _schema(names, [s.dtype for s in series], lambda i: series[i], casts)
-    forced = {name for name, cast in casts.items() if not pa.types.is_nested(cast)}
-    columns = [
-        _column(name, s, arrow, name in forced) for name, s, arrow in zip(names, series, schema.types, strict=True)
-    ]
+    names, levels = _names_and_levels(frame, index)
+    series = [*levels, *(series for _, series in frame.items())]
+    types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
+    columns: dict[str, _Column] = {}
+    for name, one, target in zip(names, series, types, strict=True):
+        try:
+            columns[name] = _column(name, one, target)
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
 
-    def cut(start: int, length: int) -> list[pa.RecordBatch]:
-        return [pa.RecordBatch.from_arrays([column(start, start + length) for _, column in columns], names=names)]
+    def cut(start: int, length: int, names: list[str]) -> list[pa.RecordBatch]:
+        arrays = [columns[name][1](start, start + length) for name in names]
+        if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than Arrow keeps in one array
+            return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
+        return [pa.RecordBatch.from_arrays(arrays, names=names)]
 
-    chunk = Chunk(len(frame), sum(size for size, _ in columns), cut)
-    objects = frozenset(name for name, s in zip(names, series, strict=True) if _is_object(s.dtype))
+    chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
+    objects = frozenset(
+        n for n, s in zip(names, series, strict=True) if _is_object(s.dtype) or _is_python_text(s.dtype)
+    )
+    schema = pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
     return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
 
 
-def arrow_schema(frame: pd.DataFrame) -> pa.Schema:
+def arrow_schema(frame: pd.DataFrame, refusals: Refusals) -> pa.Schema:
     """Give the schema alone; only ``object`` columns are looked into."""
-    names, levels = _names(frame, None)
-    indices = [frame.index.get_level_values(i) for i in levels]
+    names, levels = _names_and_levels(frame, None)
 
     def series(i: int) -> pd.Series[Any]:
-        return pd.Series(indices[i]) if i < len(indices) else frame.iloc[:, i - len(indices)]
+        return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    return _schema(names, [*(level.dtype for level in indices), *frame.dtypes], series, {})
+    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {}, refusals)
+    return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
 
 
-def _names(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[int]]:
-    """Name the columns, and say which levels of the index are the first of them."""
+def _names_and_levels(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[pd.Series[Any]]]:
+    """Name the columns, and give those that are levels of the index, which come first."""
     found = list(frame.index.names)
     levels = [] if index is False else [i for i, name in enumerate(found) if index or name is not None]
     if levels and found == [None]:
@@ -73,50 +94,83 @@ def _names(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[int
             "give them names first, for example df.rename(columns=str)"
         )
     check_column_names(labels, "rename one; named index levels count, index=False leaves them out")
-    return labels, levels
+    return labels, [pd.Series(frame.index.get_level_values(i)) for i in levels]
 
 
-def _schema(
-    names: list[str], dtypes: Iterable[Any], series: Callable[[int], pd.Series[Any]], casts: Mapping[str, pa.DataType]
-) -> pa.Schema:
+def _types(
+    names: list[str],
+    dtypes: Iterable[Any],
+    series: Callable[[int], pd.Series[Any]],
+    casts: Mapping[str, pa.DataType],
+    refusals: Refusals,
+) -> list[_Target]:
     """Tell the types, each dtype's once; ``series`` gives the columns of those that do not say."""
-    known: dict[Any, pa.DataType] = {}
-    types = []
+    known: dict[Any, ObjectType] = {}
+    types: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        if _is_object(dtype):
-            types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
-            continue
-        key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
-        if key not in known:
-            known[key] = to_arrow_type(dtype, name)
-        types.append(known[key])
-    return pa.schema(list(zip(names, types, strict=True)))
+        try:
+            if _is_object(dtype):
+                types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
+                continue
+            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
+            if key not in known:
+                arrow = from_numpy(dtype, name) if isinstance(dtype, np.dtype) else from_pandas(dtype, name)
+                known[key] = ObjectType(arrow)
+            types.append(known[key])
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
+            types.append(ObjectType(pa.null()))
+    return types
 
 
 def _is_object(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def _column(name: str, series: pd.Series[Any], arrow: pa.DataType, forced: bool) -> _Column:
+def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     dtype = series.dtype
+    if _is_object(dtype) or _is_python_text(dtype):
+        return _object_column(name, series.to_numpy(dtype=object), target)
     if isinstance(dtype, np.dtype):
-        values = series.to_numpy()
-        return _object_column(name, values, arrow, forced) if dtype.kind == "O" else _numpy_column(values)
-    if isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.storage != "python"):
+        return _numpy_column(series.to_numpy())
+    if isinstance(dtype, pd.ArrowDtype | pd.StringDtype):
         return _arrow_column(series.array.__arrow_array__())
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _categorical_column(name, series)
     return int(series.memory_usage(index=False)), lambda a, b: pa.array(series.iloc[a:b], from_pandas=True)
+
+
+def _is_python_text(dtype: Any) -> bool:
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
+
+
+def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
+    codes, values = series.cat.codes.to_numpy(), series.cat.categories
+    if _is_object(values.dtype) or _is_python_text(values.dtype):
+        objects = values.to_numpy(dtype=object)
+        dictionary = _convert(f"{name} (its categories)", objects, 0, len(objects), infer(name, objects))
+    else:
+        dictionary = pa.array(values, from_pandas=True)
+    if isinstance(dictionary, pa.ChunkedArray):
+        dictionary = dictionary.combine_chunks()
+
+    def cut(start: int, stop: int) -> pa.Array:
+        piece = codes[start:stop].astype(np.int32)
+        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0), dictionary)
+
+    return codes.nbytes, cut
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    looked_at: dict[tuple[int, int], bool] = {}  # the length is counted before the sending: one look is enough
+    has_nan: dict[tuple[int, int], bool] = {}  # the length is counted before the sending: one look is enough
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
-        if (start, stop) not in looked_at:
-            looked_at[start, stop] = _may_have_nan(piece)
-        return pa.array(piece, from_pandas=looked_at[start, stop])
+        if (start, stop) not in has_nan:
+            has_nan[start, stop] = _may_have_nan(piece)
+        return pa.array(piece, from_pandas=has_nan[start, stop])
 
     return values.nbytes, cut
 
@@ -136,124 +190,55 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     return int(chunks.nbytes), cut
 
 
-def _object_column(name: str, values: np.ndarray[Any, Any], arrow: pa.DataType, forced: bool) -> _Column:
-    def convert(start: int, stop: int) -> pa.Array:
-        if forced:  # the values' own types may be several
-            return cast_objects(values[start:stop], arrow, lambda some: _to_arrow(name, some))
-        return pa.array(values[start:stop], type=arrow, from_pandas=True)
-
-    def cut(start: int, stop: int) -> pa.Array:
-        try:
-            return convert(start, stop)
-        except _CONVERSION_ERRORS as error:
-            raise _cannot_convert(name, values, start, stop, arrow, convert) from error
-
-    return values.nbytes * 8, cut
+def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
+    sample = values[:: max(1, len(values) // _SAMPLED)]
+    nbytes = 0
+    with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
+        nbytes = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
+    return max(nbytes, values.nbytes), lambda start, stop: _convert(name, values, start, stop, target)
 
 
-def _to_arrow(name: str, values: np.ndarray[Any, Any]) -> pa.Array:
-    return pa.array(values, type=_infer(name, values, None), from_pandas=True)
+def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:
+    try:
+        return _to_arrow(name, values[start:stop], target)
+    except CONVERSION_ERRORS as error:
+        raise _find_misfit(name, values, start, stop, target) from error
 
 
-def _cannot_convert(
-    name: str,
-    values: np.ndarray[Any, Any],
-    start: int,
-    stop: int,
-    arrow: pa.DataType,
-    convert: Callable[[int, int], pa.Array],
+def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
+    if isinstance(target, ObjectType):
+        return to_arrow(values, target)
+    return cast_objects(values, target.arrow, lambda some: to_arrow(some, infer(name, some)))
+
+
+def _find_misfit(
+    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target
 ) -> UnsupportedTypeError:
     """Find the row that does not convert."""
     for row in range(start, stop):
         try:
-            convert(row, row + 1)
-        except _CONVERSION_ERRORS as error:
+            _to_arrow(name, values[row : row + 1], target)
+        except CONVERSION_ERRORS as error:
+            reason = str(error).removeprefix(f"column {name!r}, row 0: ")
             return UnsupportedTypeError(
-                f"column {name!r}, row {row}: {values[row]!r:.80} does not become {arrow} ({str(error)[:200]}); "
-                "correct the value or convert the column first"
+                f"column {name!r}, row {row}: {show_value(values[row])} does not become {target.arrow} "
+                f"({reason[:200]}); correct the value or convert the column first"
             )
-    return UnsupportedTypeError(f"column {name!r}, rows {start} to {stop}: the values do not become {arrow}")
+    return UnsupportedTypeError(f"column {name!r}, rows {start} to {stop}: the values do not become {target.arrow}")
 
 
-def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> pa.DataType:
+def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:
     """Tell an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
     if cast is not None and not pa.types.is_nested(cast):
-        return cast
-    present = _present(name, values)
-    if len(present) == 0:
-        return pa.null() if cast is None else cast
-    kind = _kind(present[0])
-    other = _other_kind(kind, present)
-    if other is not None:
-        row = next(i for i, value in enumerate(values) if value is other)
-        raise UnsupportedTypeError(
-            f"column {name!r} mixes kinds: its first value is {kind}, row {row} is {_kind(other)} ({other!r:.40}); "
-            f"make it one kind first, for example df[{name!r}].astype(str)"
-        )
+        return _Cast(cast)
     try:
-        found = to_arrow_type(_infer_one_kind(kind, present), name)
+        found = infer(name, values)
     except UnsupportedTypeError:
-        raise
-    except _CONVERSION_ERRORS as error:
-        raise UnsupportedTypeError(
-            f"column {name!r} holds {kind} values for which Arrow has no type ({str(error)[:200]}); convert them first"
-        ) from error
-    return pa.large_string() if pa.types.is_string(found) else found
+        if cast is None or not _has_map(cast):
+            raise
+        return ObjectType(cast)  # the pairs of maps are of two kinds
+    return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found
 
 
-def _present(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Leave out what pandas calls missing."""
-    try:
-        missing = pd.isna(values)
-    except ArithmeticError as error:
-        row = next(i for i, value in enumerate(values) if isinstance(value, decimal.Decimal) and value.is_snan())
-        raise UnsupportedTypeError(
-            f"column {name!r}, row {row}: a signalling NaN cannot be sent; replace it, for example with None"
-        ) from error
-    return values[~missing]  # type: ignore[no-any-return]  # the stubs do not say what an index array gives
-
-
-def _infer_one_kind(kind: str, present: np.ndarray[Any, Any]) -> pa.DataType:
-    found = pa.infer_type(present, from_pandas=True)
-    # Arrow infers microseconds; pandas' own scalars may hold nanoseconds
-    if kind.startswith("datetime ") and any(getattr(value, "nanosecond", 0) for value in present):
-        return pa.timestamp("ns", found.tz)
-    if kind == "timedelta" and any(getattr(value, "nanoseconds", 0) for value in present):
-        return pa.duration("ns")
-    return found
-
-
-def _other_kind(kind: str, present: np.ndarray[Any, Any]) -> Any:
-    """Find the first value that is not of this kind; None where all are."""
-    if not kind.startswith("datetime ") and {_kind_of_type(t) for t in set(map(type, present))} == {kind}:
-        return None
-    return next((value for value in present if _kind(value) != kind), None)
-
-
-def _kind(value: Any) -> str:
-    kind = _kind_of_type(type(value))
-    if kind == "datetime":
-        return "datetime with a time zone" if value.tzinfo else "datetime without a time zone"
-    return kind
-
-
-# subclasses before what they are made of: NumPy's timedelta64 is one of its integers
-_KINDS: dict[str, tuple[type, ...]] = {
-    "bool": (bool, np.bool_),
-    "timedelta": (datetime.timedelta, np.timedelta64),
-    "int": (int, np.integer),
-    "float": (float, np.floating),
-    "list": (list, tuple, np.ndarray),
-    "str": (str,),
-    "bytes": (bytes,),
-    "datetime": (datetime.datetime,),
-    "date": (datetime.date,),
-    "time": (datetime.time,),
-    "Decimal": (decimal.Decimal,),
-    "dict": (dict,),
-}
-
-
-def _kind_of_type(kind: type) -> str:
-    """Name a Python type, NumPy's scalars by the Python type they stand for."""
-    return next((name for name, types in _KINDS.items() if issubclass(kind, types)), kind.__name__)
+def _has_map(arrow: pa.DataType) -> bool:
+    return pa.types.is_map(arrow) or any(_has_map(arrow.field(i).type) for i in range(arrow.num_fields))

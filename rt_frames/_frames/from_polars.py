@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.types as is_
+from pyarrow import types
 
+from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._schema.dtype import to_arrow_type
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-def open_polars(frame: pl.DataFrame) -> Source:
+def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
     """Open a frame in memory."""
-    schema, chunk = arrow_schema(frame.schema), _chunk(frame)
-    copied = (is_.is_large_string, is_.is_large_binary, is_.is_dictionary, is_.is_nested)
+    schema, chunk = arrow_schema(frame.schema, refusals), _chunk(frame)
+    copied = (types.is_large_string, types.is_large_binary, types.is_dictionary, types.is_nested)
     return Source(
         schema,
         lambda: [chunk],
@@ -31,30 +29,32 @@ def open_polars(frame: pl.DataFrame) -> Source:
     )
 
 
-def open_lazy(frame: pl.LazyFrame) -> Source:
+def open_lazy(frame: pl.LazyFrame, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
-    return Source(arrow_schema(frame.collect_schema()), lambda: _run(frame), zero_copy=False)
+    return Source(arrow_schema(frame.collect_schema(), refusals), lambda: _run(frame), zero_copy=False)
 
 
-def arrow_schema(schema: pl.Schema) -> pa.Schema:
-    """Give the portable schema, or say which column is not supported."""
+def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
+    """Give the schema, and note which columns are not supported."""
     known: dict[pl.DataType, pa.DataType] = {}
-    fields = []
+    nested: dict[str, pa.DataType] = {}
     for name, dtype in schema.items():
         if dtype.is_nested():  # Polars cannot hash one of many levels
-            fields.append((name, to_arrow_type(dtype, name)))
-            continue
-        if dtype not in known:
-            known[dtype] = to_arrow_type(dtype, name)
-        fields.append((name, known[dtype]))
-    return pa.schema(fields)
+            with refusals.of(name):
+                nested[name] = to_arrow_type(dtype, name)
+        elif dtype not in known:
+            with refusals.of(name):
+                known[dtype] = to_arrow_type(dtype, name)
+    none = pa.null()
+    found = (nested.get(name, none) if dtype.is_nested() else known.get(dtype, none) for name, dtype in schema.items())
+    return pa.schema(list(zip(schema, found, strict=True)))
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
     return Chunk(
         frame.height,
         int(frame.estimated_size()),
-        lambda start, length: _to_arrow(frame.slice(start, length)).to_batches(),
+        lambda start, length, names: _to_arrow(frame.slice(start, length).select(names)).to_batches(),
     )
 
 

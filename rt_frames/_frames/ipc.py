@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rt_frames._frames.convert import coded_columns
+from rt_frames._frames.convert import dictionary_columns
 from rt_frames._frames.source import BATCH_BYTES, Source, nbytes, rows_within
 from rt_frames._prefetch import prefetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
     from rt_frames._frames.compression import Codec, CompressionPolicy
 
 MIME = "application/vnd.apache.arrow.stream"
@@ -66,6 +65,7 @@ class IPCStream:
             for rows, buffers in made:
                 self.rows += rows
                 yield buffers
+                del buffers
 
     def _messages(self) -> Generator[tuple[int, Buffers]]:
         """Give the schema with the first batch, and the end with the last where that is known: small bodies are one."""
@@ -83,13 +83,14 @@ class IPCStream:
             codec = policy.next_codec()
             buffers = _timed(writer(codec), batch, codec, policy)
             # dictionaries that were made must be sent: their writer does not make them again
-            if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not coded_columns(schema):
+            if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not dictionary_columns(schema):
                 buffers = writer(None).write(batch)
             left = None if left is None else left - batch.num_rows
             yield batch.num_rows, [*head, *buffers, *([_END_OF_STREAM] if left == 0 else [])]
-            head = []
             if left == 0:
                 return
+            head = []
+            del batch, buffers  # before the next is made: they may hold all of a frame
         yield 0, [_END_OF_STREAM]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._frames.any_frame import is_a
 
@@ -108,18 +108,18 @@ def _parts(data: Any, with_values: bool = True) -> Iterator[tuple[pa.Array, bool
         return
     yield data, with_values
     arrow = data.type
-    if is_.is_primitive(arrow):
+    if types.is_primitive(arrow):
         return
     inside: list[pa.Array] = []
     if isinstance(data, pa.ExtensionArray):
         inside = [data.storage]
-    elif is_.is_dictionary(arrow):
+    elif types.is_dictionary(arrow):
         inside, with_values = [data.dictionary], False
-    elif is_.is_struct(arrow):
+    elif types.is_struct(arrow):
         inside = [data.field(at) for at in range(arrow.num_fields)]
-    elif is_.is_map(arrow):
+    elif types.is_map(arrow):
         inside = [data.keys, data.items]
-    elif is_.is_nested(arrow) or is_.is_run_end_encoded(arrow):
+    elif types.is_nested(arrow) or types.is_run_end_encoded(arrow):
         inside = [data.values]
     for part in inside:
         yield from _parts(part, with_values)

@@ -6,26 +6,25 @@ know how rows are cut out of them; how many rows make a batch is decided here, f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rt_frames._frames.convert import Converter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+from rt_frames._frames.refusals import Refusals
 
 BATCH_BYTES = 16 * 2**20
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
 
 
 class Chunk(NamedTuple):
-    """Rows that lie in memory; ``cut(start, length)`` makes record batches of some of them, as they are laid out."""
+    """Rows that lie in memory; ``cut(start, length, names)`` makes record batches of some rows and columns."""
 
     rows: int
     nbytes: int
-    cut: Callable[[int, int], Iterable[pa.RecordBatch]]
+    cut: Callable[[int, int, list[str]], Iterable[pa.RecordBatch]]
     place: str = ""
 
 
@@ -84,21 +83,24 @@ class Source:
         if first:
             yield pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
 
-    def check_values(self) -> None:
+    def check_values(self, refusals: Refusals) -> None:
         """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
-        names = [name for name in self.schema.names if name in self.value_checked]
-        if names and self.nbytes is not None:
-            convert = Converter(pa.schema([self.schema.field(name) for name in names]), self.casts)
-            for batch, place in self._cut():
-                convert(batch.select(names), place)
+        if self.nbytes is None:
+            return
+        for name in self.schema.names:
+            if name in self.value_checked and name not in refusals:
+                with refusals.of(name):
+                    convert = Converter(pa.schema([self.schema.field(name)]), self.casts)
+                    for batch, place in self._cut([name]):
+                        convert(batch, place)
 
-    def _cut(self) -> Iterator[tuple[pa.RecordBatch, str]]:
+    def _cut(self, names: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, str]]:
         """Give batches as they are laid out, each with its place in the source."""
-        number = 0
+        number, wanted = 0, self.schema.names if names is None else names
         for rows, size, cut, place in self.chunks():
             step = rows_within(BATCH_BYTES, rows, size) if size > 2 * BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
-                for batch in cut(start, min(step, rows - start)):
+                for batch in cut(start, min(step, rows - start), wanted):
                     number += 1
                     yield batch, place or f"batch {number}"
                     del batch

@@ -14,6 +14,7 @@ Relied upon, one test each in tests/http/test_connection.py:
 - urllib3's pools make connections of their `ConnectionCls`, ask one `is_connected` before they use it again, and
   call `request` with the connect timeout in `timeout`, `getresponse` with the read timeout;
 - urllib3's `request` puts each header by `putheader`, `Content-Length: 0` where a POST has no body that it knows;
+- urllib3 sends through TLS inside TLS by an `SSLTransport`, whose `send` gives all to the socket's `sendall`;
 - http.client's `getresponse` reads by `response_class(sock, ...)`, which only asks that socket for `makefile`;
   its `begin` reads a head where `headers` is None, and sets `msg`, with the lines that are no headers, and
   `will_close`, whereupon the connection is closed.
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import NewConnectionError
+from urllib3.util.ssltransport import SSLTransport
 from urllib3.util.wait import wait_for_read
 
 if TYPE_CHECKING:
@@ -50,8 +52,10 @@ _INTERIM_START = b"HTTP/1.1 1"
 _SOCKET_OPTIONS: list[tuple[int, int, int | bytes]] = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE",) if hasattr(socket, name)),
 ]
+if hasattr(socket, "TCP_KEEPIDLE"):
+    _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
+# whether the request that is being sent has a body: a pool asks a connection whether it may be used, not for what
 _for_upload: ContextVar[bool] = ContextVar("_for_upload", default=False)
 
 
@@ -104,7 +108,8 @@ class UploadConnection(HTTPConnection):
         self._upload, self._early = body, b""
         if body is not None:
             body.begun = True
-            self.timeout = min(body.timeout, POLL_AFTER)
+            # TLS inside TLS must send what it began: a record that is broken off cannot be taken up again
+            self.timeout = body.timeout if isinstance(sock, SSLTransport) else min(body.timeout, POLL_AFTER)
         super().request(method, url, None, headers, **options)
         if body is not None:
             self._send_body(sock, body)
@@ -146,7 +151,7 @@ class UploadConnection(HTTPConnection):
         timeout = sock.gettimeout()
         sock.settimeout(0)
         try:
-            received = sock.recv(RECEIVE_BYTES)
+            received = sock.recv(RECEIVE_BYTES) or b""  # TLS inside TLS may say 0
         except (BlockingIOError, ssl.SSLWantReadError):
             return False  # a TLS record that carries no data
         except OSError as error:

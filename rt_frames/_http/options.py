@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import math
 from collections.abc import Mapping
@@ -19,8 +20,20 @@ class Timeouts(NamedTuple):
     read: float = 300.0
 
 
-class Key(str):
-    """An API key that shows in no repr, and so in no ``vars()`` and no display of local variables, and in no pickle."""
+class Secret(str):
+    """Text that shows in no repr, and so in no ``vars()`` and no display of local variables, and in no pickle."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("keys and further headers are secrets and are not pickled; connect anew in the other process")
+
+
+class Key(Secret):
+    """An API key."""
 
     __slots__ = ()
 
@@ -32,11 +45,9 @@ class Key(str):
             )
         return super().__new__(cls, value)
 
-    def __repr__(self) -> str:
-        return "'***'"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an API key is not pickled")
+    def fingerprint(self, salt: bytes) -> bytes:
+        """Give what tells this key from another one, and does not tell the key."""
+        return hashlib.blake2b(self.encode(), salt=salt).digest()
 
     def hide(self, text: str) -> str:
         """Strike the key out of a server's words."""
@@ -75,7 +86,7 @@ def parse_headers(headers: Any) -> dict[str, str]:
             raise ValueError(f"headers: the value of {name!r} has characters that a header cannot hold")
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"headers: {name!r} is set by this package; the key goes into api_key")
-    return dict(headers or {})
+    return {name: Secret(value) for name, value in (headers or {}).items()}
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:

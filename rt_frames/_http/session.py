@@ -2,12 +2,14 @@
 
 One explicit loop owns every repetition, and it knows how far the body came::
 
-    nothing sent    → tried again, always
-    part sent       → a list is tried again; a create is UploadInterrupted, an alter OutcomeUnknown
-    all sent        → a list is tried again; a write without an answer is OutcomeUnknown
-    429             → tried again while the body can be made again
-    500 502 503 504 → a list is tried again; a write is ServerError, its outcome is open
-    anything else   → never tried again
+    nothing sent      → tried again, always
+    part sent         → a list is tried again; a create is UploadInterrupted, an alter OutcomeUnknown
+    all sent          → a list is tried again; a write without an answer is OutcomeUnknown
+    2xx all the same  → where it came early, is a 202 or a web page, a write is OutcomeUnknown;
+                        where it cannot be understood, a list is tried again
+    429               → tried again while the body can be made again
+    500 502 503 504   → a list is tried again; a write is ServerError, its outcome is open
+    anything else     → never tried again
 
 At most ``retries`` repetitions, with full jitter up to 0.5·2ⁿ s (8 s at most) between them, 60 s in all;
 the server's Retry-After is obeyed up to 60 s.

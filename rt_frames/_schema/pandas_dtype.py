@@ -11,8 +11,10 @@ import pyarrow as pa
 from pandas.api.extensions import ExtensionDtype
 
 from rt_frames._schema.numpy_dtype import from_numpy
+from rt_frames._schema.objects import infer
 from rt_frames._schema.portable import ADVICE, PANDAS_ADVICE, categorical_type, to_portable, unsupported
 from rt_frames._text import show_value
+from rt_frames.errors import UnsupportedTypeError
 
 _ADVICE = {
     pd.SparseDtype: "make it dense first, with .sparse.to_dense()",
@@ -86,10 +88,10 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         return categorical_type(from_pandas(values, path))
     if values != np.dtype(object):
         return categorical_type(from_numpy(values, path))
-    kinds = sorted({type(value).__name__ for value in dtype.categories})
-    with contextlib.suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
-        arrow = pa.array(dtype.categories, from_pandas=True).type
-        # mixed kinds would be guessed at, and a dictionary of lists cannot be decoded
-        if len(kinds) <= 1 and not pa.types.is_nested(arrow):
+    # mixed kinds would be guessed at, and a dictionary of lists cannot be decoded
+    with contextlib.suppress(UnsupportedTypeError):
+        arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow
+        if not pa.types.is_nested(arrow):
             return categorical_type(arrow)
+    kinds = sorted({type(value).__name__ for value in dtype.categories})
     raise unsupported(path, f"a category of {' and '.join(kinds)[:200]}", _CATEGORIES_ADVICE)

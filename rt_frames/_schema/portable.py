@@ -6,7 +6,7 @@
     list_view, large_list_view      → list, large_list
     run-end-encoded                 → its value type
     decimal32, decimal64            → decimal128
-    dictionary of views             → dictionary of the large type; of nested values, those values
+    dictionary                      → of text, bytes and integers with int32 codes; of anything else, those values
     extension types                 → their storage; arrow.uuid and arrow.json stay
     union, interval                 → none: an error that says what to cast to
 """
@@ -25,6 +25,8 @@ from rt_frames.errors import UnsupportedTypeError
 _FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
 _TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
 _PORTABLE_IDS = frozenset(pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS))
+
+_INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarrow knows the number alone
 
 # what helps where a column of such a type cannot be sent
 ADVICE = {
@@ -55,6 +57,15 @@ def is_portable(arrow: pa.DataType) -> bool:
     return arrow.id in _PORTABLE_IDS
 
 
+def is_portable_schema(schema: pa.Schema) -> bool:
+    """Tell whether all columns are portable as they are: asked once, since frames may be wide."""
+    try:
+        fields = list(schema)
+    except KeyError:  # a type for which pyarrow has no class
+        return False
+    return not any(field.type.id not in _PORTABLE_IDS or field.metadata for field in fields)
+
+
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
     """Give the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
     check_level(path, level)
@@ -74,22 +85,34 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
         return pa.decimal128(arrow.precision, arrow.scale)
     if types.is_dictionary(arrow):
         value = to_portable(arrow.value_type, path, level + 1)
-        return value if types.is_nested(value) else pa.dictionary(arrow.index_type, value, arrow.ordered)
-    if types.is_interval(arrow):
+        return pa.dictionary(pa.int32(), value, arrow.ordered) if _may_be_coded(value) else value
+    if arrow.id in _INTERVAL_IDS:
         raise unsupported(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
     return arrow
+
+
+def _may_be_coded(value: pa.DataType) -> bool:
+    """Tell whether the engine keeps dictionaries of such values, and equal ones are the same: 0.0 and -0.0 are not."""
+    tests = (types.is_integer, types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(test(value) for test in tests)
 
 
 def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
     is_map = types.is_map(arrow)
+    is_list = not is_map and not types.is_struct(arrow)
     fields = [
-        pa.field(field.name, to_portable(field.type, join_path(path, field.name), level + is_map), field.nullable)
+        # DuckDB gives the items of its arrays no name, and nobody can give them one
+        pa.field(
+            field.name or "item" * is_list,
+            to_portable(field.type, join_path(path, field.name), level + is_map),
+            field.nullable,
+        )
         for field in ([arrow.key_field, arrow.item_field] if is_map else child_fields(arrow))
     ]
     if is_map:
-        return pa.map_(*fields, keys_sorted=arrow.keys_sorted)
+        return pa.map_(*fields)  # tables do not keep that keys are sorted
     if types.is_struct(arrow):
         return pa.struct(fields)
     if types.is_fixed_size_list(arrow):

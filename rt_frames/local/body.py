@@ -1,72 +1,100 @@
-"""A request's body as exact reads: it counts, knows its end, and refuses to end early."""
+"""A request's body as exact reads: it counts, knows its end, and refuses to end early.
+
+The server's own bodies take a cut Content-Length for a clean end, and keep each chunk whole in memory, whatever
+its size; so bodies are read here, from the connection's file.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
-from rt_frames.local.http_error import Problem
+import pyarrow as pa
+
+from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from io import BufferedIOBase
 
-ROOM = 25 * 2**20  # the messages of our own client have 16 to 24 MiB
 LINGER_SECONDS, LINGER_BYTES = 5.0, 256 * 2**20
+MAX_TRAILERS = 100
 
 
-def _received(stream: Any, view: memoryview) -> int:
-    """Read what is there: the server's file first gives what it read ahead, then the socket writes into ``view``."""
-    if stream.has_data():
-        data = stream.read1(len(view))
-        view[: len(data)] = data
-        return len(data)
-    return int(stream.raw.readinto(view))
+class Body(ABC):
+    """A request's body, of either framing.
+
+    Parameters
+    ----------
+    stream : io.BufferedIOBase
+        The connection's file, which may hold more than the body.
+    """
+
+    ended: bool  # whether all of it was read
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream, self.received = stream, 0
+
+    @abstractmethod
+    def _receive(self, view: memoryview) -> int:
+        """Fill some of ``view``; 0 at the end alone, and EOFError when it came early."""
+
+    def read(self, size: int) -> pa.Buffer:
+        """Read ``size`` bytes, fewer only at the end, into memory that Arrow allocated: it needs no copy later."""
+        buffer = pa.allocate_buffer(size)
+        view, filled = memoryview(buffer).cast("B"), 0
+        while filled < size and (count := self._readinto(view[filled:])):
+            filled += count
+        return buffer.slice(0, filled)
+
+    def _readinto(self, view: memoryview) -> int:
+        if self.ended:
+            return 0
+        try:
+            count = self._receive(view)
+        except (EOFError, OSError, ValueError) as error:
+            raise HTTPError(400, f"the body broke off after {self.received} bytes; send all of it again") from error
+        self.received += count
+        return count
+
+    def linger(self) -> None:
+        """Take in, for a while, what is still being sent, so that an early answer is heard."""
+        until, start = time.monotonic() + LINGER_SECONDS, self.received
+        view = memoryview(bytearray(2**20))
+        while not self.ended and time.monotonic() < until and self.received - start < LINGER_BYTES:
+            self._readinto(view)
 
 
-class Framing(Protocol):
-    """How a body's end is told: `readinto` gives 0 at the end alone, and raises EOFError when it came early."""
-
-    @property
-    def ended(self) -> bool: ...
-
-    def readinto(self, view: memoryview) -> int: ...
-
-
-class Sized:
+class SizedBody(Body):
     """A body with a Content-Length."""
 
-    def __init__(self, stream: Any, length: int) -> None:
-        self._stream, self._left = stream, length
+    def __init__(self, stream: BufferedIOBase, length: int) -> None:
+        super().__init__(stream)
+        self._left, self.ended = length, length <= 0
 
-    @property
-    def ended(self) -> bool:
-        return self._left == 0
-
-    def readinto(self, view: memoryview) -> int:
-        if self.ended or not view:
-            return 0
-        count = _received(self._stream, view[: self._left])
+    def _receive(self, view: memoryview) -> int:
+        count = self._stream.readinto1(view[: self._left])
         if not count:
             raise EOFError
         self._left -= count
+        self.ended = self._left == 0
         return count
 
 
-class Chunked:
-    """A chunked body; the server's own reader would keep each chunk whole in memory, whatever its size."""
+class ChunkedBody(Body):
+    """A chunked body."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._left, self.ended = stream, 0, False
+    def __init__(self, stream: BufferedIOBase) -> None:
+        super().__init__(stream)
+        self._left, self.ended = 0, False
 
-    def readinto(self, view: memoryview) -> int:
-        if self._left == 0 and not self.ended:
+    def _receive(self, view: memoryview) -> int:
+        if self._left == 0:
             self._open_chunk()
-        if self.ended or not view:
+        if self.ended:
             return 0
-        count = _received(self._stream, view[: self._left])
+        count = self._stream.readinto1(view[: self._left])
         self._left -= count
         if not count or (self._left == 0 and self._stream.readline(3) != b"\r\n"):
             raise EOFError
@@ -78,81 +106,11 @@ class Chunked:
             raise EOFError
         self._left = int(size[1], 16)
         if self._left == 0:
-            self._skip_trailers()
-            self.ended = True
-
-    def _skip_trailers(self) -> None:
-        for _ in range(100):
-            line = self._stream.readline(8192)
-            if line == b"\r\n":
-                return
-            if not line.endswith(b"\r\n"):
-                break
-        raise EOFError
-
-
-class _Rooms:
-    """Memory for what is received, used again when Arrow has let go of it: fresh memory is slow to fill."""
-
-    def __init__(self) -> None:
-        self._free = deque[Any](maxlen=4)
-
-    def take(self, size: int) -> memoryview:
-        """Give at least ``size`` bytes; they come back by themselves with the last buffer that is made of them."""
-        import pyarrow as pa
-
-        if not ROOM // 8 < size <= ROOM:
-            return memoryview(pa.allocate_buffer(size)).cast("B")
-        try:
-            room = self._free.pop()
-        except IndexError:
-            room = pa.allocate_buffer(ROOM)
-        view = memoryview(room).cast("B")
-        weakref.finalize(view, self._free.append, room).atexit = False
-        return view
-
-
-_rooms = _Rooms()
-
-
-class Body:
-    """A request's body.
-
-    Parameters
-    ----------
-    framing : Sized or Chunked
-        Where the bytes come from.
-    """
-
-    def __init__(self, framing: Framing) -> None:
-        self._framing, self.count = framing, 0
-
-    @property
-    def ended(self) -> bool:
-        """Whether all of it was read."""
-        return self._framing.ended
-
-    def read(self, size: int) -> pa.Buffer:
-        """Read ``size`` bytes, fewer only at the end; memory that Arrow allocated needs no copy later."""
-        import pyarrow as pa
-
-        room = _rooms.take(size)
-        filled = 0
-        while filled < size and (count := self._readinto(room[filled:size])):
-            filled += count
-        return pa.py_buffer(room).slice(0, filled)
-
-    def _readinto(self, view: memoryview) -> int:
-        try:
-            count = self._framing.readinto(view)
-        except (EOFError, OSError, ValueError) as error:
-            raise Problem(400, f"the body broke off after {self.count} bytes; send all of it again") from error
-        self.count += count
-        return count
-
-    def linger(self) -> None:
-        """Take in, for a while, what is still being sent, so that an early answer is heard."""
-        until, start = time.monotonic() + LINGER_SECONDS, self.count
-        view = memoryview(bytearray(2**20))
-        while not self.ended and time.monotonic() < until and self.count - start < LINGER_BYTES:
-            self._readinto(view)
+            for _ in range(MAX_TRAILERS):
+                line = self._stream.readline(8192)
+                if not line.endswith(b"\r\n"):
+                    raise EOFError
+                if line == b"\r\n":
+                    self.ended = True
+                    return
+            raise EOFError

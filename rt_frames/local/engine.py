@@ -1,27 +1,36 @@
 """What Lance is asked to do, and what its failures mean.
 
 Lance has threads of its own: a process must not fork and go on using it. Its panics arrive as BaseException.
+
+Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words of Lance's messages that stand
+below (`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_PLACES`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import lance
+import pyarrow as pa
+import pyarrow.types as is_
+
 from rt_frames._prefetch import prefetch
-from rt_frames.local.alter_request import Change, changes_in, find, said
-from rt_frames.local.http_error import Problem
+from rt_frames._schema.data_type import is_list
+from rt_frames._text import one_line
+from rt_frames.local.alter_request import Change, describe, parse_alterations
+from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    import pyarrow as pa
-
-PAGE = 2 * 2**20  # bytes of a column that make a page; what the engine collects for larger ones, it copies first
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
+PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
+NOT_STORED = "the table could not be stored"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
     "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
     "durations, and lists of one"
@@ -36,145 +45,124 @@ _REASONS = {
     "Cannot access field": "the engine cannot look for nulls inside lists; what is inside them stays nullable",
     "contains NULL values": "the column holds nulls; it stays nullable until they are gone",
 }
+_CONFLICT = re.compile(r"commit conflict|incompatible transaction.* concurrent", re.IGNORECASE | re.DOTALL)
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_PLACES = re.compile(r",? ?(?:/[^ ]*)?/?rust/[^ ]*\.rs")  # in the engine's source, behind the reason
 
 
-class Conflict(Exception):  # it is tried again, and no error
+class Conflict(HTTPError):
     """Another process changed the table in the meantime."""
 
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write a new table, look at it, and give its version."""
-    import lance
-    import pyarrow as pa
+    """Write a new table, verify that it can be read, and give its version."""
+    rows, cause = 0, None
 
-    seen = _Seen(batches)
-    try:
-        reader = pa.RecordBatchReader.from_batches(schema, seen)
-        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE)
-        return look_at(folder, seen.rows)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        if isinstance(seen.error, Problem):
-            raise seen.error from None
-        raise failure(seen.error or error, "the table could not be stored") from error
-
-
-class _Seen:
-    """Batches on their way to the engine: counted, and their own error kept, which the engine words anew."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.rows = 0
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(prefetch(self._batches, steps=2)) as coming:
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal rows, cause
+        with contextlib.closing(prefetch(batches)) as coming:
             try:
                 for batch in coming:
-                    self.rows += batch.num_rows
+                    rows += batch.num_rows
                     yield batch
             except Exception as error:
-                self.error = error
+                cause = error  # the engine words it anew
                 raise
 
+    with _as_http_errors(NOT_STORED):
+        try:
+            reader = pa.RecordBatchReader.from_batches(schema, counted())
+            lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
+        except BaseException as error:  # noqa: BLE001  # panics
+            raise (cause or error) from None
+        finally:
+            pa.default_memory_pool().release_unused()
+        dataset = lance.dataset(str(folder))
+        if (found := dataset.count_rows()) != rows:
+            raise HTTPError(500, f"{rows} rows were written and {found} can be read")
+        return verify_readable(dataset)
 
-def look_at(folder: Path, rows: int | None = None) -> int:
-    """Open a table and read of it, so that none is published that cannot be read."""
-    import lance
 
-    dataset = lance.dataset(str(folder))
-    count = dataset.count_rows()
-    if rows is not None and count != rows:
-        raise Problem(500, f"{rows} rows were written and {count} can be read")
-    if count:
-        dataset.take([0, count - 1])
+def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
+    """Read the first and the last row, so that no table is published that cannot be read; give its version."""
+    if (rows := dataset.count_rows()) and columns != []:
+        dataset.take([0, rows - 1], columns=columns)
     return int(dataset.version)
 
 
 def alter(folder: Path, body: bytes) -> int:
     """Apply the changes that a request asks for, all or none, and give the new version."""
-    import lance
-
     dataset: Any = lance.dataset(str(folder))
-    schema, before = dataset.schema, dataset.version
-    changes = changes_in(body, schema)
-    _check_dates(dataset, changes)
-    try:
-        dataset.alter_columns(*changes)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        if "commit conflict" in str(error).lower():
-            raise Conflict from error
-        raise failure(error, f"nothing was changed, {said(changes, schema)}") from error
-    return _looked_at(folder, before, dataset.version, said(changes, schema))
-
-
-def _looked_at(folder: Path, before: int, after: int, what: str) -> int:
-    """Go back, where a change that the engine made left a table that cannot be read."""
-    import lance
-
-    try:
-        return look_at(folder)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        if lance.dataset(str(folder)).latest_version == after:
-            old: Any = lance.dataset(str(folder), version=before)
-            old.restore()
-        raise failure(error, f"the change was taken back, the table could not be read after it, {what}") from error
-
-
-def _check_dates(dataset: Any, changes: list[Change]) -> None:
-    """Refuse dates that a timestamp cannot hold; the engine would store other ones without a word."""
-    import pyarrow as pa
-
+    before, changes = dataset.version, parse_alterations(body, dataset.schema)
     for change in changes:
-        fields = find(dataset.schema, change["path"])
-        old, new = _innermost(fields[-1].type), _innermost(change.get("data_type", pa.null()))
-        if pa.types.is_date(old) and pa.types.is_timestamp(new):
-            steps = [field.name for field in fields[1:]]
-            for batch in dataset.to_batches(columns=[fields[0].name]):
-                try:
-                    _values(batch.column(0), steps).cast(pa.timestamp(new.unit))
-                except pa.ArrowInvalid as error:
-                    raise Problem(400, f"{said([change], dataset.schema)}: {error}; choose a coarser unit") from None
+        _check_dates(dataset, change)
+    what = describe(changes)
+    with _as_http_errors(f"nothing was changed, {what}"):
+        dataset.alter_columns(*(change.given for change in changes))
+    with _as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
+        renames = {path[1].name: given["name"] for path, given in changes if len(path) == 2 and "name" in given}
+        rewritten = {renames.get(path[1].name, path[1].name) for path, given in changes if "data_type" in given}
+        try:
+            return verify_readable(lance.dataset(str(folder), version=dataset.version), sorted(rewritten))
+        except BaseException:
+            if lance.dataset(str(folder)).latest_version == dataset.version:
+                old: Any = lance.dataset(str(folder), version=before)
+                old.restore()
+            raise
+
+
+def _check_dates(dataset: Any, change: Change) -> None:
+    """Refuse dates that a timestamp cannot hold; the engine would store other ones without a word."""
+    new = _innermost(change.given.get("data_type", pa.null()))
+    if not (is_.is_timestamp(new) and is_.is_date(_innermost(change.path[-1].type))):
+        return
+    column, *steps = [above.name for above in change.path[1:]]
+    for batch in dataset.to_batches(columns=[column]):
+        try:
+            _values(batch.column(0), steps).cast(pa.timestamp(new.unit))
+        except pa.ArrowInvalid as error:
+            raise HTTPError(400, f"{change}: {error}; choose a coarser unit") from None
 
 
 def _innermost(arrow: pa.DataType) -> pa.DataType:
-    import pyarrow.types as is_
-
-    while is_.is_list(arrow) or is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow):
+    while is_list(arrow):
         arrow = arrow.value_type
     return arrow
 
 
 def _values(array: Any, steps: list[str]) -> Any:
     """Go down to the values that a path means, through structs by name and through lists of any kind."""
-    import pyarrow.types as is_
-
     while is_.is_nested(array.type):
         if is_.is_struct(array.type):
-            array = array.flatten()[array.type.get_field_index(steps.pop(0))]
+            array, steps = array.flatten()[array.type.get_field_index(steps[0])], steps[1:]
         else:
             array, steps = array.flatten(), steps[1:]
     return array
 
 
-def failure(error: BaseException, what: str) -> Problem:
-    """Say what a failure of the engine or of the disk means to who asked."""
+@contextlib.contextmanager
+def _as_http_errors(what: str) -> Iterator[None]:
+    """Do what the engine may refuse, or fail at."""
+    try:
+        yield
+    except (HTTPError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # panics of the engine are BaseExceptions
+        raise to_http_error(error, what) from error
+
+
+def to_http_error(error: BaseException, what: str) -> HTTPError:
+    """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
-    number = re.search(r"\(os error (\d+)\)", text)
-    if getattr(error, "errno", None) in _NO_ROOM or (number and int(number[1]) in _NO_ROOM):
-        return Problem(507, f"{what}: the disk is full or cannot be written to; make room and try again")
+    number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
+    if number in _NO_SPACE:
+        return HTTPError(507, f"{what}: the disk is full or cannot be written to; make room and try again")
+    if number is not None:
+        return HTTPError(500, f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder")
+    if _CONFLICT.search(text):
+        return Conflict(409, f"{what}: another process is changing the table; try again")
     for part, reason in _REASONS.items():
         if part in text:
-            return Problem(400, f"{what}: {reason}")
-    return Problem(400, f"{what}: the engine says {_first_words(error)!r}")
-
-
-def _first_words(error: BaseException) -> str:
-    """Keep the engine's reason, without the places in its source."""
-    text = re.split(r",? ?(?:/[^ ]*)?/?rust/[^ ]*\.rs", str(error) or type(error).__name__)[0]
-    return " ".join(text.split())[:300].rstrip(" ,:")
+            return HTTPError(400, f"{what}: {reason}")
+    reason = one_line(_PLACES.split(text or type(error).__name__)[0], 300).rstrip(" ,:")
+    return HTTPError(400, f"{what}: the engine says {reason!r}")

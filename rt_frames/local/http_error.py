@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Problem(Exception):
+class HTTPError(Exception):
     """An HTTP status and a sentence that helps."""
 
     def __init__(self, status: int, message: str) -> None:

@@ -12,16 +12,16 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
-from rt_frames.local.http_error import Problem
+from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
     from rt_frames.local.body import Body
 
-MOST_METADATA, MOST_BYTES, MOST_ROWS = 2**26, 2**31, 2**27
+MAX_METADATA_BYTES, MAX_MESSAGE_BYTES, MAX_BATCH_ROWS = 2**26, 2**31, 2**27
 _MARK = b"\xff\xff\xff\xff"
-_DICTIONARY, _BATCH = 2, 3
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # the MessageHeader of Arrow's Message.fbs
 
-_MISTAKEN = {
+_OTHER_FORMATS = {
     b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',
     b"PAR1": "a Parquet file; send an Arrow IPC stream",
     b"\x1f\x8b": "gzip; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
@@ -50,13 +50,13 @@ class Messages:
 
     def first(self) -> bytes:
         """Give the first message, which stays to be read."""
-        self._next()
+        self._receive_next()
         return b"".join(self._parts)
 
     def read(self, size: int) -> memoryview | bytes:
         """Give ``size`` bytes; a whole part of a message is given without a copy."""
         taken: list[memoryview] = []
-        while size and (self._parts or self._next()):
+        while size and (self._parts or self._receive_next()):
             part = self._parts.popleft()
             if len(part) > size:
                 self._parts.appendleft(part[size:])
@@ -64,93 +64,89 @@ class Messages:
             size -= len(taken[-1])
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
-    def readable(self) -> bool:
-        return True
-
     def close(self) -> None:
         """Leave the connection to the server."""
 
     def check_end(self) -> None:
         """Refuse a stream without its end, or with something behind it."""
         if not self._ended:
-            raise self._cut()
+            raise self._cut_off()
         if self._body.read(1).size:
-            raise Problem(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
+            raise HTTPError(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
 
-    def _next(self) -> bool:
-        head = b"" if self._ended else self._body.read(8).to_pybytes()
+    def _receive_next(self) -> bool:
+        prefix = b"" if self._ended else self._body.read(8).to_pybytes()
         if self._number == 0:
-            _check_first(head)
-        if not head:
+            _check_first(prefix)
+        if not prefix:
             return False
-        if len(head) < 8:
-            raise self._cut()
-        length = int.from_bytes(head[4:], "little", signed=True)
-        if head[:4] != _MARK or not 0 <= length <= MOST_METADATA:
-            raise Problem(
-                400, f"no Arrow message begins where message {self._number + 1} should; send the stream again"
-            )
+        if len(prefix) < 8:
+            raise self._cut_off()
+        length = int.from_bytes(prefix[4:], "little", signed=True)
+        if prefix[:4] != _MARK or not 0 <= length <= MAX_METADATA_BYTES:
+            raise HTTPError(400, f"no Arrow message begins where message {self._number + 1} should; send it anew")
         self._number += 1
         self._ended = length == 0
-        self._parts.append(memoryview(head))
+        self._parts.append(memoryview(prefix))
         if length:
-            self._take(length)
+            self._receive_rest(length)
         return True
 
-    def _take(self, length: int) -> None:
+    def _receive_rest(self, length: int) -> None:
         try:
-            metadata = self._exactly(length)
-            body_length, sizes = _described(metadata)
-            if not 0 <= body_length <= MOST_BYTES:
-                raise Problem(400, f"message {self._number} has {body_length} bytes; send batches under 2 GiB")
-            body = self._exactly(body_length)
-            if sum(_expanded(body, *size) for size in sizes) > MOST_BYTES:
-                raise Problem(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
+            metadata = self._read_exactly(length)
+            body_length, compressed = _parse_metadata(metadata)
+            if not 0 <= body_length <= MAX_MESSAGE_BYTES:
+                raise HTTPError(400, f"message {self._number} has {body_length} bytes; send batches under 2 GiB")
+            body = self._read_exactly(body_length)
+            # the first eight bytes of a compressed buffer say how large it becomes
+            sizes = (max(_number(body, offset, "<q"), size) for offset, size in compressed if size >= 8)
+            if sum(sizes) > MAX_MESSAGE_BYTES:
+                raise HTTPError(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
         except (struct.error, IndexError) as error:
-            raise Problem(400, f"message {self._number} of the Arrow stream is damaged; send it again") from error
+            raise HTTPError(400, f"message {self._number} of the Arrow stream is damaged; send it again") from error
         self._parts += [part for part in (metadata, body) if part]
 
-    def _exactly(self, size: int) -> memoryview:
+    def _read_exactly(self, size: int) -> memoryview:
         data = memoryview(self._body.read(size)).cast("B")
         if len(data) < size:
-            raise self._cut()
+            raise self._cut_off()
         return data
 
-    def _cut(self) -> Problem:
-        return Problem(
+    def _cut_off(self) -> HTTPError:
+        return HTTPError(
             400, f"the Arrow stream was cut off after message {self._number}: its end-of-stream marker is missing; "
             "close the writer before sending, and send all of it again"
         )  # fmt: skip
 
 
-def _check_first(head: bytes) -> None:
-    for magic, mistake in _MISTAKEN.items():
-        if head.startswith(magic):
-            raise Problem(400, f"the body is {mistake}")
-    if head[:4] != _MARK or len(head) < 8 or head[4:] == b"\0\0\0\0":
-        raise Problem(
-            400, "the body is no Arrow IPC stream; it is empty, cut, or something else such as CSV. "
+def _check_first(prefix: bytes) -> None:
+    for magic, mistake in _OTHER_FORMATS.items():
+        if prefix.startswith(magic):
+            raise HTTPError(400, f"the body is {mistake}")
+    if prefix[:4] != _MARK or len(prefix) < 8 or prefix[4:] == b"\0\0\0\0":
+        raise HTTPError(
+            400, "the body is not an Arrow IPC stream; it is empty, cut, or something else such as CSV. "
             "pyarrow.ipc.new_stream writes one"
         )  # fmt: skip
 
 
-def _described(metadata: memoryview) -> tuple[int, list[tuple[int, int]]]:
-    """Read a message's body length and, where its buffers are compressed, where they are."""
+def _parse_metadata(metadata: memoryview) -> tuple[int, list[tuple[int, int]]]:
+    """Read a message's body length and, where its buffers are compressed, their offsets and sizes in the body."""
     message = _number(metadata, 0, "<I")
-    body_length = _field(metadata, message, 3)
+    kind, header, body_length = (_find_field(metadata, message, slot) for slot in (1, 2, 3))
     length = _number(metadata, body_length, "<q") if body_length else 0
-    kind, header = _field(metadata, message, 1), _field(metadata, message, 2)
     batch = _follow(metadata, header) if header else 0
-    if kind and metadata[kind] == _DICTIONARY:
-        data = _field(metadata, batch, 1)
-        return length, _batch(metadata, _follow(metadata, data)) if data else []
-    return length, _batch(metadata, batch) if kind and metadata[kind] == _BATCH else []
+    if kind and metadata[kind] == _DICTIONARY_BATCH:
+        data = _find_field(metadata, batch, 1)
+        return length, _compressed_buffers(metadata, _follow(metadata, data)) if data else []
+    return length, _compressed_buffers(metadata, batch) if kind and metadata[kind] == _RECORD_BATCH else []
 
 
-def _batch(metadata: memoryview, batch: int) -> list[tuple[int, int]]:
-    rows, buffers, compression = (_field(metadata, batch, slot) for slot in (0, 2, 3))
-    if rows and not 0 <= (count := _number(metadata, rows, "<q")) <= MOST_ROWS:
-        raise Problem(400, f"a batch has {count} rows; send at most {MOST_ROWS} in one")
+def _compressed_buffers(metadata: memoryview, batch: int) -> list[tuple[int, int]]:
+    rows, buffers, compression = (_find_field(metadata, batch, slot) for slot in (0, 2, 3))
+    if rows and not 0 <= (count := _number(metadata, rows, "<q")) <= MAX_BATCH_ROWS:
+        raise HTTPError(400, f"a batch has {count} rows; send at most {MAX_BATCH_ROWS} in one")
     if not (buffers and compression):
         return []
     vector = _follow(metadata, buffers)
@@ -158,14 +154,7 @@ def _batch(metadata: memoryview, batch: int) -> list[tuple[int, int]]:
     return list(struct.iter_unpack("<qq", data))
 
 
-def _expanded(body: memoryview, offset: int, length: int) -> int:
-    """Tell how large a compressed buffer becomes; its first eight bytes say it."""
-    if length < 8:
-        return 0
-    return max(_number(body, offset, "<q"), length)
-
-
-def _field(data: memoryview, table: int, slot: int) -> int:
+def _find_field(data: memoryview, table: int, slot: int) -> int:
     """Find a field of a flatbuffer's table; 0 where the table does not have it."""
     offsets = table - _number(data, table, "<i")
     if 4 + 2 * slot >= _number(data, offsets, "<H"):

@@ -1,9 +1,15 @@
-"""The server around the application: starts on a free port, stops with the process."""
+"""The server around the application: starts on a free port, stops with the process.
+
+Relied upon of cheroot, each with a test in ``tests/local/test_relied_upon.py``: a server makes its connections of
+`ConnectionClass` and its gateways of `gateway`; a connection has `rfile`, `wfile`, `socket` and `close`; a request
+has `conn`, `chunked_read` and `close_connection`, and what `rfile.remaining` says is read before an answer is sent;
+`expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
+with something to read; the pool `requests` has `idle`, `qsize`, `grow` and `shrink`, its threads are `WorkerThread`s.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import secrets
@@ -12,19 +18,22 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from rt_frames.local.body import Body, Chunked, Sized
-from rt_frames.local.http_error import Problem
-from rt_frames.local.store import Store
-from rt_frames.local.wsgi import Application
+from cheroot.server import HTTPConnection
+from cheroot.workers.threadpool import WorkerThread
+from cheroot.wsgi import Gateway_10, Server
+
+from rt_frames.local.body import ChunkedBody, SizedBody
+from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from wsgiref.types import WSGIApplication
 
 log = logging.getLogger("rt_frames")
 
-THREADS = 32
-SILENCE_SECONDS = 600  # a client that computes what it sends may take its time
-MOST_HEADERS = 64 * 2**10
+THREADS, MAX_THREADS = 8, 128  # that wait for requests; while bodies are waited for there are more
+HEAD_SECONDS = 10  # of silence, until the key was seen
+BODY_SECONDS = 600  # a client that computes what it sends may take its time
+MAX_HEADER_BYTES = 64 * 2**10
 
 
 class LocalService:
@@ -123,13 +132,21 @@ class LocalService:
         """
         with self._lock:
             if self._server is None:
-                _running.check_process()
-                application = Application(Store(self.root), self._key, self._bind[0])
-                server = _server(self._bind, application)
+                if _processes - {os.getpid()}:
+                    raise RuntimeError(
+                        "the embedded service cannot run in a process forked from one that ran it: its engine does "
+                        "not survive a fork. Start processes with multiprocessing's 'spawn', or connect to the "
+                        "parent's URL"
+                    )
+                # not at the head: once Lance is imported, it warns at every fork
+                from rt_frames.local.store import Store
+                from rt_frames.local.wsgi import Application
+
+                server: Any = _Server(self._bind, Application(Store(self.root), self._key, self._bind[0]))
                 server.prepare()
                 threading.Thread(target=server.serve, daemon=True).start()
                 self._server = server
-                _running.add(self)
+                _register(self)
         return self
 
     def close(self) -> None:
@@ -153,86 +170,86 @@ class LocalService:
         self.close()
 
 
-class _Running:
-    """The services of this process; the interpreter would wait for their threads for ever."""
-
-    def __init__(self) -> None:
-        self._services: set[LocalService] = set()
-        self._process: int | None = None
-
-    def check_process(self) -> None:
-        if self._process not in (None, os.getpid()):
-            raise RuntimeError(
-                "the embedded service cannot run in a process forked from one that ran it: its engine does not "
-                "survive a fork. Start processes with multiprocessing's 'spawn', or connect to the parent's URL"
-            )
-
-    def add(self, service: LocalService) -> None:
-        self._services.add(service)
-        if self._process is None:
-            self._process = os.getpid()
-            threading.Thread(target=self._close_with_the_process, daemon=True).start()
-
-    def discard(self, service: LocalService) -> None:
-        self._services.discard(service)
-
-    def _close_with_the_process(self) -> None:
-        threading.main_thread().join()
-        for service in list(self._services):
-            service.close()
+_running: set[LocalService] = set()
+_processes: set[int] = set()  # those that ran a service; another one than this was its parent
 
 
-_running = _Running()
+def _register(service: LocalService) -> None:
+    """Stop a service with the process: the interpreter would wait for its threads for ever."""
+    if not _processes:
+        threading.Thread(target=_close_with_the_process, daemon=True).start()
+    _processes.add(os.getpid())
+    _running.add(service)
 
 
-def _server(bind: tuple[str, int], application: Application) -> Any:
-    from cheroot.wsgi import Server
-
-    server: Any = Server(
-        bind, application, numthreads=THREADS, request_queue_size=128, timeout=SILENCE_SECONDS,
-        shutdown_timeout=1, server_name="rt_frames",
-    )  # fmt: skip
-    server.expiration_interval = 0.1  # how long stopping takes
-    server.gateway = _gateway()
-    server.max_request_header_size = MOST_HEADERS
-    server.error_log = _log_error
-    return server
+def _close_with_the_process() -> None:
+    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the server's own."""
+    while others := [
+        t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
+    ]:
+        others[0].join()
+    for service in list(_running):
+        service.close()
 
 
-def _log_error(msg: str = "", level: int = 0, traceback: bool = False) -> None:
-    log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)
+class _Connection(HTTPConnection):
+    """Closes both files of its socket; cheroot forgets the one it writes to, which then fails to send what is left."""
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            with contextlib.suppress(OSError):
+                self.wfile.close()
 
 
-@functools.cache
-def _gateway() -> Callable[[Any], Any]:
-    """Make the server's way to the application, which gives it the body as it is on the wire."""
-    from cheroot import wsgi
+class _Gateway(Gateway_10):
+    """Hands over the body as it is on the wire, and closes a connection whose body was not read to its end."""
 
-    base: Any = wsgi.Gateway_10
+    def __init__(self, req: Any) -> None:
+        stream = req.conn.rfile
+        self._body = ChunkedBody(stream) if req.chunked_read else SizedBody(stream, req.rfile.remaining)
+        req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
+        super().__init__(req)
+        self.env["rt_frames.body"] = self._body
+        self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(BODY_SECONDS)
 
-    class Gateway(base):  # type: ignore[misc]  # cheroot is untyped
-        """Hands over the body, and closes a connection whose body was not read to its end."""
+    def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
+        if not self._body.ended:
+            self.req.close_connection = True
+        return super().start_response(status, headers, exc_info)
 
-        def __init__(self, req: Any) -> None:
-            left = getattr(req.rfile, "remaining", 0)
-            self._body = Body(Chunked(req.conn.rfile) if req.chunked_read else Sized(req.conn.rfile, max(left, 0)))
-            req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
-            super().__init__(req)
-
-        def get_environ(self) -> dict[str, Any]:
-            return {**super().get_environ(), "rt_frames.body": self._body}
-
-        def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
+    def respond(self) -> None:
+        super().respond()
+        sock = self.req.conn.socket
+        with contextlib.suppress(HTTPError, OSError):
+            sock.settimeout(HEAD_SECONDS)
             if not self._body.ended:
-                self.req.close_connection = True
-            return super().start_response(status, headers, exc_info)
+                sock.shutdown(socket.SHUT_WR)
+                sock.settimeout(1)
+                self._body.linger()
 
-        def respond(self) -> None:
-            super().respond()
-            if not self._body.ended:
-                with contextlib.suppress(Problem, OSError):
-                    self.req.conn.socket.shutdown(socket.SHUT_WR)
-                    self.req.conn.socket.settimeout(1)
-                    self._body.linger()
 
-    return Gateway
+class _Server(Server):
+    ConnectionClass = _Connection
+    expiration_interval = 0.1  # how long stopping takes
+    max_request_header_size = MAX_HEADER_BYTES
+
+    def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
+        super().__init__(
+            bind, application, numthreads=THREADS, max=MAX_THREADS, request_queue_size=128, timeout=HEAD_SECONDS,
+            shutdown_timeout=1, server_name="rt_frames",
+        )  # fmt: skip
+        self.gateway = _Gateway
+
+    def process_conn(self, conn: Any) -> None:
+        """Hand a connection to a thread, where all are busy to a new one."""
+        free = self.requests.idle - self.requests.qsize
+        if free <= 0:
+            self.requests.grow(THREADS)
+        elif free > 2 * THREADS:
+            self.requests.shrink(THREADS)
+        super().process_conn(conn)
+
+    def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
+        log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)

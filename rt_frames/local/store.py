@@ -1,7 +1,7 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
-A table is written into ``ROOT/.staging``, opened and read, and published by one rename. Every writer holds a
-lock on its own folder there, so that a folder without a lock is what a killed process left, and is wiped.
+A table is written into ``ROOT/.rt_frames-staging``, opened and read, and published by one rename. Every writer holds
+a lock on its own folder there, so that a folder without a lock is what a killed process left, and is wiped.
 Several processes may serve one folder.
 """
 
@@ -15,18 +15,19 @@ import re
 import shutil
 import threading
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rt_frames.local import engine
-from rt_frames.local.http_error import Problem
+from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     import pyarrow as pa
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+_STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _ATTEMPTS = 4
 
@@ -42,10 +43,16 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self._staging = self.root / ".staging"
-        self._staging.mkdir(parents=True, exist_ok=True)
+        self._staging = self.root / ".rt_frames-staging"
+        self._make_folder()
         self._locks: dict[str, threading.Lock] = {}
         self._wipe()
+
+    def _make_folder(self) -> None:
+        """Make what is missing, also where somebody removed the folder meanwhile."""
+        if self._staging.is_symlink():
+            raise ValueError(f"{self._staging} is a link; what it leads to is not touched: remove the link")
+        self._staging.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
@@ -61,34 +68,34 @@ class Store:
     def check_there(self, name: str) -> None:
         """Refuse a name that no table has."""
         if not self._is_table(name):
-            raise Problem(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
+            raise HTTPError(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
 
     def _is_table(self, name: str) -> bool:
         return (self._folder(name) / "_versions").is_dir()
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise Problem(
+            raise HTTPError(
                 400, f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
                 "and no dot at its start"
             )  # fmt: skip
         return self.root / f"{name}.lance"
 
     def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write a table beside the others, look at it, and publish it at once."""
+        """Write a table beside the others, verify that it can be read, and publish it at once."""
         target = self._folder(name)
         try:
             with self._staged() as folder:
                 version = engine.write(folder / "table", schema, batches)
                 (folder / "table").rename(target)
+                return version
         except OSError as error:
-            if error.errno in _TAKEN:
-                raise _taken(name) from error
-            raise engine.failure(error, "the table could not be stored") from error
-        return version
+            taken = error.errno in _TAKEN
+            raise (_taken(name) if taken else engine.to_http_error(error, engine.NOT_STORED)) from error
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
+        self._make_folder()
         folder = self._staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
             with _locked(self._staging):  # or another process, starting, would wipe it before it is locked
@@ -103,16 +110,19 @@ class Store:
         """Remove what writers left that live no more."""
         with _locked(self._staging):
             for folder in self._staging.iterdir():
+                ours = _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir()
+                if not ours or any(inside.name != "table" for inside in folder.iterdir()):
+                    continue
                 with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_NB):
                     shutil.rmtree(folder, ignore_errors=True)
 
     def alter(self, name: str, body: bytes) -> int:
         """Apply the changes that a request asks for, all or none, and give the new version."""
         with self._locks.setdefault(name, threading.Lock()):
-            for _ in range(_ATTEMPTS):
+            for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
                     return engine.alter(self._folder(name), body)
-        raise Problem(409, f"table {name!r} is being changed by another process; try again")
+            return engine.alter(self._folder(name), body)
 
 
 @contextlib.contextmanager
@@ -125,5 +135,5 @@ def _locked(folder: Path, how: int = 0) -> Iterator[None]:
         os.close(handle)
 
 
-def _taken(name: str) -> Problem:
-    return Problem(409, f"table {name!r} already exists")
+def _taken(name: str) -> HTTPError:
+    return HTTPError(409, f"table {name!r} already exists")

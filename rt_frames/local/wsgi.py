@@ -7,22 +7,21 @@ import http
 import json
 import logging
 import re
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from rt_frames.local.http_error import Problem
+from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from rt_frames.local.body import Body
     from rt_frames.local.store import Store
 
 log = logging.getLogger("rt_frames")
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
-MOST_JSON = 16 * 2**20
+MAX_JSON_BYTES = 16 * 2**20
 Environ = dict[str, Any]
 
 
@@ -49,7 +48,7 @@ class Application:
         status, answer = self._answer(environ, body)
         log.debug(
             "embedded service: %s %.300r -> %s after %s bytes",
-            environ["REQUEST_METHOD"], environ["REQUEST_URI"], status, body.count,
+            environ["REQUEST_METHOD"], environ["REQUEST_URI"], status, body.received,
         )  # fmt: skip
         payload = json.dumps(answer).encode()
         headers = [("Content-Type", JSON), ("Content-Length", str(len(payload)))]
@@ -61,35 +60,35 @@ class Application:
     def _answer(self, environ: Environ, body: Body) -> tuple[int, dict[str, Any]]:
         try:
             self._check_caller(environ)
+            environ["rt_frames.wait_for_body"]()
             return 200, self._route(environ, body)
-        except Problem as problem:
-            return problem.status, _error(problem.status, str(problem))
+        except HTTPError as error:
+            status, message = error.status, str(error)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # panics of the engine are BaseExceptions
             log.exception("the embedded service failed")
-            return 500, _error(500, "the embedded service failed; the log of its process says why")
+            status, message = 500, "the embedded service failed; the log of its process says why"
+        return status, {"error": {"code": status, "message": message}}
 
     def _check_caller(self, environ: Environ) -> None:
         host = re.sub(r":\d+$", "", environ.get("HTTP_HOST", "")).lower()
         if not self._any_host and host not in self._hosts:
-            raise Problem(400, "the Host header is not the address of this service; use its own URL")
+            raise HTTPError(400, "the Host header is not the address of this service; use its own URL")
         given = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
         if not hmac.compare_digest(given, self._key):
-            raise Problem(401, "the x-api-key header is missing or wrong; give the key of this service")
+            raise HTTPError(401, "the x-api-key header is missing or wrong; give the key of this service")
 
     def _route(self, environ: Environ, body: Body) -> dict[str, Any]:
         path, method = environ["REQUEST_URI"].partition("?")[0], environ["REQUEST_METHOD"]
         path = re.sub(r"^https?://[^/]*", "", path)
-        for wanted, pattern, respond in self._routes:
-            if match := re.fullmatch(pattern, path):
+        for wanted, route, respond in self._routes:
+            if match := re.fullmatch(route.replace("{name}", "([^/]+)"), path):
                 if method != wanted:
-                    raise Problem(405, f"{method:.20} is not possible here; use {wanted}")
-                return respond(self, environ, body, *map(_decoded, match.groups()))
-        raise Problem(
-            404, "there is no such address; there are GET /v1/tables, POST /v1/tables/{name} and "
-            "POST /v1/table/{name}/alter_columns"
-        )  # fmt: skip
+                    raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
+                return respond(self, environ, body, *map(_decode_name, match.groups()))
+        known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
+        raise HTTPError(404, f"there is no such address; there are {known}")
 
     def _list(self, _environ: Environ, _body: Body) -> dict[str, Any]:
         return {"tables": self._store.names()}
@@ -103,30 +102,26 @@ class Application:
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
-        text = body.read(MOST_JSON).to_pybytes()
+        text = body.read(MAX_JSON_BYTES).to_pybytes()
         if body.read(1).size:
-            raise Problem(413, f"an alter request has at most {MOST_JSON // 2**20} MiB; send several")
+            raise HTTPError(413, f"an alter request has at most {MAX_JSON_BYTES // 2**20} MiB; send several")
         return {"version": self._store.alter(name, text)}
 
     _routes = (
-        ("GET", r"/v1/tables", _list),
-        ("POST", r"/v1/tables/([^/]+)", _create),
-        ("POST", r"/v1/table/([^/]+)/alter_columns", _alter),
+        ("GET", "/v1/tables", _list),
+        ("POST", "/v1/tables/{name}", _create),
+        ("POST", "/v1/table/{name}/alter_columns", _alter),
     )
-
-
-def _error(status: int, message: str) -> dict[str, Any]:
-    return {"error": {"code": status, "message": message}}
 
 
 def _check_content_type(environ: Environ, wanted: str) -> None:
     given = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
     if given != wanted:
-        raise Problem(415, f"the Content-Type is {given!r:.100}; send {wanted}")
+        raise HTTPError(415, f"the Content-Type is {given!r:.100}; send {wanted}")
 
 
-def _decoded(name: str) -> str:
+def _decode_name(name: str) -> str:
     try:
         return unquote_to_bytes(name).decode()
     except UnicodeDecodeError:
-        raise Problem(400, "the table's name is no percent-encoded UTF-8; encode it") from None
+        raise HTTPError(400, "the table's name is not percent-encoded UTF-8; encode it") from None

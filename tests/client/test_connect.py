@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 
@@ -118,6 +119,32 @@ def test_a_client_pickles_without_its_key_and_takes_it_from_the_environment(clie
         pickle.loads(packed)
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     assert pickle.loads(packed).list_tables() == client.list_tables()
+
+
+def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(server, monkeypatch):
+    packed = pickle.dumps(rt.connect(server.url, api_key=KEY, default=False))
+    monkeypatch.setenv("RT_FRAMES_API_KEY", "the-key-of-another-service")
+    with pytest.raises(NotConnectedError, match="another key than the one it was made with"):
+        pickle.loads(packed)
+    assert server.connections == 0
+
+
+def test_F42_a_copy_is_the_client_itself_whatever_the_environment_says(server, monkeypatch):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", "the-key-of-another-service")
+    table = rt.connect(server.url, api_key=KEY, default=False).table("t")
+    for copied in (copy.copy(table.client), copy.deepcopy(table.client), copy.deepcopy(table).client):
+        assert copied is table.client
+        copied.list_tables()
+    assert {request.headers["x-api-key"] for request in server.requests} == {KEY}
+
+
+def test_further_headers_are_secrets_too(server):
+    client = rt.connect(server.url, api_key=KEY, headers={"authorization": "Bearer s3cret"}, default=False)
+    client.list_tables()
+    assert server.requests[0].headers["authorization"] == "Bearer s3cret"
+    assert "s3cret" not in everything_in(client)
+    with pytest.raises(TypeError, match="further headers are secrets and are not pickled; connect anew"):
+        pickle.dumps(client)
 
 
 def test_a_thousand_lists_open_one_connection(server, remote):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 import socket
 import subprocess
 import sys
 import threading
+import time
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -14,7 +17,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import stored
-from tests.support.faults import certificates, connected, frame
+from tests.support.faults import MIB, certificates, connected, frame
 from tests.support.servers import KEY, Connection, Server
 
 
@@ -87,26 +90,25 @@ def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(server, tmp_path, mon
     assert all("authorization" not in request.headers for request in server.requests)
 
 
-def tunnel(asked: list[str], target: int):
-    """Be an HTTPS proxy: CONNECT to any name ends at one local port."""
+def tunnel(asked: list[str], target: int, rate: float = math.inf):
+    """Be a CONNECT proxy: any name ends at one local port, which gets so many bytes a second."""
 
     def script(connection: Connection) -> None:
         asked.append(connection.head().line)
         connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
         with socket.create_connection(("127.0.0.1", target)) as onward:
-            back = threading.Thread(target=pump, args=(onward, connection.sock), daemon=True)
-            back.start()
-            pump(connection.sock, onward)
+            threading.Thread(target=pump, args=(onward, connection.sock), daemon=True).start()
+            pump(connection.sock, onward, rate)
+            onward.shutdown(socket.SHUT_RDWR)
 
     return script
 
 
-def pump(one: socket.socket, other: socket.socket) -> None:
-    try:
+def pump(one: socket.socket, other: socket.socket, rate: float = math.inf) -> None:
+    with contextlib.suppress(OSError):
         while data := one.recv(65536):
             other.sendall(data)
-    except OSError:
-        pass
+            time.sleep(len(data) / rate)
 
 
 @pytest.mark.parametrize("variable", ["verify", "REQUESTS_CA_BUNDLE"])
@@ -150,6 +152,20 @@ def test_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(serve
         client.close()
     assert len(server.requests) == 9
     assert len(asked) == 6
+
+
+def test_F40_an_https_proxy_on_a_slow_link_gets_every_byte(server, tmp_path, monkeypatch):
+    authority, server.tls = certificates("service.test")
+    proxy_authority, context = certificates()
+    authorities = authority.cert_pem.bytes() + proxy_authority.cert_pem.bytes()
+    (tmp_path / "ca.pem").write_bytes(authorities)
+    with Server(tunnel([], server.port, rate=4 * MIB), tls=context) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        client = rt.connect("https://service.test", api_key=KEY, verify=tmp_path / "ca.pem", retries=0, default=False)
+        data = frame(12)
+        client.create_table("t", data, compression=None)
+        client.close()
+    assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
 
 
 @pytest.mark.parametrize("key", ["", "k\n", " k", "k k", "é", "k\x00", 3])

@@ -48,10 +48,9 @@ def test_the_dtypes_that_are_offered_for_a_column_of_no_values_are_taken(frame):
 
 
 def test_whole_numbers_beyond_64_bits_are_sent_as_the_type_that_holds_them():
-    frame = objects(2**63, 1)
-    assert "row 0: 9223372036854775808" in refusal(frame)
-    (batch,) = open_source(frame, dtypes={"x": "uint64"}).batches()
+    (batch,) = open_source(objects(2**63, 1), dtypes={"x": "uint64"}).batches()
     assert batch.column(0).to_pylist() == [2**63, 1]
+    assert "'x', row 0" in refusal(objects(2**70), dtypes={"x": "uint64"})
     (batch,) = open_source(objects(2**70), dtypes={"x": pa.decimal128(38, 0)}).batches()
     assert batch.column(0).to_pylist() == [2**70]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -107,3 +108,17 @@ def test_the_accessor_is_there_whichever_is_imported_first():
         code = f"import {order}; print(hasattr(dd.DataFrame, 'remote'))"
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "True"
+
+
+def test_the_schema_computes_no_partition_and_leaves_nothing_running():
+    computed = []
+
+    def part(number: int) -> pd.DataFrame:
+        computed.append(number)
+        return pd.DataFrame({"n": [number], "s": ["x"]})
+
+    frame = dd.from_map(part, range(3), meta=pd.DataFrame({"n": [0], "s": ["x"]}))
+    threads = threading.active_count()
+    assert frame.remote.schema.names == ["n", "s"]
+    assert frame.remote.plan_alterations(frame).to_json() == {"alterations": []}
+    assert (computed, threading.active_count()) == ([], threads)

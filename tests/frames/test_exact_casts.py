@@ -252,3 +252,33 @@ def test_objects_are_cast_each_as_what_it_is(values, target, result):
         return
     (batch,) = open_source(frame, dtypes={"x": target}).batches()
     assert batch.column(0).to_pylist() == result
+
+
+def test_an_object_that_is_refused_in_a_long_column_is_named_by_its_own_row():
+    for row in (996, 999):
+        values = [1.0] * 1000
+        values[row] = 1.5
+        with pytest.raises(UnsupportedTypeError, match=f"'x', row {row}: 1.5 does not become int64"):
+            open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": "int64"})
+
+
+def test_objects_that_are_pairs_become_maps_and_mixed_lists_are_refused():
+    def sent(values: list, target: pa.DataType) -> list:
+        source = open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": target})
+        return [row for batch in source.batches() for row in batch.column(0).to_pylist()]
+
+    assert sent([[("k", 1)], None], pa.map_(pa.string(), pa.int8())) == [[("k", 1)], None]
+    with pytest.raises(UnsupportedTypeError, match="'x' mixes kinds"):
+        sent([[MORNING.date(), MORNING]], pa.list_(pa.date32()))
+
+
+@pytest.mark.parametrize("target", [pa.list_(pa.int8()), pa.large_list(pa.dictionary(pa.int32(), pa.int64()))])
+def test_lists_of_one_size_become_lists(target):
+    column = pa.array([[0, 0], [1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)).slice(1)
+    made = cast(column, target)
+    assert (made.type, made.to_pylist()) == (target, [[1, 2], None, [3, 4]])
+
+
+def test_what_lies_under_a_missing_struct_is_no_value():
+    column = pa.StructArray.from_arrays([pa.array([1, 300])], ["a"], mask=pa.array([False, True]))
+    assert cast(column, pa.struct([("a", pa.int8())])).to_pylist() == [{"a": 1}, None]

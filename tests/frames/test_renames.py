@@ -145,7 +145,7 @@ def test_shared_memory_that_means_something_else_is_no_rename(before, after):
     "make",
     [
         lambda: pa.array([b"", b""], pa.binary(0)),
-        lambda: pl.Series([[]], dtype=pl.Array(pl.Enum(["x", "y"]), 0)),
+        lambda: pl.Series([None], dtype=pl.List(pl.Enum(["x", "y"]))),
         lambda: pl.Series([None, None], dtype=pl.Enum(["x", "y"])),
     ],
 )

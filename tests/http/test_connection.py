@@ -8,11 +8,15 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import ssl
+import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 import requests
 import urllib3
+from urllib3.util.ssltransport import SSLTransport
 
 from rt_frames._http.connection import Adapter, UploadConnection
 from rt_frames._http.upload import Upload
@@ -122,6 +126,21 @@ def test_urllib3_puts_each_header_by_putheader_and_a_length_of_0_for_a_body_that
     assert (framing, request.body, request.complete) == ({header}, b"abcdef", True)
 
 
+def test_urllib3_gives_all_to_sendall_through_tls_inside_tls():
+    authority, server_context = certificates("service.test")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    one, other = socket.socketpair()
+    serving = threading.Thread(target=lambda: server_context.wrap_socket(other, server_side=True).close())
+    serving.start()
+    with SSLTransport(one, context, "service.test") as transport:
+        serving.join()
+        transport.socket = Mock()
+        assert transport.send(b"abc") == 3
+        transport.socket.sendall.assert_called_once()
+    one.close()
+
+
 def test_http_client_reads_by_response_class_and_asks_it_for_makefile_alone():
     class OnlyMakefile:
         def makefile(self, *_args: object, **_options: object) -> io.BytesIO:
@@ -146,6 +165,17 @@ def test_http_client_keeps_lines_that_are_no_headers_in_msg_and_urllib3_then_log
     with caplog.at_level("DEBUG"):
         assert connected(server).list_tables() == []
     assert server.requests[0].headers["x-api-key"] not in caplog.text
+
+
+def test_http_client_begins_with_the_next_head_where_headers_is_none():
+    one, other = socket.socketpair()
+    other.sendall(b"HTTP/1.1 103 Wait\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    with one, other, http.client.HTTPResponse(one) as response:
+        response.begin()
+        assert response.status == 103
+        response.headers = None
+        response.begin()
+        assert (response.status, response.read(), list(response.headers)) == (200, b"ok", ["Content-Length"])
 
 
 def test_http_client_closes_the_connection_where_begin_sets_will_close(adapter, server):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 
 import numpy as np
@@ -117,6 +118,15 @@ def test_a_list_that_never_ends_is_an_error(remote, server):
     server.listing((200, {"tables": ["a"], "page_token": "x"}))
     with pytest.raises(ResponseError, match="same page_token twice"):
         remote.list_tables()
+
+
+def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):
+    server.listing(*((200, {"tables": [f"t{n}"], "page_token": str(n)}) for n in range(20_000)))
+    with rt.connect(server.url, api_key=KEY, timeout=(1, 1, 0.5), default=False) as client:
+        start = time.monotonic()
+        with pytest.raises(ResponseError, match=r"came to no end in [0-9,]+ pages"):
+            client.list_tables()
+        assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import http.client
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -127,7 +129,6 @@ def test_a_table_much_larger_than_the_memory_it_may_take_goes_through(tmp_path):
         assert service.caller.create("big", parts).status_code == 200
         assert 50 * len(one) > 750 * 2**20
         assert service.peak_megabytes() - before < 300
-    import lance
 
     big = lance.dataset(str(tmp_path / "big.lance"))
     assert big.count_rows() == 50 * batch.num_rows
@@ -228,6 +229,7 @@ def test_a_taken_port_is_an_error_and_leaves_the_service_stopped(tmp_path, calle
 
 def test_a_forgotten_service_does_not_keep_the_interpreter_from_ending(tmp_path):
     script = f"""
+import lance
 import pyarrow as pa
 from rt_frames.local import LocalService
 from tests.support.local import Caller
@@ -265,3 +267,44 @@ def test_two_processes_serve_one_folder(tmp_path, caller):
         assert other.caller.alter("theirs", {"path": "z", "rename": "y"}).json() == {"version": 3}
     assert caller.read("mine").equals(NUMBERS)
     assert caller.read("theirs").column_names == ["y", "b", "c"]
+
+
+def test_ten_thousand_columns_are_renamed_in_one_request(caller):
+    names = [f"c{i}" for i in range(10_000)]
+    lance.write_dataset(pa.table({name: [1] for name in names}), str(caller.root / "wide.lance"))
+    started = time.monotonic()
+    answer = caller.alter("wide", *({"path": name, "rename": f"{name}_new"} for name in names))
+    assert (answer.status_code, answer.json()) == (200, {"version": 2})
+    assert time.monotonic() - started < 15  # of which the engine takes most; a walk over all names a path took minutes
+    assert lance.dataset(str(caller.root / "wide.lance")).schema.names == [f"{name}_new" for name in names]
+    twice = caller.alter("wide", {"path": "c0_new", "rename": "c1_new"}, {"path": "c2_new", "rename": "c1_new"})
+    assert twice.status_code == 400
+
+
+def test_early_refusals_and_clients_that_vanish_leave_no_warning(tmp_path):
+    script = f"""
+import gc, socket, struct
+from rt_frames.local import LocalService
+from tests.support.local import TABLE, Caller, answered, stream
+with LocalService({str(tmp_path)!r}) as service:
+    caller = Caller(service.root, service.url, service.api_key)
+    body = stream(TABLE)
+    for path in ("/v1/tables/..", "/v1/tables/%252e", "/x", "/v1/tables/t"):
+        with caller.connect() as connection:
+            connection.sendall(caller.head(path, f"Content-Length: {{len(body)}}", "Connection: close") + body)
+            answered(connection)
+        for linger in (0, 1):  # seconds; with 0 the service's answer meets a connection that was reset
+            with caller.connect() as connection:
+                connection.sendall(caller.head(path, f"Content-Length: {{2**20}}") + bytes(1000))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger))
+    for host in ("localhost", "evil"):
+        caller.send("GET", "/v1/tables", host=host)
+    caller.close()
+gc.collect()
+print("end")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=Path(__file__).parents[2], timeout=60, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")

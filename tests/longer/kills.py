@@ -76,7 +76,7 @@ def run(kills: int, seed: int) -> collections.Counter[str]:
                 counts[victim] += 1
             with Process(Path(folder)) as again:
                 check(again, range(number, number + 1))
-                assert [p for p in (Path(folder) / ".staging").iterdir() if p.suffix != ".lock"] == []
+                assert [p for p in (Path(folder) / ".rt_frames-staging").iterdir() if p.suffix != ".lock"] == []
         with Process(Path(folder)) as last:
             counts.update(check(last, range(kills)))
     return counts

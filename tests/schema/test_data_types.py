@@ -25,8 +25,13 @@ RECORDED = [
 
 @pytest.mark.parametrize(("arrow", "said"), RECORDED, ids=[str(arrow) for arrow, _ in RECORDED])
 def test_every_recorded_type_is_said_and_read_as_the_official_client_does(arrow, said):
-    assert rt.data_type(arrow) == said
+    assert to_data_type(arrow) == said
     assert same(rt.arrow_type(said), arrow)
+
+
+def test_a_dictionary_is_said_as_it_is_sent():
+    assert rt.data_type(pa.dictionary(pa.int8(), pa.string())) == {"type": "dict:string:int32:false"}
+    assert rt.data_type(pa.dictionary(pa.int8(), pa.float32())) == {"type": "float"}
 
 
 FLAT = [(arrow, said) for arrow, said in RECORDED if "fields" not in said]
@@ -87,7 +92,7 @@ composed = st.recursive(flat, nested, max_leaves=6)
 @given(composed)
 def test_types_composed_of_the_vocabulary_go_both_ways(pair):
     arrow, said = pair
-    assert rt.data_type(arrow) == said
+    assert to_data_type(arrow) == said
     assert same(rt.arrow_type(json.loads(json.dumps(said))), arrow)
 
 

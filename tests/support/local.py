@@ -79,7 +79,7 @@ class Caller:
         return lance.dataset(str(self.root / f"{name}.lance")).version
 
     def staged(self) -> list[Path]:
-        return list((self.root / ".staging").iterdir())
+        return list((self.root / ".rt_frames-staging").iterdir())
 
     def connect(self) -> socket.socket:
         url = urlsplit(self.url)

@@ -1,4 +1,4 @@
-"""README's table of types, made by the code: ``python -m tests.type_table`` writes it anew."""
+"""README's table of types, made by the code: ``python -m tests.support.type_table`` writes it anew."""
 
 from __future__ import annotations
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import SOCKET_BUFFER_BYTES, CodecStats, CompressionPolicy, fastest_codec
+from rt_frames._frames.compression import SOCKET_BUFFER_BYTES, Codec, CodecStats, CompressionPolicy, fastest_codec
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._prefetch import prefetch
-from tests.support.sources import Source
 
 MB = 10**6
 USUAL = {"lz4": CodecStats(1500 * MB, 0.69), "zstd": CodecStats(480 * MB, 0.46)}
@@ -113,44 +113,6 @@ def test_a_batch_that_does_not_shrink_goes_uncompressed(remote, server, codec):
     assert server.posts[0].body == server.posts[1].body
 
 
-def prefetch_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "rt_frames prefetch"]
-
-
-def test_everything_comes_in_order_and_no_thread_stays():
-    steps = Source(100, make=int)
-    assert list(prefetch(steps.run())) == list(range(100))
-    assert (steps.closed, prefetch_threads()) == (True, [])
-
-
-@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt("mine"), SystemExit(3)], ids=repr)
-def test_what_the_source_raises_comes_out_as_it_is(error):
-    steps = Source(3, error, make=int)
-    got = []
-    with pytest.raises(type(error)) as raised:
-        got.extend(prefetch(steps.run()))
-    assert raised.value is error
-    assert (steps.closed, prefetch_threads()) == (True, [])
-
-
-def test_a_reader_that_stops_closes_the_source_and_ends_the_thread():
-    steps = Source(1000, make=int)
-    reading = prefetch(steps.run())
-    assert [next(reading), next(reading)] == [0, 1]
-    reading.close()
-    assert (steps.closed, prefetch_threads()) == (True, [])
-    assert steps.made <= 3
-
-
-def test_an_error_of_the_reader_closes_the_source_and_ends_the_thread():
-    steps = Source(1000, make=int)
-    reading = prefetch(steps.run())
-    next(reading)
-    with pytest.raises(RuntimeError, match="of the reader"):
-        reading.throw(RuntimeError("of the reader"))
-    assert (steps.closed, prefetch_threads()) == (True, [])
-
-
 def test_a_generator_is_read_on_the_thread_of_its_caller(remote):
     threads = []
 
@@ -161,3 +123,74 @@ def test_a_generator_is_read_on_the_thread_of_its_caller(remote):
 
     rt.to_table(frames(), "t", compression="lz4")
     assert set(threads) == {threading.current_thread()}
+
+
+class AtWill(CompressionPolicy):
+    """A policy that takes another codec for every batch."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("auto", fast_link=False)
+        self._random = random.Random(seed)
+
+    def next_codec(self) -> Codec:
+        return self._random.choice(["lz4", "zstd", None])
+
+
+def words(seed: int, rows: int = 40) -> pa.Array:
+    """Give words with a dictionary of their own, of which some come back in later batches."""
+    values = pa.array(random.Random(seed).sample(["ok", "fault", "idle", "off", "on", "lost"], 2))
+    return pa.DictionaryArray.from_arrays(
+        pa.array([i % 3 if i % 3 < 2 else None for i in range(rows)], pa.int8()), values
+    )
+
+
+def pairs(rows: int = 40) -> pa.Array:
+    return pa.array(range(0, rows + 1, 2), pa.int32())
+
+
+CODED_PLACES = {
+    "column": lambda seed: words(seed, 20),
+    "struct": lambda seed: pa.StructArray.from_arrays([words(seed, 20), words(seed + 1, 20)], ["x", "y"]),
+    "list": lambda seed: pa.ListArray.from_arrays(pairs(), words(seed)),
+    "map": lambda seed: pa.MapArray.from_arrays(pairs(), pa.array([f"k{i}" for i in range(40)]), words(seed)),
+    "list of structs": lambda seed: pa.ListArray.from_arrays(pairs(), pa.StructArray.from_arrays([words(seed)], ["x"])),
+    "struct of lists": lambda seed: pa.StructArray.from_arrays([pa.ListArray.from_arrays(pairs(), words(seed))], ["x"]),
+    "array": lambda seed: pa.FixedSizeListArray.from_arrays(words(seed), 2),
+}
+
+
+def polars_frames(table: pa.Table) -> list[pl.DataFrame]:
+    return [pl.from_arrow(pa.Table.from_batches([batch])) for batch in table.to_batches()]
+
+
+def pandas_frames(table: pa.Table) -> list[pd.DataFrame]:
+    return [pa.Table.from_batches([batch]).to_pandas(types_mapper=pd.ArrowDtype) for batch in table.to_batches()]
+
+
+LIBRARIES = {
+    "Arrow": lambda table: table,
+    "Arrow batches": lambda table: iter(table.to_batches()),
+    "Polars": lambda table: iter(polars_frames(table.drop_columns("map"))),
+    "pandas": lambda table: iter(pandas_frames(table)),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_no_batch_relies_on_a_dictionary_that_another_codec_brought(library):
+    columns = {name: pa.chunked_array([make(seed) for seed in range(30)]) for name, make in CODED_PLACES.items()}
+    table = pa.table(columns)
+    for seed in range(5):
+        source = open_source(LIBRARIES[library](table))
+        body = b"".join(bytes(buffer) for buffers in IPCStream(source, AtWill(seed)) for buffer in buffers)
+        got = pa.ipc.open_stream(body).read_all()
+        assert got.to_pydict() == table.select(got.column_names).to_pydict()
+
+
+def test_slices_of_one_large_frame_keep_their_nested_categories_whatever_the_codec():
+    rows = 3_000_000
+    statuses = pl.Series(["ok", "fault", "idle"]).cast(pl.Categorical).gather(np.arange(rows) * 3 // rows)
+    frame = pl.DataFrame({"s": statuses, "n": np.arange(rows) * 1.5}).select(pl.struct("s", "n").alias("x"))
+    stream = IPCStream(open_source(frame), AtWill(1))
+    got = pl.from_arrow(pa.ipc.open_stream(b"".join(bytes(b) for buffers in stream for b in buffers)).read_all())
+    texts = pl.col("x").struct.field("s").cast(pl.String)
+    assert got.select(texts).equals(frame.select(texts))

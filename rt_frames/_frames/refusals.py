@@ -1,0 +1,47 @@
+"""All columns of a frame that cannot be sent, told at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from rt_frames._text import MAX_LISTED, list_names
+from rt_frames.errors import UnsupportedTypeError
+
+
+class Refusals:
+    """Columns that cannot be sent, each with the error that says why."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, UnsupportedTypeError] = {}
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._errors
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    @contextlib.contextmanager
+    def of(self, column: str) -> Iterator[None]:
+        """Note the error of a column, and go on."""
+        try:
+            yield
+        except UnsupportedTypeError as error:
+            self.note(column, error)
+
+    def note(self, column: str, error: UnsupportedTypeError) -> None:
+        """Note the first error of a column."""
+        self._errors.setdefault(column, error)
+
+    def check(self, order: Sequence[str]) -> None:
+        """Raise one error for all of them, in the order of the frame's columns."""
+        columns = tuple(name for name in order if name in self._errors)
+        errors = [self._errors[name] for name in columns]
+        if len(errors) == 1:
+            errors[0].add(columns=columns)
+            raise errors[0]
+        if errors:
+            lines = [f"{len(errors)} columns cannot be sent:", *map(str, errors[:MAX_LISTED])]
+            if more := columns[MAX_LISTED:]:
+                lines.append(f"and {len(more)} more: {list_names(more)}")
+            raise UnsupportedTypeError("\n".join(lines), columns=columns) from errors[0]

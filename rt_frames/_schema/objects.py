@@ -1,0 +1,388 @@
+"""Python objects in the cells of a column → the one Arrow type that keeps every one of them.
+
+Every place is looked at alone: the column, a field of its dicts, the items of its lists and arrays. All values of a
+place are of one kind (whole numbers and floats together are floats), and its type has the finest unit among them.
+What pandas calls missing is null, everywhere.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import itertools
+import uuid
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.types as is_
+
+from rt_frames._names import has_control_characters, join_path
+from rt_frames._text import show_value
+from rt_frames.errors import UnsupportedTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
+MAX_DEPTH = 60  # of dicts and lists in a cell; Arrow's own limit is 64
+
+_ITEM = object()  # the step of a path into a list; a field's step is its name
+_Steps = tuple[Any, ...]
+_Objects = np.ndarray[Any, Any]
+
+_NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # whose name follows
+# subclasses before what they are made of
+_KINDS: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "timedelta": (datetime.timedelta,),
+    "int": (int,),
+    "float": (float,),
+    "str": (str,),
+    "bytes": (bytes, bytearray, memoryview),
+    "datetime": (datetime.datetime,),
+    "date": (datetime.date,),
+    "time": (datetime.time,),
+    "Decimal": (decimal.Decimal,),
+    "UUID": (uuid.UUID,),
+    "dict": (dict,),
+    "MonthDayNano": (pa.MonthDayNano,),
+    "list": (list, tuple, np.ndarray),
+    "set": (set, frozenset),
+}
+_FLAT = {
+    "bool": pa.bool_(), "str": pa.string(), "bytes": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
+}  # fmt: skip
+_UNITS = ("s", "ms", "us", "ns")
+_NUMPY_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "T": "str", "S": "bytes"}
+
+
+class ObjectType(NamedTuple):
+    """What a column of objects becomes; ``as_they_are`` where Arrow itself converts every value rightly."""
+
+    arrow: pa.DataType
+    as_they_are: bool = True
+
+
+def infer(column: str, values: _Objects) -> ObjectType:
+    """Give the type of a column of objects, or the error that names the column, the place in it and the row."""
+    look = _Look(column, values)
+    return ObjectType(look.infer(values, [], ()), look.as_they_are)
+
+
+def to_arrow(values: _Objects, target: ObjectType) -> Any:
+    """Convert objects; an array, or several where they hold more than Arrow keeps in one."""
+    given = values if target.as_they_are else [_plain(value, target.arrow) for value in values]
+    return pa.array(given, type=target.arrow, from_pandas=True)
+
+
+class _Look:
+    """One look at a column of objects."""
+
+    def __init__(self, column: str, values: _Objects) -> None:
+        self._column, self._values, self.as_they_are = column, values, True
+
+    def infer(self, values: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
+        """Give the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
+        if len(steps) > MAX_DEPTH:
+            raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
+        present = self._present(values, steps)
+        python = set(map(type, present))
+        scalars = {kind for kind in python if issubclass(kind, np.generic)}
+        dtypes = {a.dtype for a in arrays if a.size} or {a.dtype for a in arrays[:1] if not python}
+        if scalars:
+            dtypes |= {value.dtype for value in present if isinstance(value, np.generic)}
+            self.as_they_are &= not scalars & {np.datetime64, np.timedelta64}
+        kinds = {_kind_of_type(kind) for kind in python - scalars} | {_kind_of_dtype(dtype) for dtype in dtypes}
+        if "datetime" in kinds:
+            zones = {id(v.tzinfo): v for v in present if isinstance(v, datetime.datetime)}
+            kinds = kinds - {"datetime"} | set(map(_zoned, zones.values()))
+        if kinds == {"int", "float"}:
+            self._check_exact(present, arrays, steps)
+            return pa.float64()
+        if len(kinds) > 1:
+            raise self._mixed(steps)
+        for kind in kinds:
+            return self._infer_kind(kind, present, arrays, dtypes, steps, numpy_only=python == scalars)
+        return pa.null()
+
+    def _infer_kind(
+        self, kind: str, present: _Objects, arrays: list[_Objects], dtypes: set[Any], steps: _Steps, *, numpy_only: bool
+    ) -> pa.DataType:
+        if kind == "list":
+            return self._infer_items(present, steps)
+        if kind == "set":
+            self.as_they_are = False
+            return pa.list_(self.infer(_flat(present), [], (*steps, _ITEM)))
+        if kind == "dict":
+            return self._infer_fields(present, steps)
+        if kind in ("int", "float"):
+            common = np.result_type(*dtypes) if numpy_only else None
+            if common is not None and _kind_of_dtype(common) == kind:
+                return pa.from_numpy_dtype(common.newbyteorder("="))
+            return pa.float64() if kind == "float" else self._whole(present, arrays, steps)
+        if kind in (_NAIVE, "timedelta") or kind.startswith(_AWARE):
+            unit = self._unit(present, dtypes, steps)
+            zone = pa.infer_type(present[:1]).tz if kind.startswith(_AWARE) else None
+            return pa.duration(unit) if kind == "timedelta" else pa.timestamp(unit, zone)
+        if kind == "time" and any(value.tzinfo for value in present):
+            raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; take that off")
+        if kind in _FLAT:
+            return pa.large_string() if kind == "str" and not steps else _FLAT[kind]
+        if kind == "UUID" and not steps:
+            return pa.uuid()
+        return self._infer_other(kind, present, steps)
+
+    def _infer_other(self, kind: str, present: _Objects, steps: _Steps) -> pa.DataType:
+        """Ask Arrow for the type of what has parameters, or is not known here."""
+        reason = "make text of them"
+        try:
+            known = len(present) > 0 and kind != "UUID" and not kind.startswith("NumPy's")
+            found = pa.infer_type(present, from_pandas=True) if known else None
+            if found is not None and not is_.is_nested(found):
+                return found
+        except CONVERSION_ERRORS as error:
+            reason = str(error)[:200]
+        place = f" at {self._path(steps)!r}" if steps else ""
+        raise UnsupportedTypeError(
+            f"column {self._column!r} holds {kind} values{place} for which Arrow has no type ({reason}); "
+            "convert them first"
+        )
+
+    def _infer_items(self, present: _Objects, steps: _Steps) -> pa.DataType:
+        arrays = [value for value in present if isinstance(value, np.ndarray)]
+        odd = {(a.dtype, a.ndim, type(a)) for a in arrays}
+        if any(ndim == 0 for _, ndim, _ in odd):
+            raise self._refused(steps, lambda v: np.ndim(v) == 0, "an array without a dimension; take its item")
+        typed = [_unmasked(a) for a in arrays if _is_typed(a)]
+        mixed = len(typed) < len(present) or len({dtype for dtype, _, _ in odd}) > 1
+        self.as_they_are &= all(_is_arrows(*one) for one in odd) and not (typed and mixed)
+        rest = [_unmasked(value) for value in present if not _is_typed(value)] if len(typed) < len(present) else []
+        return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
+
+    def _infer_fields(self, present: _Objects, steps: _Steps) -> pa.DataType:
+        names = dict.fromkeys(itertools.chain.from_iterable(present))
+        for name in names:
+            if not isinstance(name, str) or not name or has_control_characters(name):
+                advice = "a field's name is text without control characters; rename it"
+                raise self._refused(
+                    steps, lambda v, name=name: name in v, f"a dict with the key {name!r:.80}; {advice}"
+                )
+        return pa.struct(
+            [
+                (name, self.infer(_objects([value[name] for value in present if name in value]), [], (*steps, name)))
+                for name in names
+            ]
+        )
+
+    def _present(self, values: _Objects, steps: _Steps) -> _Objects:
+        """Leave out what pandas calls missing."""
+        try:
+            missing = pd.isna(values)
+        except ArithmeticError:
+            advice = "a signalling NaN cannot be sent; replace it, for example with None"
+            raise self._refused(
+                steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), advice, verb=""
+            ) from None
+        if not missing.any():
+            return values
+        # Arrow takes those without a unit for an error
+        self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, values[missing]))
+        present: _Objects = values[~missing]
+        return present
+
+    def _whole(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
+        least, most = _ends([present, *arrays])
+        if least >= -(2**63) and most < 2**63:
+            return pa.int64()
+        if least >= 0 and most < 2**64:
+            return pa.uint64()
+        high = 2**63 if least < 0 else 2**64
+        text = "a whole number that does not fit into 64 bits with the others; make text of them, or floats"
+        raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
+
+    def _check_exact(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> None:
+        """Whole numbers become floats only where none of them changes."""
+        whole = [_objects([value for value in present if isinstance(value, int | np.integer)])]
+        whole += [array for array in arrays if array.dtype.kind in "iu"]
+        if max(map(abs, _ends(whole))) <= 2**53:
+            return
+        self.as_they_are = False  # Arrow refuses also those beyond 2**53 that a float holds
+        text = (
+            "a whole number that no float holds exactly, and other values are floats; to keep them, "
+            f"make text of them all, for example with df[{self._column!r}].map(str)"
+        )
+        if error := self._refused_if_any(steps, _is_inexact, text):
+            raise error
+
+    def _unit(self, present: _Objects, dtypes: set[Any], steps: _Steps) -> str:
+        """Give the finest unit in use; Python's own values have microseconds, those of pandas may have nanoseconds."""
+        units = {np.datetime_data(dtype)[0] for dtype in dtypes}
+        if any(isinstance(value, datetime.datetime | datetime.timedelta) for value in present):
+            units.add("us")
+        if any(issubclass(kind, pd.Timestamp | pd.Timedelta) for kind in set(map(type, present))):
+            if any(getattr(v, "nanosecond", 0) or getattr(v, "nanoseconds", 0) for v in present):
+                units.add("ns")
+            if any(map(_is_beyond_python, present)):
+                advice = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+                raise self._refused(steps, _is_beyond_python, advice)
+        return max(units, key=_UNITS.index)
+
+    def _path(self, steps: _Steps) -> str:
+        path = self._column
+        for step in steps:
+            path = join_path(path, "item" if step is _ITEM else step)
+        return path
+
+    def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
+        """Give every value at a place that is not missing, with its row."""
+        for row, cell in enumerate(self._values):
+            yield from ((row, value) for value in _at(cell, steps))
+
+    def _refused_if_any(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError | None:
+        for row, value in self._leaves(steps):
+            if not _is_missing(value) and test(value):
+                place = f", at {self._path(steps)!r}" if steps else ""
+                shown = f" {show_value(value, 60)}{verb}" if verb else ""
+                return UnsupportedTypeError(f"column {self._column!r}, row {row}{place}:{shown} {text}")
+        return None
+
+    def _refused(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError:
+        error = self._refused_if_any(steps, test, text, verb)
+        return error or UnsupportedTypeError(f"column {self._column!r}: {text}")
+
+    def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
+        """Make the error that names the first value of another kind."""
+        # what is missing has a kind only in an array with a dtype
+        found = self._two_kinds(steps, _is_missing) or self._two_kinds(steps, lambda v: not isinstance(v, np.generic))
+        first, row, other = found or ("unknown", 0, None)
+        place = f" at {self._path(steps)!r}" if steps else ""
+        example = "" if steps else f", for example df[{self._column!r}].astype(str)"
+        return UnsupportedTypeError(
+            f"column {self._column!r} mixes kinds{place}: its first value is {first}, row {row} is {_kind(other)} "
+            f"({show_value(other, 40)}); make it one kind first{example}"
+        )
+
+    def _two_kinds(self, steps: _Steps, skip: Callable[[Any], bool]) -> tuple[str, int, Any] | None:
+        """Find the kind of the first value, and the first value of another with its row."""
+        first = None
+        for row, value in self._leaves(steps):
+            if not skip(value):
+                kind = _kind(value)
+                first = first or kind
+                if kind != first and {kind, first} != {"int", "float"}:
+                    return first, row, value
+        return None
+
+
+def _objects(values: list[Any]) -> _Objects:
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _ends(parts: list[_Objects]) -> tuple[int, int]:
+    """Give the least and the greatest of whole numbers."""
+    some = [part for part in parts if part.size]
+    return min((int(part.min()) for part in some), default=0), max((int(part.max()) for part in some), default=0)
+
+
+def _flat(lists: Iterable[Iterable[Any]]) -> _Objects:
+    return np.fromiter(itertools.chain.from_iterable(lists), dtype=object)
+
+
+def _at(value: Any, steps: _Steps) -> Iterator[Any]:
+    if not steps:
+        yield value
+    elif steps[0] is _ITEM and isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        for item in value:
+            yield from _at(item, steps[1:])
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from _at(value[steps[0]], steps[1:])
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+    except ArithmeticError:
+        return False  # a signalling NaN
+
+
+def _is_inexact(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(float(value)) != int(value)
+
+
+def _is_beyond_python(value: Any) -> bool:
+    """Tell whether a pandas moment has a year that Python's own cannot have, and that Arrow takes for another."""
+    return isinstance(value, pd.Timestamp) and not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
+
+
+def _is_typed(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != object and value.ndim == 1
+
+
+def _unmasked(value: Any) -> Any:
+    """Leave out what is masked."""
+    return value.compressed() if isinstance(value, np.ma.MaskedArray) and value.ndim == 1 else value
+
+
+def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
+    """Tell whether Arrow converts such an array rightly where all are alike."""
+    return ndim == 1 and kind is np.ndarray and dtype.isnative and dtype.kind in "biufOUSmM" and dtype != "M8[D]"
+
+
+def _zoned(value: datetime.datetime) -> str:
+    return _NAIVE if value.tzinfo is None else f"{_AWARE}, {value.tzinfo!s:.40}"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.generic):
+        return _kind_of_dtype(value.dtype)
+    return _zoned(value) if isinstance(value, datetime.datetime) else _kind_of_type(type(value))
+
+
+def _kind_of_type(kind: type) -> str:
+    return next((name for name, types in _KINDS.items() if issubclass(kind, types)), kind.__name__)
+
+
+def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
+    if dtype.kind in "mM":
+        unit, count = np.datetime_data(dtype)
+        if count == 1 and unit in _UNITS:
+            return _NAIVE if dtype.kind == "M" else "timedelta"
+        return "date" if (dtype.kind, count, unit) == ("M", 1, "D") else f"NumPy's {dtype}"
+    known = dtype.kind in _NUMPY_KINDS and (dtype.kind != "f" or dtype.itemsize <= 8)
+    return _NUMPY_KINDS[dtype.kind] if known else f"NumPy's {dtype}"
+
+
+def _plain(value: Any, arrow: pa.DataType) -> Any:
+    """Give a value of Python or pandas that Arrow converts rightly, for one that it does not."""
+    if isinstance(value, np.ndarray):
+        return _plain_array(value, arrow)
+    if isinstance(value, dict) and is_.is_struct(arrow):
+        return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
+    if isinstance(value, list | tuple | set | frozenset) and is_.is_list(arrow):
+        return [_plain(item, arrow.value_type) for item in value]
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return _count(value, arrow)
+    if is_.is_float64(arrow) and isinstance(value, int | np.integer):
+        return float(value)
+    return str(value) if isinstance(value, uuid.UUID) and is_.is_large_string(arrow) else value
+
+
+def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
+    if array.ndim == 0 or not is_.is_list(arrow):
+        return array[()] if array.ndim == 0 else array
+    item, values = arrow.value_type, list(array) if array.dtype.kind in "mMO" or array.ndim > 1 else array.tolist()
+    mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
+    return [None if hidden else _plain(value, item) for value, hidden in zip(values, mask, strict=True)]
+
+
+def _count(value: np.datetime64 | np.timedelta64, arrow: pa.DataType) -> int | None:
+    """Count a moment or duration in the units of its type."""
+    if np.isnat(value):
+        return None
+    unit = "D" if is_.is_date(arrow) else arrow.unit
+    counted = value.astype(f"{value.dtype.kind}8[{unit}]")
+    if counted.astype(value.dtype) != value:
+        raise OverflowError(f"{value!s} does not fit into {arrow}")
+    return int(counted.astype(np.int64))

@@ -1,0 +1,96 @@
+"""No batch relies on a dictionary that another codec's writer sent, at whatever depth and from whatever library."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import Codec, CompressionPolicy
+from rt_frames._frames.ipc import IPCStream
+
+
+class AtWill(CompressionPolicy):
+    """A policy that takes another codec for every batch."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("auto", fast_link=False)
+        self._random = random.Random(seed)
+
+    def next_codec(self) -> Codec:
+        return self._random.choice(["lz4", "zstd", None])
+
+
+def words(seed: int, rows: int = 40) -> pa.Array:
+    """Give words with a dictionary of their own, of which some come back in later batches."""
+    values = pa.array(random.Random(seed).sample(["ok", "fault", "idle", "off", "on", "lost"], 2))
+    return pa.DictionaryArray.from_arrays(
+        pa.array([i % 3 if i % 3 < 2 else None for i in range(rows)], pa.int8()), values
+    )
+
+
+def pairs(rows: int = 40) -> pa.Array:
+    return pa.array(range(0, rows + 1, 2), pa.int32())
+
+
+CODED_PLACES = {
+    "column": lambda seed: words(seed, 20),
+    "struct": lambda seed: pa.StructArray.from_arrays([words(seed, 20), words(seed + 1, 20)], ["x", "y"]),
+    "list": lambda seed: pa.ListArray.from_arrays(pairs(), words(seed)),
+    "map": lambda seed: pa.MapArray.from_arrays(pairs(), pa.array([f"k{i}" for i in range(40)]), words(seed)),
+    "list of structs": lambda seed: pa.ListArray.from_arrays(pairs(), pa.StructArray.from_arrays([words(seed)], ["x"])),
+    "struct of lists": lambda seed: pa.StructArray.from_arrays([pa.ListArray.from_arrays(pairs(), words(seed))], ["x"]),
+    "array": lambda seed: pa.FixedSizeListArray.from_arrays(words(seed), 2),
+}
+
+
+def polars_frames(table: pa.Table) -> list[pl.DataFrame]:
+    return [pl.from_arrow(pa.Table.from_batches([batch])) for batch in table.to_batches()]
+
+
+def pandas_frames(table: pa.Table) -> list[pd.DataFrame]:
+    return [pa.Table.from_batches([batch]).to_pandas(types_mapper=pd.ArrowDtype) for batch in table.to_batches()]
+
+
+LIBRARIES = {
+    "Arrow": lambda table: table,
+    "Arrow batches": lambda table: iter(table.to_batches()),
+    "Polars": lambda table: iter(polars_frames(table.drop_columns("map"))),
+    "pandas": lambda table: iter(pandas_frames(table)),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_no_batch_relies_on_a_dictionary_that_another_codec_brought(library):
+    columns = {name: pa.chunked_array([make(seed) for seed in range(30)]) for name, make in CODED_PLACES.items()}
+    table = pa.table(columns)
+    for seed in range(5):
+        source = open_source(LIBRARIES[library](table))
+        body = b"".join(bytes(buffer) for buffers in IPCStream(source, AtWill(seed)) for buffer in buffers)
+        got = pa.ipc.open_stream(body).read_all()
+        assert got.to_pydict() == table.select(got.column_names).to_pydict()
+
+
+def test_a_batch_without_values_leaves_the_dictionaries_as_they_are():
+    whole = pa.table({name: make(3) for name, make in CODED_PLACES.items()}).to_batches()[0]
+    empty = pa.record_batch({name: pa.nulls(5) for name in CODED_PLACES})
+    batches = [whole, empty, whole, empty, empty, whole]
+    for seed in range(20):
+        stream = IPCStream(open_source(iter(batches)), AtWill(seed))
+        got = pa.ipc.open_stream(b"".join(bytes(b) for buffers in stream for b in buffers)).read_all()
+        assert got.to_pylist() == [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_slices_of_one_large_frame_keep_their_nested_categories_whatever_the_codec():
+    rows = 3_000_000
+    statuses = pl.Series(["ok", "fault", "idle"]).cast(pl.Categorical).gather(np.arange(rows) * 3 // rows)
+    frame = pl.DataFrame({"s": statuses, "n": np.arange(rows) * 1.5}).select(pl.struct("s", "n").alias("x"))
+    stream = IPCStream(open_source(frame), AtWill(1))
+    got = pl.from_arrow(pa.ipc.open_stream(b"".join(bytes(b) for buffers in stream for b in buffers)).read_all())
+    texts = pl.col("x").struct.field("s").cast(pl.String)
+    assert got.select(texts).equals(frame.select(texts))

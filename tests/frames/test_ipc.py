@@ -1,0 +1,142 @@
+"""One stream of a source: whole whatever codec each batch has, and as long as was said."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import Compression, CompressionPolicy
+from rt_frames._frames.ipc import IPCStream
+from rt_frames._frames.source import BATCH_BYTES, FIRST_BATCH_BYTES
+
+
+class Alternating(CompressionPolicy):
+    """Another codec for nearly every batch."""
+
+    def __init__(self, *codecs: Compression) -> None:
+        super().__init__("lz4", fast_link=False)
+        self.next_codec = itertools.cycle(codecs).__next__
+
+
+def stream(data, policy: CompressionPolicy | None = None) -> IPCStream:
+    return IPCStream(open_source(data), policy or CompressionPolicy(None, fast_link=False))
+
+
+def read(made: IPCStream) -> pa.Table:
+    """Read a stream with Arrow, which is told nothing but its bytes."""
+    table = pa.ipc.open_stream(b"".join(bytes(buffer) for buffers in made for buffer in buffers)).read_all()
+    table.validate(full=True)
+    return table
+
+
+WORDS = pa.array(["a", "b", None, "c", "a", "d"])
+HOLDERS = {
+    "struct": lambda a: pa.StructArray.from_arrays([a], ["x"]).slice(1, 3),
+    "list": lambda a: pa.ListArray.from_arrays(pa.array([0, 2, None, 6], pa.int32()), a),
+    "large list": lambda a: pa.LargeListArray.from_arrays(pa.array([0, 2, None, 6], pa.int64()), a),
+    "list view": lambda a: pa.ListViewArray.from_arrays([3, 0, 1], [3, 2, 0], a),
+    "fixed-size list": lambda a: pa.FixedSizeListArray.from_arrays(a, 2),
+    "map": lambda a: pa.MapArray.from_arrays(pa.array([0, 2, None, 6], pa.int32()), pa.array(list("abcdef")), a),
+    "list of structs": lambda a: pa.ListArray.from_arrays([0, 1, 3, 6], pa.StructArray.from_arrays([a, a], ["x", "y"])),
+}
+
+
+@pytest.mark.parametrize("codecs", [(None, "lz4"), ("zstd", None, "lz4", None, "zstd"), ("lz4", "lz4", None)], ids=str)
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+def test_dictionaries_at_any_depth_arrive_whole_whatever_codec_each_batch_has(hold, codecs):
+    shifted = [WORDS.take(pa.array([(i + step) % len(WORDS) for i in range(6)])) for step in range(12)]
+    batches = [pa.record_batch({"c": hold(words.dictionary_encode())}) for words in shifted]
+    want = [row for batch in batches for row in batch.to_pylist()]
+    for data in (iter(batches), pa.Table.from_batches(batches)):
+        assert read(stream(data, Alternating(*codecs))).to_pylist() == want
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+def test_dictionaries_at_any_depth_have_codes_of_32_bits_and_keep_their_order(hold):
+    small = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    halves = [WORDS.take(pa.array(rows)).dictionary_encode().cast(small) for rows in ([0, 1, 2, 0, 1, 2], [5] * 6)]
+    batches = [pa.record_batch({"c": hold(half)}) for half in halves]
+    table = read(stream(iter(batches)))
+    assert table.to_pylist() == [row for batch in batches for row in batch.to_pylist()]
+    assert "indices=int32, ordered=1" in str(table.schema)
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["x", "y", "z"])])
+def test_polars_categories_at_any_depth_arrive_whole(dtype):
+    frame = pl.DataFrame({"c": [["x", None], None, ["z"]], "s": [{"q": "x"}, {"q": "y"}, {"q": None}]})
+    frame = frame.cast({"c": pl.List(dtype), "s": pl.Struct({"q": dtype})})
+    frames = [frame.slice(i % 3, 2) for i in range(9)]
+    table = read(stream(iter(frames), Alternating(None, "zstd", "lz4")))
+    assert table.to_pylist() == [row for part in frames for row in part.to_dicts()]
+
+
+FRAMES = {
+    "pandas": pd.DataFrame({"n": np.arange(9.0), "s": [f"row {i}" for i in range(9)]}),
+    "objects": pd.DataFrame({"o": pd.Series(["x", None] * 9, dtype=object)}),
+    "polars": pl.DataFrame({"n": np.arange(5_000_000), "c": pl.Series(["u"] * 5_000_000, dtype=pl.Categorical)}),
+    "arrow": pa.table({"n": pa.chunked_array([[1, 2], [], [3]])}),
+    "empty pandas": pd.DataFrame({"n": np.arange(0)}),
+    "empty polars": pl.DataFrame(schema={"n": pl.Int8, "c": pl.Categorical}),
+    "empty arrow": pa.schema([("u", pa.uuid()), ("l", pa.list_(pa.string()))]).empty_table(),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_the_length_is_what_is_sent_and_rows_are_counted_anew_each_time(frame):
+    made = stream(frame)
+    for _ in range(2):
+        sent = sum(len(buffer) for buffers in made for buffer in buffers)
+        assert (sent, made.rows) == (made.length, len(frame))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "objects", "empty pandas", "empty polars", "empty arrow"])
+def test_a_small_frame_is_one_message_and_one_batch_even_without_rows(kind):
+    (buffers,) = stream(FRAMES[kind])
+    (batch,) = pa.ipc.open_stream(b"".join(map(bytes, buffers)))
+    assert batch.num_rows == len(FRAMES[kind])
+
+
+def test_a_large_frame_begins_with_small_batches_and_goes_on_with_larger_ones():
+    table = pa.table({"n": np.arange(3 * BATCH_BYTES // 8)})
+    sizes = [batch.nbytes for batch in open_source(table).batches()]
+    assert sizes == [FIRST_BATCH_BYTES] * 4 + [BATCH_BYTES] * 2
+
+
+def test_the_length_is_counted_only_where_it_is_cheap_or_asked_for():
+    text = pl.DataFrame({"s": ["x"]})
+    lengths = {
+        (kind, asked): IPCStream(open_source(data), CompressionPolicy(asked, fast_link=True)).length is not None
+        for kind, data in (("numbers", pl.DataFrame({"n": [1]})), ("text", text), ("query", text.lazy()))
+        for asked in ("auto", "lz4", None)
+    }
+    assert [key for key, counted in lengths.items() if counted] == [
+        ("numbers", "auto"),
+        ("numbers", None),
+        ("text", None),
+    ]
+
+
+def test_a_polars_frame_is_sent_without_pandas():
+    code = (
+        "import sys, polars as pl\n"
+        "from rt_frames._frames.any_frame import open_source\n"
+        "from rt_frames._frames.compression import CompressionPolicy\n"
+        "from rt_frames._frames.ipc import IPCStream\n"
+        "word = pl.Categorical\n"
+        "frame = pl.DataFrame({'l': [['x'], None], 's': [{'q': 'x'}, {'q': None}], 'd': ['a', 'b'], 't': ['x', '']})\n"
+        "frame = frame.cast({'l': pl.List(word), 's': pl.Struct({'q': word}), 'd': word})\n"
+        "for data in (frame, frame.lazy(), frame.clear(), [frame, frame], frame.to_arrow()):\n"
+        "    for compression in (None, 'auto', 'zstd'):\n"
+        "        list(IPCStream(open_source(data), CompressionPolicy(compression, fast_link=False)))\n"
+        "print('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
