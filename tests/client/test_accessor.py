@@ -35,14 +35,6 @@ def test_the_accessor_is_there_whichever_is_imported_first(library, order):
     assert run(code, "-Werror").stdout == "a: int64\n"
 
 
-def test_dask_has_it_too():
-    code = (
-        "import rt_frames, dask.dataframe as dd, pandas as pd; df = pd.DataFrame({'a': [1]})\n"
-        "ddf = dd.from_pandas(df, npartitions=1); assert 'remote' in dir(ddf); print(ddf.remote, df.remote)"
-    )
-    assert run(code).stdout.count("to_table") == 2
-
-
 def test_a_loaded_polars_with_this_package_loads_nothing_else_until_the_accessor_is_used():
     code = (
         "import sys, polars, rt_frames; df = polars.DataFrame({'a': [1]}); dir(df)\n"
@@ -103,7 +95,8 @@ def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order
     done = run(code + "print(polars.DataFrame().remote)")
     assert done.stdout == "of Polars\n"
     advice = "use rt_frames.to_table(df, ...) instead"
-    assert sorted(done.stderr.splitlines()) == [
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("  ")]  # Python 3.13 shows the source too
+    assert sorted(lines) == [
         f"<string>:2: UserWarning: df.remote cannot be attached to pandas.DataFrame: cannot set 'remote'; {advice}",
         "<string>:2: UserWarning: df.remote cannot be attached to polars.DataFrame: it has a 'remote' of its own; "
         + advice,
