@@ -255,8 +255,9 @@ def plan_alterations(
 
     Parameters
     ----------
-    before, after : frame or pyarrow.Schema
-        What the table was created from, and what its columns are to be.
+    before, after : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable
+        What the table was created from, and what its columns are to be. No rows are read; what can be read only
+        once, such as a generator or reader, is refused.
     rename : dict of str to str, optional
         Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns that
         lie in the same memory, as after ``df.rename``, are recognised without it.
@@ -283,15 +284,24 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before),
-        arrow_schema(after),
+        arrow_schema(before, "before"),
+        arrow_schema(after, "after"),
         rename=rename,
         nullable=nullable,
         strict=strict,
         moved=detect_renames(before, after),
         compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
+
+
+def _schema_if_table(side: str, data: Any) -> Any:
+    if not isinstance(data, RemoteTable):
+        return data
+    if data.schema is None:
+        raise ValueError(f"{side}: the columns of table {data.name!r} are not known here; pass the frame or its schema")
+    return data.schema
 
 
 def alter_columns(

@@ -74,24 +74,45 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
     return source
 
 
-def arrow_schema(data: Any) -> pa.Schema:
-    """Give the portable schema of a frame or of a schema, for a comparison; no value is tried out."""
+def arrow_schema(data: Any, side: str = "data") -> pa.Schema:
+    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up."""
     refusals = Refusals()
-    data = _without_partitions(data)
-    if is_a(data, "pandas", "DataFrame"):
-        from rt_frames._frames import from_pandas
-
-        schema = from_pandas.arrow_schema(data, refusals)
-    elif isinstance(data, pa.Schema):
-        schema = data
-    else:
-        source = _open(data, {}, None, refusals)
-        source.close()
-        schema = source.schema
+    schema = _schema_of(_without_partitions(data), side, refusals)
     check_column_names(schema.names)
     schema = portable_schema(schema, {}, refusals)
     refusals.check(schema.names)
     return schema
+
+
+def _schema_of(data: Any, side: str, refusals: Refusals) -> pa.Schema:
+    if is_a(data, "pandas", "DataFrame"):
+        from rt_frames._frames import from_pandas
+
+        return from_pandas.arrow_schema(data, refusals)
+    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
+        from rt_frames._frames import from_polars
+
+        return from_polars.arrow_schema(data.collect_schema(), refusals)
+    if isinstance(data, pa.Schema):
+        return data
+    if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
+        return data.schema
+    if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
+        fields = []
+        for name, dtype in data.items():
+            with refusals.of(name):
+                fields.append((name, to_arrow_type(dtype, name)))
+        refusals.check(list(data))
+        return pa.schema(fields)
+    if isinstance(data, list | tuple) and data:
+        return _schema_of(_without_partitions(data[0]), side, refusals)
+    if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
+        return pa.schema(data)
+    raise TypeError(
+        f"{side}: {_name(data)} is no frame in memory and no schema; its rows might be used up by a comparison. "
+        "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
+        "RemoteTable that was created"
+    )
 
 
 def sent_schema(data: Any) -> pa.Schema:

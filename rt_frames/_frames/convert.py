@@ -22,6 +22,7 @@ from pyarrow import types
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._schema.data_type import to_data_type
 from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -45,7 +46,7 @@ def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusal
         arrow = casts.get(field.name, have)
         if field.name not in refusals:
             with refusals.of(field.name):
-                _check_type(arrow, field.name, field.name)
+                _check_type(arrow, field, field.name)
         kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
         standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
         fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
@@ -60,11 +61,11 @@ def _type_of(schema: pa.Schema, column: int) -> pa.DataType:
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
 
 
-def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
+def _check_type(arrow: pa.DataType, column: pa.Field, path: str) -> None:
     if types.is_null(arrow):
         raise UnsupportedTypeError(
             f"column {path!r} has no values and no type; a table's null column could never be cast later: "
-            f'pass its type, for example dtypes={{{column!r}: "large_string"}}'
+            f"pass its type, for example dtypes={ {column.name: _example(column.type)}!r}"
         )
     children = [arrow.field(i) for i in range(arrow.num_fields)]
     names = [child.name for child in children]
@@ -78,6 +79,26 @@ def _check_type(arrow: pa.DataType, column: str, path: str) -> None:
         raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
+
+
+def _example(arrow: pa.DataType) -> Any:
+    """Give a dtype to pass for a column of no values, or for one that holds such values: text in their place."""
+    if not types.is_nested(arrow):
+        return "large_string"
+    try:
+        return to_data_type(_with_text(to_portable(arrow)))
+    except UnsupportedTypeError:
+        return ...  # a map has no word
+
+
+def _with_text(arrow: pa.DataType) -> pa.DataType:
+    if types.is_struct(arrow):
+        return pa.struct([field.with_type(_with_text(field.type)) for field in arrow])
+    if types.is_fixed_size_list(arrow):
+        return pa.list_(_with_text(arrow.value_type), arrow.list_size)
+    if types.is_list(arrow) or types.is_large_list(arrow):
+        return (pa.list_ if types.is_list(arrow) else pa.large_list)(_with_text(arrow.value_type))
+    return pa.large_string() if types.is_null(arrow) else arrow
 
 
 class Converter:

@@ -7,7 +7,7 @@ Arrow's own cast sees to ranges, units and digits where both types count alike. 
                                a double counts exactly (ids, which a null made floats) stay what they are
     decimals ⇄ floats          by their digits, of which none is lost
     numbers → bool             0 and 1
-    whole numbers → times      less than a day
+    whole numbers → times      less than a day; → date64: whole days
     timestamps → dates         midnight only; never to a time of day, which would lose the day
     with a zone ⇄ without      UTC only, where clock and instant are the same
     durations → text           never: their unit would be lost
@@ -182,6 +182,12 @@ def _cast_extension(array: pa.Array, target: pa.DataType) -> pa.Array:
     return cast_exactly(array.storage, target)
 
 
+def _cast_to_date64(array: pa.Array, target: pa.DataType) -> pa.Array:
+    made = array.cast(target)
+    _check(_numpy(array) % 86_400_000 == 0, array, target, "; it is no whole day")
+    return made
+
+
 def _cast_to_time(array: pa.Array, target: pa.DataType) -> pa.Array:
     made = array.cast(target)
     seconds = _numpy(array) / {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[target.unit]
@@ -198,6 +204,7 @@ _RULES: tuple[tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Arr
     (lambda *both: all(map(_is_number, both)), _cast_number),
     (lambda *both: any(map(types.is_decimal, both)), _cast_decimal),
     (lambda have, _: types.is_date(have) or types.is_timestamp(have), _cast_moment),
+    (lambda have, want: types.is_integer(have) and types.is_date64(want), _cast_to_date64),
     (lambda have, want: types.is_integer(have) and types.is_time(want), _cast_to_time),
     (lambda have, want: types.is_duration(have) and _is_text(want), _refuse_duration),
     (lambda have, want: _is_text(have) and types.is_floating(want), _parse_floats),

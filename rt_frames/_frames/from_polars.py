@@ -17,7 +17,7 @@ from rt_frames._schema.dtype import to_arrow_type
 
 def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
     """Open a frame in memory."""
-    schema, chunk = _schema(frame.schema, refusals), _chunk(frame)
+    schema, chunk = arrow_schema(frame.schema, refusals), _chunk(frame)
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary, types.is_nested)
     return Source(
         schema,
@@ -31,16 +31,23 @@ def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
 
 def open_lazy(frame: pl.LazyFrame, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
-    return Source(_schema(frame.collect_schema(), refusals), lambda: _run(frame), zero_copy=False)
+    return Source(arrow_schema(frame.collect_schema(), refusals), lambda: _run(frame), zero_copy=False)
 
 
-def _schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
+def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
+    """Give the schema, and note which columns are not supported."""
     known: dict[pl.DataType, pa.DataType] = {}
+    nested: dict[str, pa.DataType] = {}
     for name, dtype in schema.items():
-        if dtype not in known:
+        if dtype.is_nested():  # Polars cannot hash one of many levels
+            with refusals.of(name):
+                nested[name] = to_arrow_type(dtype, name)
+        elif dtype not in known:
             with refusals.of(name):
                 known[dtype] = to_arrow_type(dtype, name)
-    return pa.schema([(name, known.get(dtype, pa.null())) for name, dtype in schema.items()])
+    none = pa.null()
+    found = (nested.get(name, none) if dtype.is_nested() else known.get(dtype, none) for name, dtype in schema.items())
+    return pa.schema(list(zip(schema, found, strict=True)))
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:

@@ -74,16 +74,21 @@ def _owned(name: str, column: Any) -> _Column | None:
         return _Column(name, dtype, place, [], one) if owned else None
     exports = [_export(column) for _ in range(2)]
     parts, others = ([*_parts(export)] for export in exports)
-    buffers, again = ([buffer for part in some for buffer in part.buffers()] for some in (parts, others))
-    stays = [
-        a is b is None or (a and b and a.address) == (b and b.address) for a, b in zip(buffers, again, strict=True)
-    ]
-    owned = [buffer for buffer, stay in zip(buffers, stays, strict=True) if stay]
-    if not any(buffer and np.frombuffer(buffer, np.bool_).any() for buffer in owned):
+    buffers, again = ([buffer for part, _ in some for buffer in part.buffers()] for some in (parts, others))
+    proves = [with_values for part, with_values in parts for _ in part.buffers()]
+    places = [_stays(*both) for both in zip(buffers, again, strict=True)]
+    owned = [b for b, place, proof in zip(buffers, places, proves, strict=True) if place and proof]
+    if not any(np.frombuffer(buffer, np.bool_).any() for buffer in owned):
         return None
-    shape = [(len(part), part.offset) for part in parts]
-    place = *shape, *(buffer and stay and buffer.address for buffer, stay in zip(buffers, stays, strict=True))
-    return _Column(name, dtype, place, [b for b, stay in zip(buffers, stays, strict=True) if not stay], exports[0])
+    made = [buffer for buffer, place in zip(buffers, places, strict=True) if place is False]
+    return _Column(name, dtype, (*((len(part), part.offset) for part, _ in parts), *places), made, exports[0])
+
+
+def _stays(buffer: pa.Buffer | None, again: pa.Buffer | None) -> int | bool | None:
+    """Give the address of a buffer that lies where it lay; False if it was made anew, None where nothing is in it."""
+    if not buffer and not again:
+        return None
+    return buffer.address if buffer and again and buffer.address == again.address else False
 
 
 def _export(column: Any) -> pa.ChunkedArray:
@@ -95,25 +100,26 @@ def _export(column: Any) -> pa.ChunkedArray:
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
-def _parts(data: Any) -> Iterator[pa.Array]:
-    """Give the arrays that a column consists of."""
+def _parts(data: Any, with_values: bool = True) -> Iterator[tuple[pa.Array, bool]]:
+    """Give the arrays of a column, and whether they are its own: the values of an Enum are those of its dtype."""
     if isinstance(data, pa.ChunkedArray):
         for chunk in data.chunks:
             yield from _parts(chunk)
         return
-    yield data
+    yield data, with_values
     arrow = data.type
     if types.is_primitive(arrow):
         return
+    inside: list[pa.Array] = []
     if isinstance(data, pa.ExtensionArray):
-        yield from _parts(data.storage)
+        inside = [data.storage]
     elif types.is_dictionary(arrow):
-        yield from _parts(data.dictionary)
+        inside, with_values = [data.dictionary], False
     elif types.is_struct(arrow):
-        for at in range(arrow.num_fields):
-            yield from _parts(data.field(at))
+        inside = [data.field(at) for at in range(arrow.num_fields)]
     elif types.is_map(arrow):
-        yield from _parts(data.keys)
-        yield from _parts(data.items)
+        inside = [data.keys, data.items]
     elif types.is_nested(arrow) or types.is_run_end_encoded(arrow):
-        yield from _parts(data.values)
+        inside = [data.values]
+    for part in inside:
+        yield from _parts(part, with_values)

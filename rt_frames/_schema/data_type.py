@@ -23,6 +23,9 @@ from rt_frames._names import join_path
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
+MAX_LEVELS = 32  # of nested types: half of what Arrow's streams take, so that a service can wrap a column; a map is two
+TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
+
 # every type without parameters, by its name; Arrow has most of these names, too
 _PLAIN = ("null", "bool", "halffloat", "float", "double", "string", "large_string", "binary", "large_binary")
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -54,24 +57,19 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
-def to_data_type(arrow: pa.DataType, path: str = "") -> dict[str, Any]:
+def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0) -> dict[str, Any]:
     """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's."""
-    try:
-        return _to_object(arrow, path)
-    except RecursionError:
-        raise _no_name("a type nested this deeply", path) from None
-
-
-def _to_object(arrow: pa.DataType, path: str) -> dict[str, Any]:
+    if level > MAX_LEVELS:
+        raise _no_name(TOO_DEEP, path)
     if isinstance(arrow, pa.BaseExtensionType):
-        return _to_object(arrow.storage_type, path)
+        return to_data_type(arrow.storage_type, path, level + 1)
     if types.is_fixed_size_binary(arrow):
         return {"type": "fixed_size_binary", "length": arrow.byte_width}
     kind, length = ("struct", 0) if types.is_struct(arrow) else list_kind(arrow)
     if not kind:
         return {"type": _to_name(arrow, path)}
     fields = [
-        {"name": f.name, "type": _to_object(f.type, join_path(path, f.name)), "nullable": f.nullable}
+        {"name": f.name, "type": to_data_type(f.type, join_path(path, f.name), level + 1), "nullable": f.nullable}
         for f in child_fields(arrow)
     ]
     return {"type": kind, "fields": fields, **({"length": length} if kind == "fixed_size_list" else {})}
@@ -84,9 +82,9 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
     if types.is_decimal128(arrow) or types.is_decimal256(arrow):
         return f"decimal:{arrow.bit_width}:{arrow.precision}:{arrow.scale}"
     if types.is_dictionary(arrow):
-        value = _to_object(arrow.value_type, path)
+        value = to_data_type(arrow.value_type, path)
         if set(value) == {"type"}:
-            return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:{str(arrow.ordered).lower()}"
+            return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:false"  # no service stores an order
     elif name := _NAMES.get(arrow):
         return name
     raise _no_name(f"Arrow's {arrow}", path)
@@ -119,6 +117,8 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     ------
     ValueError
         If the object is wrong or incomplete; the message shows the path inside the object.
+    UnsupportedTypeError
+        If it is nested too deeply.
 
     Examples
     --------
@@ -126,21 +126,20 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     >>> rt.arrow_type({"type": "timestamp:us:UTC"})
     TimestampType(timestamp[us, tz=UTC])
     """
-    try:
-        return _parse(data_type, "data_type")
-    except RecursionError:
-        raise ValueError("data_type: nested too deeply to be read") from None
+    return _parse(data_type, "data_type", 0)
 
 
-def _parse(given: Any, at: str) -> pa.DataType:
+def _parse(given: Any, at: str, level: int) -> pa.DataType:
+    if level > MAX_LEVELS:
+        raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
     if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
         shown = show_value(given)
         raise ValueError(f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown}')
     name = given["type"]
     if name == "struct":
-        return pa.struct(_parse_fields(given, at))
+        return pa.struct(_parse_fields(given, at, level))
     if name in ("list", "large_list", "fixed_size_list"):
-        fields = _parse_fields(given, at)
+        fields = _parse_fields(given, at, level)
         if len(fields) != 1:
             raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
         if name == "fixed_size_list":
@@ -162,7 +161,7 @@ def _parse_length(given: Mapping[str, Any], at: str) -> int:
     return length
 
 
-def _parse_fields(given: Mapping[str, Any], at: str) -> list[pa.Field]:
+def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     fields = given.get("fields")
     if not isinstance(fields, list):
         raise ValueError(f'{at}.fields: a {given["type"]} needs "fields", an array; got {show_value(fields)}')
@@ -176,7 +175,7 @@ def _parse_fields(given: Mapping[str, Any], at: str) -> list[pa.Field]:
             raise ValueError(f"{here}.name: expected a string, got {show_value(name)}")
         if not isinstance(nullable, bool):
             raise ValueError(f"{here}.nullable: expected true or false, got {show_value(nullable)}")
-        arrow = _parse(child.get("type"), f"{here}.type")
+        arrow = _parse(child.get("type"), f"{here}.type", level + 1)
         if types.is_null(arrow) and not nullable:
             raise ValueError(f"{here}.nullable: a null type is always nullable")
         try:

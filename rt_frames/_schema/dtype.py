@@ -83,8 +83,8 @@ def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
     """Give the portable Arrow type of any dtype; ``path`` is the column's, for the error."""
     try:
         return _convert(dtype, path)
-    except RecursionError:
-        raise unsupported(path, "a type nested this deeply", "flatten it first") from None
+    except ValueError as error:
+        raise ValueError(f"column {path!r}: {error}" if path else str(error)) from error
 
 
 def _convert(dtype: Any, path: str) -> pa.DataType:

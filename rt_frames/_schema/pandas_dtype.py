@@ -29,6 +29,11 @@ def parse(text: str) -> Any:
     return pd.api.types.pandas_dtype(text)
 
 
+_CATEGORIES_ADVICE = (
+    "make its categories of one plain kind, for example with .cat.rename_categories(str), or use .astype(str)"
+)
+
+
 def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
     """Give the Arrow type, or the error for one that cannot be sent."""
     if isinstance(dtype, type):
@@ -77,6 +82,8 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
     if dtype.categories is None:
         raise unsupported(path, "a CategoricalDtype without categories", ADVICE["category"])
     values = dtype.categories.dtype
+    if isinstance(values, pd.IntervalDtype | pd.PeriodDtype):
+        raise unsupported(path, f"a category of {values}", _CATEGORIES_ADVICE)
     if isinstance(values, ExtensionDtype):
         return categorical_type(from_pandas(values, path))
     if values != np.dtype(object):
@@ -87,5 +94,4 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         if not pa.types.is_nested(arrow):
             return categorical_type(arrow)
     kinds = sorted({type(value).__name__ for value in dtype.categories})
-    advice = "make its categories of one plain kind, for example with .cat.rename_categories(str)"
-    raise unsupported(path, f"a category of {' and '.join(kinds)[:200]}", advice)
+    raise unsupported(path, f"a category of {' and '.join(kinds)[:200]}", _CATEGORIES_ADVICE)

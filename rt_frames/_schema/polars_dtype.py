@@ -9,7 +9,7 @@ import pyarrow as pa
 from polars.datatypes import DataTypeClass
 
 from rt_frames._names import join_path
-from rt_frames._schema.portable import categorical_type, unsupported
+from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 _FLOATS = (pl.Float16, pl.Float32, pl.Float64)
@@ -40,8 +40,9 @@ _ADVICE = {
 }
 
 
-def from_polars(dtype: pl.DataType | DataTypeClass, path: str) -> pa.DataType:
+def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -> pa.DataType:
     """Give the Arrow type, or the error for one that cannot be sent."""
+    check_level(path, level)
     kind: Any = dtype if isinstance(dtype, DataTypeClass) else type(dtype)
     if kind in _FLAT:
         return _FLAT[kind]
@@ -56,7 +57,7 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str) -> pa.DataType:
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
     if isinstance(dtype, _NESTED):
-        return _from_nested(dtype, path)
+        return _from_nested(dtype, path, level + 1)
     advice = next(advice for unknown, advice in _ADVICE.items() if isinstance(dtype, unknown))
     raise unsupported(path, f"Polars' {dtype}", advice)
 
@@ -69,13 +70,13 @@ def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
     raise unsupported(path, f"Polars' {kind.__name__} without parameters", f"pass {example}")
 
 
-def _from_nested(dtype: Any, path: str) -> pa.DataType:
+def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
     if isinstance(dtype, pl.Struct):
         if not all(isinstance(field, pl.Field) for field in dtype.fields):
             raise unsupported(path, f"a Struct of {dtype.fields!r:.80}", f"pass {_EXAMPLES[pl.Struct]}")
-        return pa.struct([(f.name, from_polars(f.dtype, join_path(path, f.name))) for f in dtype.fields])
+        return pa.struct([(f.name, from_polars(f.dtype, join_path(path, f.name), level)) for f in dtype.fields])
     if isinstance(dtype, _MAP):
-        key, value = (from_polars(getattr(dtype, part), join_path(path, part)) for part in ("key", "value"))
+        key, value = (from_polars(getattr(dtype, part), join_path(path, part), level + 1) for part in ("key", "value"))
         return pa.map_(key, value)
-    item = from_polars(dtype.inner, join_path(path, "item"))
+    item = from_polars(dtype.inner, join_path(path, "item"), level)
     return pa.list_(item, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(item)

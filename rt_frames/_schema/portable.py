@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._schema.data_type import INTEGERS, child_fields
+from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, child_fields
 from rt_frames.errors import UnsupportedTypeError
 
 _FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
@@ -46,6 +46,12 @@ def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
     return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
 
 
+def check_level(path: str, level: int) -> None:
+    """Refuse types that are nested too deeply."""
+    if level > MAX_LEVELS:
+        raise unsupported(path, TOO_DEEP, "flatten it first")
+
+
 def is_portable(arrow: pa.DataType) -> bool:
     """Tell whether a type has no parts and is portable as it is."""
     return arrow.id in _PORTABLE_IDS
@@ -60,16 +66,17 @@ def is_portable_schema(schema: pa.Schema) -> bool:
     return not any(field.type.id not in _PORTABLE_IDS or field.metadata for field in fields)
 
 
-def to_portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
+def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
     """Give the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
+    check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
         return arrow
     if isinstance(arrow, pa.BaseExtensionType):
-        return _portable_extension(arrow, path)
+        return _portable_extension(arrow, path, level + 1)
     if types.is_run_end_encoded(arrow):
-        return to_portable(arrow.value_type, path)
+        return to_portable(arrow.value_type, path, level + 1)
     if types.is_nested(arrow):
-        return _portable_nested(arrow, path)
+        return _portable_nested(arrow, path, level + 1)
     if types.is_string_view(arrow):
         return pa.large_string()
     if types.is_binary_view(arrow):
@@ -77,7 +84,7 @@ def to_portable(arrow: pa.DataType, path: str = "") -> pa.DataType:
     if types.is_decimal32(arrow) or types.is_decimal64(arrow):
         return pa.decimal128(arrow.precision, arrow.scale)
     if types.is_dictionary(arrow):
-        value = to_portable(arrow.value_type, path)
+        value = to_portable(arrow.value_type, path, level + 1)
         return pa.dictionary(pa.int32(), value, arrow.ordered) if _may_be_coded(value) else value
     if arrow.id in _INTERVAL_IDS:
         raise unsupported(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
@@ -90,14 +97,18 @@ def _may_be_coded(value: pa.DataType) -> bool:
     return any(test(value) for test in tests)
 
 
-def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:
+def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
     is_map = types.is_map(arrow)
     is_list = not is_map and not types.is_struct(arrow)
     fields = [
         # DuckDB gives the items of its arrays no name, and nobody can give them one
-        pa.field(field.name or "item" * is_list, to_portable(field.type, join_path(path, field.name)), field.nullable)
+        pa.field(
+            field.name or "item" * is_list,
+            to_portable(field.type, join_path(path, field.name), level + is_map),
+            field.nullable,
+        )
         for field in ([arrow.key_field, arrow.item_field] if is_map else child_fields(arrow))
     ]
     if is_map:
@@ -110,15 +121,15 @@ def _portable_nested(arrow: pa.DataType, path: str) -> pa.DataType:
     return pa.large_list(fields[0]) if large else pa.list_(fields[0])
 
 
-def _portable_extension(arrow: pa.BaseExtensionType, path: str) -> pa.DataType:
+def _portable_extension(arrow: pa.BaseExtensionType, path: str, level: int) -> pa.DataType:
     name = arrow.extension_name
     if name == "arrow.uuid":
         return arrow
     if name == "arrow.json":
-        return pa.json_(to_portable(arrow.storage_type, path))
+        return pa.json_(to_portable(arrow.storage_type, path, level))
     if name in PANDAS_ADVICE:
         raise unsupported(path, f"pandas' {name.removeprefix('pandas.')}", PANDAS_ADVICE[name])
-    return to_portable(arrow.storage_type, path)
+    return to_portable(arrow.storage_type, path, level)
 
 
 def categorical_type(value: pa.DataType) -> pa.DataType:

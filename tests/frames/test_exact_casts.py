@@ -177,6 +177,19 @@ def written(text: str, scalar: pa.Scalar) -> bool:
     return isinstance(value, uuid.UUID) and text == str(value)
 
 
+@pytest.mark.parametrize("values", [[1], ["a"], [{"a": 1}], [[1]]])
+@pytest.mark.parametrize(
+    "target",
+    [pa.list_(pa.int8()), pa.list_(pa.int8(), 1), pa.struct([("b", pa.int8())]), pa.map_(pa.int8(), pa.int8())],
+)
+def test_kinds_of_nesting_that_do_not_fit_are_refused_by_column(values, target):
+    frame = pa.table({"x": values})
+    if is_.is_list(frame["x"].type) and not is_.is_struct(target) and not is_.is_map(target):
+        return
+    with pytest.raises(UnsupportedTypeError, match=r"'x' \(batch 1\)|'x', row 0"):
+        open_source(frame, dtypes={"x": target})
+
+
 STRUCT = pa.array([{"a": 1, "b": 300}, None, {"a": 3, "b": None}])
 
 
@@ -226,6 +239,7 @@ def test_values_inside_lists_structs_and_maps_are_kept_or_refused_by_row(values,
         ([MIDNIGHT, MORNING.replace(tzinfo=TOKYO)], "timestamp[us]", "row 1"),
         ([5, dt.timedelta(seconds=1.5)], "duration[s]", "row 1"),
         ([0, None, 0.5], "bool", "row 2: 0.5"),
+        ([86_400_000, 5], "date64[ms]", "row 1: 5"),
         ([pd.Timestamp(1), None], "timestamp[us]", "row 0"),
         ([uuid.UUID(int=5), "a", b"b", 3, None], str, [str(uuid.UUID(int=5)), "a", "b", "3", None]),
         ([uuid.UUID(int=5), b"\xff"], str, "row 1"),

@@ -46,9 +46,8 @@ def decimals(bits: int, most: int) -> st.SearchStrategy:
 
 
 def categorical(parts: tuple) -> tuple:
-    (value, said), index, ordered = parts
-    name = f"dict:{said['type']}:{index}:{str(ordered).lower()}"
-    return pa.dictionary(pa.type_for_alias(index), value, ordered), {"type": name}
+    (value, said), index = parts
+    return pa.dictionary(pa.type_for_alias(index), value), {"type": f"dict:{said['type']}:{index}:false"}
 
 
 units = st.sampled_from(["s", "ms", "us", "ns"])
@@ -62,7 +61,7 @@ flat = st.one_of(
     st.integers(0, 2**31 - 1).map(lambda n: (pa.binary(n), {"type": "fixed_size_binary", "length": n})),
     decimals(128, 38),
     decimals(256, 76),
-    st.tuples(st.sampled_from(one_word), integers, st.booleans()).map(categorical),
+    st.tuples(st.sampled_from(one_word), integers).map(categorical),
 )
 
 
@@ -237,14 +236,22 @@ def test_whatever_else_an_object_holds_it_is_read_or_a_value_error(value):
     assert message.startswith("data_type") if said is None else to_data_type(rt.arrow_type(said)) == said
 
 
-def test_what_is_nested_too_deeply_is_an_error_on_either_side():
+def test_an_ordered_dictionary_is_called_unordered_since_no_order_is_stored():
+    assert to_data_type(pa.dictionary(pa.int32(), pa.string(), ordered=True)) == {"type": "dict:string:int32:false"}
+
+
+@pytest.mark.parametrize("levels", [32, 33, 5000])
+def test_what_is_nested_too_deeply_is_an_error_on_either_side(levels):
     arrow, said = pa.int8(), {"type": "int8"}
-    for _ in range(3000):
+    for _ in range(levels):
         arrow, said = pa.list_(arrow), {"type": "list", "fields": [child(said)]}
-    with pytest.raises(UnsupportedTypeError, match="deep"):
-        to_data_type(arrow)
-    with pytest.raises(ValueError, match="deep"):
-        rt.arrow_type(said)
+    if levels == 32:
+        assert rt.arrow_type(rt.data_type(arrow)) == arrow
+        assert rt.arrow_type(said) == arrow
+        return
+    for convert, deep in ((to_data_type, arrow), (rt.data_type, arrow), (rt.data_type, said), (rt.arrow_type, said)):
+        with pytest.raises(UnsupportedTypeError, match="more than 32 levels deep"):
+            convert(deep)
 
 
 @pytest.mark.parametrize(
