@@ -121,10 +121,12 @@ class Converter:
             batch = batch.select(want)
         columns, refusals = [], Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
-            with refusals.of(field.name):
+            try:
                 columns.append(self._column(array, field, rows_before))
                 if field.name in self._required:
                     _check_required(columns[-1], field, field.name)
+            except UnsupportedTypeError as error:
+                refusals.note(field.name, error)
         refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -293,7 +295,8 @@ def dictionary_columns(schema: pa.Schema) -> set[str]:
 
 def requires_values(field: pa.Field) -> bool:
     """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
-    return not field.nullable or any(map(requires_values, _value_fields(field.type)))
+    inside = _value_fields(field.type) if types.is_nested(field.type) else []
+    return not field.nullable or any(map(requires_values, inside))
 
 
 def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
