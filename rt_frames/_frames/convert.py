@@ -142,10 +142,12 @@ class Converter:
             batch = batch.select(want)
         columns, refusals = [], Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
-            with refusals.of(field.name):
+            try:
                 columns.append(self._column(array, field, rows_before))
                 if field.name in self._required:
                     _check_required(columns[-1], field, field.name)
+            except UnsupportedTypeError as error:
+                refusals.note(field.name, error)
         refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -201,6 +203,8 @@ class Converter:
         array = _unwrap(array, target)
         if isinstance(array, pa.ExtensionArray) and array.type != target:
             return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
+        if types.is_run_end_encoded(array.type):
+            return self._convert(array.values, target, path).take(_positions_in_runs(array))
         if types.is_dictionary(target):
             coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
             return self._unify_dictionary(coded, target, path)
@@ -302,6 +306,13 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         raise ValueError(f"{path}: {error}") from error
 
 
+def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
+    """Tell which run each row lies in; Arrow's own decoding knows few types."""
+    rows = np.arange(array.offset, array.offset + len(array))
+    positions = np.searchsorted(array.run_ends.to_numpy(), rows, side="right").astype(np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+
+
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
     """Tell where each value stands among the known ones; null where it does not."""
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
@@ -314,7 +325,8 @@ def dictionary_columns(schema: pa.Schema) -> set[str]:
 
 def requires_values(field: pa.Field) -> bool:
     """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
-    return not field.nullable or any(map(requires_values, _value_fields(field.type)))
+    inside = _value_fields(field.type) if types.is_nested(field.type) else []
+    return not field.nullable or any(map(requires_values, inside))
 
 
 def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
@@ -357,8 +369,6 @@ def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Take off what a type wraps around the values of another one."""
     if isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
         return _unwrap(array.storage, target)
-    if types.is_run_end_encoded(array.type):
-        return _unwrap(pc.call_function("run_end_decode", [array]), target)
     return array
 
 

@@ -51,11 +51,11 @@ def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
-    return Chunk(
-        frame.height,
-        int(frame.estimated_size()),
-        lambda start, length, names: _to_arrow(frame.slice(start, length).select(names)).to_batches(),
-    )
+    def cut(start: int, length: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        rows = frame.slice(start, length)
+        yield from _to_arrow(rows if len(names) == rows.width else rows.select(names)).to_batches()
+
+    return Chunk(frame.height, int(frame.estimated_size()), cut)
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:

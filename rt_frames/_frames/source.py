@@ -73,9 +73,11 @@ class Source:
         convert, first = Converter(self.schema, self.casts, self.dictionaries()), True
         for batch, place in self._cut():
             converted = convert(batch, place)
+            if not converted.num_rows:
+                continue  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             if first:
                 length = rows_within(FIRST_BATCH_BYTES, converted.num_rows, nbytes(converted))
-                yield from (converted.slice(start, length) for start in range(0, max(converted.num_rows, 1), length))
+                yield from (converted.slice(start, length) for start in range(0, converted.num_rows, length))
             else:
                 yield converted
             first = False

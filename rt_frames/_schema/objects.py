@@ -224,6 +224,8 @@ class _Look:
         if any(issubclass(kind, pd.Timestamp | pd.Timedelta) for kind in set(map(type, present))):
             if any(getattr(v, "nanosecond", 0) or getattr(v, "nanoseconds", 0) for v in present):
                 units.add("ns")
+            # Arrow does not see that one of a coarse unit leaves the range of a finer one
+            self.as_they_are &= not any(isinstance(v, pd.Timedelta) and v.unit != "ns" for v in present)
             if any(map(_is_beyond_python, present)):
                 advice = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
                 raise self._refused(steps, _is_beyond_python, advice)
@@ -362,6 +364,8 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
         return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
     if isinstance(value, list | tuple | set | frozenset) and is_.is_list(arrow):
         return [_plain(item, arrow.value_type) for item in value]
+    if isinstance(value, pd.Timedelta) and value is not pd.NaT:
+        return _count(value.to_timedelta64(), arrow)
     if isinstance(value, np.datetime64 | np.timedelta64):
         return _count(value, arrow)
     if is_.is_float64(arrow) and isinstance(value, int | np.integer):

@@ -37,6 +37,14 @@ def read(made: IPCStream) -> pa.Table:
     return table
 
 
+def test_slices_without_rows_that_come_through_a_c_stream_are_left_out():
+    days = pa.array([1, None, 3, 4], pa.timestamp("ms"))
+    table = pa.table({"t": pa.chunked_array([days.slice(3, 0), days.slice(1, 2), days.slice(4)])})
+    assert read(stream(pa.RecordBatchReader.from_stream(table)))["t"].to_pylist() == days.to_pylist()[1:3]
+    empty = pa.RecordBatchReader.from_stream(table.slice(2))
+    assert read(stream(empty)).num_rows == 0
+
+
 WORDS = pa.array(["a", "b", None, "c", "a", "d"])
 HOLDERS = {
     "struct": lambda a: pa.StructArray.from_arrays([a], ["x"]).slice(1, 3),

@@ -56,6 +56,15 @@ INNER = {
     "list view out of order": pa.ListViewArray.from_arrays([1, 0, 0], [1, 2, 0], pa.array([["x"], None], VIEWS)),
     "large list view": pa.array([[1], None, []], pa.large_list_view(pa.int8())),
     "runs": pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array([1, None], pa.int8())),
+    "runs of words": pa.RunEndEncodedArray.from_arrays(
+        pa.array([1, 3], pa.int16()), pa.array(["a", None]).dictionary_encode()
+    ),
+    "runs of days": pa.RunEndEncodedArray.from_arrays(
+        pa.array([2, 3], pa.int64()), pa.array([1, None], pa.date32()).dictionary_encode()
+    ),
+    "runs of views": pa.RunEndEncodedArray.from_arrays(
+        pa.array([1, 3], pa.int32()), pa.array([None, "b"], pa.string_view())
+    ),
     "decimal": pa.array([1, None, 2], pa.decimal64(15, 0)),
     "extension": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0], pa.int8())),
     "map of views": pa.array([[("a", "b")], None, []], pa.map_(pa.string_view(), pa.string_view())),
