@@ -38,7 +38,7 @@ POLARS = {
 PANDAS = {
     **{name: (NUMBERS, name) for name in ("Int8", "Int64", "UInt16", "Float32", "Float64", "int64[pyarrow]")},
     **{name: (WORDS, name) for name in ("str", "string", "string[python]", "category", "object")},
-    "str on Python's": (WORDS, pd.StringDtype("python", na_value=np.nan)),
+    "str on Python's": (WORDS, pd.StringDtype("python", **({"na_value": np.nan} if pd.__version__ >= "3" else {}))),
     **{name: ([1, 2, 3, 4] * (ROWS // 4), name) for name in NUMPY},
     **{name: ([True, False] * (ROWS // 2), name) for name in ("bool", "boolean")},
     **{name: (DAYS, name) for name in ("datetime64[ns]", "timestamp[us][pyarrow]")},
