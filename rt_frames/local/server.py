@@ -15,6 +15,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -234,6 +235,7 @@ class _Server(Server):
     ConnectionClass = _Connection
     expiration_interval = 0.1  # how long stopping takes
     max_request_header_size = MAX_HEADER_BYTES
+    _changed = 0.0  # when the number of threads changed last: to change it takes a tenth of a second
 
     def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
         super().__init__(
@@ -244,11 +246,13 @@ class _Server(Server):
 
     def process_conn(self, conn: Any) -> None:
         """Hand a connection to a thread, where all are busy to a new one."""
-        free = self.requests.idle - self.requests.qsize
-        if free <= 0:
-            self.requests.grow(THREADS)
-        elif free > 2 * THREADS:
-            self.requests.shrink(THREADS)
+        now, pool = time.monotonic(), self.requests
+        if pool.idle <= pool.qsize:
+            self._changed = now
+            pool.grow(THREADS)
+        elif pool.idle > 2 * THREADS and now - self._changed > HEAD_SECONDS:
+            self._changed = now
+            pool.shrink(THREADS)
         super().process_conn(conn)
 
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
