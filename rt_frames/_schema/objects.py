@@ -131,6 +131,7 @@ class _Look:
         if kind in _FLAT:
             return pa.large_string() if kind == "str" and not steps else _FLAT[kind]
         if kind == "UUID" and not steps:
+            self.as_they_are = False  # older Arrow takes their bytes alone
             return pa.uuid()
         return self._infer_other(kind, present, steps)
 
@@ -370,7 +371,9 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
         return _count(value, arrow)
     if is_.is_float64(arrow) and isinstance(value, int | np.integer):
         return float(value)
-    return str(value) if isinstance(value, uuid.UUID) and is_.is_large_string(arrow) else value
+    if isinstance(value, uuid.UUID):
+        return str(value) if is_.is_large_string(arrow) else value.bytes
+    return value
 
 
 def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
