@@ -42,6 +42,10 @@ def test_sixteen_clients_at_once_disturb_nobody(count):
     assert crowd.run(16, seconds=count) >= 16
 
 
+draws_maps = pytest.mark.skipif(not hasattr(pl, "Map"), reason="what is drawn has Polars' maps, which came with 2.1")
+
+
+@draws_maps
 def test_the_judge_of_drawn_frames_sees_a_single_value_a_type_and_a_row_that_differ():
     case = Case("", [pl.DataFrame({"a": [1, 2], "s": [{"x": ["b"]}, None]})], "frame")
     planted = [
@@ -56,6 +60,7 @@ def test_the_judge_of_drawn_frames_sees_a_single_value_a_type_and_a_row_that_dif
             assert judge.judge(dataclasses.replace(case, opened=other.lazy)).verdict == "WRONG"
 
 
+@draws_maps
 def test_a_drawn_frame_is_the_same_each_time():
     for number in range(20):
         assert draw(f"1/{number}", "polars").describe() == draw(f"1/{number}", "polars").describe()

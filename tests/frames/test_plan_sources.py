@@ -65,7 +65,7 @@ def test_a_plan_computes_no_dask_partition():
         computed.append(len(part))
         return part
 
-    meta = pd.DataFrame({"n": pd.Series(dtype="int64"), "s": pd.Series(dtype="str")})
+    meta = pd.DataFrame({"n": pd.Series(dtype="int64"), "s": pd.Series(dtype="string")})
     frame = dd.from_pandas(BEFORE.to_pandas(), npartitions=2).map_partitions(touch, meta=meta)
     assert rt.plan_alterations(frame, BEFORE.cast({"n": pl.Int32})).to_json()["alterations"] == AFTER
     assert computed == []
