@@ -129,6 +129,13 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     return _parse(data_type, "data_type", 0)
 
 
+def to_schema(described: Any) -> pa.Schema:
+    """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema."""
+    if not isinstance(described, Mapping):
+        raise ValueError(f'schema: expected an object with "fields", got {show_value(described)}')
+    return pa.schema(_parse_fields({"type": "schema", **described}, "schema", -1))
+
+
 def _parse(given: Any, at: str, level: int) -> pa.DataType:
     if level > MAX_LEVELS:
         raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
