@@ -57,19 +57,28 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
-def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0) -> dict[str, Any]:
-    """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's."""
+def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False) -> dict[str, Any]:
+    """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
+
+    A map can only be described (``maps``): there is nothing that a service casts to one.
+    """
     if level > MAX_LEVELS:
         raise _no_name(TOO_DEEP, path)
     if isinstance(arrow, pa.BaseExtensionType):
-        return to_data_type(arrow.storage_type, path, level + 1)
+        return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
         return {"type": "fixed_size_binary", "length": arrow.byte_width}
     kind, length = ("struct", 0) if types.is_struct(arrow) else list_kind(arrow)
+    if maps and types.is_map(arrow):
+        kind = "map"
     if not kind:
         return {"type": _to_name(arrow, path)}
     fields = [
-        {"name": f.name, "type": to_data_type(f.type, join_path(path, f.name), level + 1), "nullable": f.nullable}
+        {
+            "name": f.name,
+            "type": to_data_type(f.type, join_path(path, f.name), level + 1, maps=maps),
+            "nullable": f.nullable,
+        }
         for f in child_fields(arrow)
     ]
     return {"type": kind, "fields": fields, **({"length": length} if kind == "fixed_size_list" else {})}
