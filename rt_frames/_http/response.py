@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rt_frames._http.options import Key
 
+NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
 
 
@@ -153,6 +154,8 @@ def to_error(response: Response, operation: errors.Operation, table: str | None,
     status = response.status
     message = find_message(response.body, key)
     kind = errors.error_class(status, operation, message)
+    if kind is errors.ConflictError and _find_code(response.body) == NAME_TAKEN:
+        kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(kind, "")
     if kind is errors.RedirectError:
@@ -178,6 +181,14 @@ def find_message(body: bytes, key: Key) -> str:
         found = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text) if "<" in text[:200] else text
     printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in found)
     return one_line(key.hide(printable), MAX_MESSAGE)
+
+
+def _find_code(body: bytes) -> Any:
+    try:
+        found = _decode_json(body)
+    except ValueError:
+        return None
+    return found.get("code") if isinstance(found, dict) else None
 
 
 def _find_sentence(value: Any) -> str:

@@ -37,7 +37,8 @@ _TYPES = {
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
 # the sister dialect's names
-_TYPES |= {name: pa.type_for_alias(name) for name in ("utf8", "large_utf8", "float16", "float32", "float64", "boolean")}
+_SYNONYMS = ("utf8", "large_utf8", "float16", "float32", "float64", "boolean", "date32", "date64")
+_TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
@@ -108,7 +109,8 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     """Turn the service's ``data_type`` object into an Arrow type; the inverse of `data_type`.
 
     Besides the names that `data_type` gives, the sister dialect's are understood: ``utf8``,
-    ``large_utf8``, ``float16``, ``float32``, ``float64``, ``boolean``.
+    ``large_utf8``, ``float16``, ``float32``, ``float64``, ``boolean``, ``date32``, ``date64``; and ``map``, as services
+    describe tables, though none casts to one.
 
     Parameters
     ----------
@@ -154,13 +156,8 @@ def _parse(given: Any, at: str, level: int) -> pa.DataType:
     name = given["type"]
     if name == "struct":
         return pa.struct(_parse_fields(given, at, level))
-    if name in ("list", "large_list", "fixed_size_list"):
-        fields = _parse_fields(given, at, level)
-        if len(fields) != 1:
-            raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
-        if name == "fixed_size_list":
-            return pa.list_(fields[0], _parse_length(given, at))
-        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
+    if name in ("list", "large_list", "fixed_size_list") or (name == "map" and given.get("fields")):
+        return _parse_list(given, at, level)
     if given.get("fields"):
         raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
     if name == "fixed_size_binary":
@@ -168,6 +165,20 @@ def _parse(given: Any, at: str, level: int) -> pa.DataType:
     if given.get("length") is not None:
         raise ValueError(f'{at}.length: a "{name:.80}" has no length')
     return _parse_name(name, f"{at}.type")
+
+
+def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
+    name, fields = given["type"], _parse_fields(given, at, level)
+    if len(fields) != 1:
+        raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
+    if name == "fixed_size_list":
+        return pa.list_(fields[0], _parse_length(given, at))
+    if name != "map":
+        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
+    parts = child_fields(fields[0].type)
+    if not types.is_struct(fields[0].type) or len(parts) != 2 or parts[0].nullable:
+        raise ValueError(f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values")
+    return pa.map_(*parts)
 
 
 def _parse_length(given: Mapping[str, Any], at: str) -> int:
