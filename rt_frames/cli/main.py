@@ -67,14 +67,19 @@ def _with_service(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
     )
+    @click.option(
+        "--dialect",
+        type=click.Choice(["documented", "lancedb"]),
+        help="The addresses that the service knows. Default: RT_FRAMES_DIALECT, or documented.",
+    )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
     @functools.wraps(command)
-    def run(url: str | None, key_file: Path | None, **options: Any) -> None:
+    def run(url: str | None, key_file: Path | None, dialect: Any, **options: Any) -> None:
         def connect() -> Client:
             from rt_frames import _api
 
             key = key_file.read_text().strip() if key_file is not None else None
-            return _api.connect(url, api_key=key, default=False)
+            return _api.connect(url, api_key=key, dialect=dialect, default=False)
 
         command(connect=connect, **options)
 
@@ -92,7 +97,7 @@ def tables(connect: Callable[[], Client], as_json: bool) -> None:
 @main.command()
 @click.argument("name")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--if-exists", type=click.Choice(["fail", "skip"]), default="fail", show_default=True)
+@click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
 @_with_service
 def create(name: str, paths: tuple[Path, ...], if_exists: Any, connect: Callable[[], Client], as_json: bool) -> None:
     """Create table NAME from files: Parquet, CSV, NDJSON or Arrow.
