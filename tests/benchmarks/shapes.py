@@ -112,7 +112,10 @@ def main(words: list[str]) -> None:
             if words and not any(word in name for word in words):
                 continue
             data = make()
-            ways = [lambda data=data: client.create_table("t", data, progress=False), lambda data=data: by_hand(url, data)]
+            ways = [
+                lambda data=data: client.create_table("t", data, progress=False),
+                lambda data=data: by_hand(url, data),
+            ]
             compare(name, *ways)
             if name == "ten rows":
                 compare("ten rows, 8 threads, 80 x", *map(in_threads, ways))
