@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.convert import portable_schema, requires_values
+from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
@@ -56,21 +56,22 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
 
 def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
     """Give a source in its portable schema, or the error for all columns that cannot be sent."""
-    if unknown := [name for name in casts if name not in source.schema.names]:
-        columns = source.schema.names
-        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {columns!r:.500}")
-    check_column_names(source.schema.names)
-    check_no_dots(source.schema.names)
-    schema = portable_schema(source.schema, casts, refusals)
+    names = source.schema.names
+    if unknown := [name for name in casts if name not in names]:
+        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
+    check_column_names(names)
+    check_no_dots(names)
+    layout = portable_layout(source.schema, casts, refusals)
     source = dataclasses.replace(
         source,
-        schema=schema,
-        zero_copy=source.zero_copy and schema.equals(source.schema),
-        value_checked=source.value_checked | casts.keys() | {field.name for field in schema if requires_values(field)},
+        schema=layout.schema,
+        layout=layout,
+        zero_copy=source.zero_copy and layout.schema.equals(source.schema),
+        value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
     )
     source.check_values(refusals)
-    refusals.check(schema.names)
+    refusals.check(names)
     return source
 
 
@@ -79,7 +80,7 @@ def arrow_schema(data: Any, side: str = "data") -> pa.Schema:
     refusals = Refusals()
     schema = _schema_of(_without_partitions(data), side, refusals)
     check_column_names(schema.names)
-    schema = portable_schema(schema, {}, refusals)
+    schema = portable_layout(schema, {}, refusals).schema
     refusals.check(schema.names)
     return schema
 

@@ -22,7 +22,7 @@ def open_table(table: pa.Table) -> Source:
         table.schema,
         lambda: _chunks(table.to_batches()),
         table.num_rows,
-        nbytes(table),
+        nbytes(table, exact=False),
         dictionaries=functools.cache(lambda: _dictionaries(table)),
     )
 
@@ -46,7 +46,11 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
 
 
 def _chunk(batch: pa.RecordBatch) -> Chunk:
-    return Chunk(batch.num_rows, nbytes(batch), lambda start, length, names: [batch.slice(start, length).select(names)])
+    def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
+        rows = batch if length == batch.num_rows else batch.slice(start, length)
+        return [rows if column is None else rows.select([column])]
+
+    return Chunk(batch.num_rows, nbytes(batch, exact=False), cut)
 
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:

@@ -54,11 +54,12 @@ def open_pandas(
         except UnsupportedTypeError as error:
             refusals.note(name, error)
 
-    def cut(start: int, length: int, names: list[str]) -> list[pa.RecordBatch]:
-        arrays = [columns[name][1](start, start + length) for name in names]
+    def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
+        wanted = names if column is None else [column]
+        arrays = [columns[name][1](start, start + length) for name in wanted]
         if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than Arrow keeps in one array
-            return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
-        return [pa.RecordBatch.from_arrays(arrays, names=names)]
+            return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
+        return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
     chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
     objects = frozenset(
