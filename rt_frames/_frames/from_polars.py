@@ -17,11 +17,14 @@ from pyarrow import types
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import clean_names
 from rt_frames._schema.dtype import to_arrow_type
 
 
-def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
+def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a frame in memory."""
+    if clean:
+        frame = frame.rename(dict(zip(frame.columns, clean_names(frame.columns), strict=True)))
     schema, chunk = arrow_schema(frame.schema, refusals), _chunk(frame)
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
@@ -34,9 +37,13 @@ def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
     )
 
 
-def open_lazy(frame: pl.LazyFrame, refusals: Refusals) -> Source:
+def open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
-    return Source(arrow_schema(frame.collect_schema(), refusals), lambda: _run(frame), zero_copy=False)
+    schema = frame.collect_schema()
+    if clean:
+        names = dict(zip(schema, clean_names(schema), strict=True))
+        frame, schema = frame.rename(names), pl.Schema((names[name], dtype) for name, dtype in schema.items())
+    return Source(arrow_schema(schema, refusals), lambda: _run(frame), zero_copy=False)
 
 
 def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:

@@ -108,7 +108,10 @@ REFUSED = {
     "a year that Python does not know": ([None, pd.Timestamp(np.datetime64(10**13, "s"))], "row 1.*years 1 to 9999"),
     "a unit that Arrow does not know": ([np.timedelta64(1, "h")], r"timedelta64\[h\]"),
     "complex numbers": ([1j], "complex"),
-    "a duration beyond 64 bits": ([None, pd.Timedelta(np.timedelta64(2**62, "ms"))], "row 1.*(does not fit|[Oo]verflow)"),
+    "a duration beyond 64 bits": (
+        [None, pd.Timedelta(np.timedelta64(2**62, "ms"))],
+        "row 1.*(does not fit|[Oo]verflow)",
+    ),
     "lone surrogates": (["a", "\ud800"], "row 1.*surrogates"),
     "keys that are no text": ([{"k": 1}, {1: 2}], "row 1.*key 1"),
     "keys with control characters": ([{"k\n": 1}], "row 0.*key 'k.n'"),
