@@ -81,7 +81,7 @@ class RemoteAccessor(Generic[Frame]):
             Columns to cast on the way.
         index : bool, optional
             pandas only: whether index levels become columns. None: those that have names.
-        if_exists : {"fail", "skip"}, default "fail"
+        if_exists : {"fail", "skip", "replace"}, default "fail"
             What happens when the name is taken.
         compression : {"auto", "lz4", "zstd", None}, default "auto"
             How buffers are compressed on the way.
@@ -170,20 +170,23 @@ class RemoteAccessor(Generic[Frame]):
     def alter_table(
         self,
         name: str,
-        before: Any,
+        before: Any = None,
         *,
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
         client: Client | None = None,
     ) -> RemoteTable:
-        """Alter a table, created from ``before``, so that its columns become those of this frame.
+        """Alter a table so that its columns become those of this frame.
 
         Parameters
         ----------
         name : str
             The table.
-        before, rename, nullable, strict : optional
+        before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable, optional
+            What the table was created from. None asks the service, where it can describe a table: a folder's, and
+            one with ``dialect="lancedb"``.
+        rename, nullable, strict : optional
             As in `rt_frames.plan_alterations`.
         client : Client, optional
             Where the table is. Defaults to the client of the last `rt_frames.connect`.
@@ -196,7 +199,9 @@ class RemoteAccessor(Generic[Frame]):
         Raises
         ------
         AlterationError
-            If the two frames don't fit; nothing was sent.
+            If the two don't fit; nothing was sent.
+        ValueError
+            If ``before`` is not given and the service cannot tell.
         RemoteError
             If the service refuses or cannot be reached, as in `rt_frames.alter_columns`.
 
@@ -208,5 +213,6 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.cast(pl.Int32).remote.alter_table("counts", before).name
         'counts'
         """
+        before = _api.table(name, client=client) if before is None else before
         plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict)
         return _api.alter_columns(name, plan, client=client)

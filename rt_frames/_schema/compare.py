@@ -97,13 +97,13 @@ class _Comparison:
     def _compare_column(self, path: str, old: pa.Field, new: pa.Field, lists: str) -> list[Alteration]:
         rename = new.name if new.name != old.name else None
         nullable = self._new_nullable(path, old, new)
-        before, after = old.type, new.type
+        before, after = _storage(old.type), _storage(new.type)
         item, new_item = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
             if before != after or self.asked_inside:
                 inside = self._compare_inside(path, before, after, lists)
-        elif item != new_item or (self.compare_nullability and before != after):
+        elif _storage(item) != _storage(new_item) or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after)
         changes = rename is not None or data_type is not None or nullable is not None
         if (changes or inside) and ("." in old.name or "." in new.name):
@@ -153,6 +153,11 @@ def _check_names(parent: str, before: list[pa.Field], after: list[pa.Field], tar
             path, wanted = join_path(parent, name), join_path(parent, target)
             offer = did_you_mean(target, new_names)
             raise AlterationError(f"rename={{{path!r}: {target!r}}}: after has no column {wanted!r}; {offer}")
+
+
+def _storage(arrow: pa.DataType) -> pa.DataType:
+    """Give what an extension type is stored as, which is all that the service's words tell of it."""
+    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
 def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:

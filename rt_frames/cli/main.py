@@ -141,17 +141,23 @@ def _with_service(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."
         ),
+        click.option(
+            "--dialect",
+            type=click.Choice(["documented", "lancedb"]),
+            help="The addresses that the service knows. Default: RT_FRAMES_DIALECT, or documented.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON for machines."),
         _verbosity,
     )
     @functools.wraps(command)
-    def run(url: str | None, key_file: Path | None, allow_insecure: bool, **options: Any) -> None:
-        command(connect=functools.partial(_connect, url, key_file, allow_insecure=allow_insecure), **options)
+    def run(url: str | None, key_file: Path | None, allow_insecure: bool, dialect: str | None, **options: Any) -> None:
+        service: dict[str, Any] = {"allow_insecure": allow_insecure, "dialect": dialect}
+        command(connect=functools.partial(_connect, url, key_file, **service), **options)
 
     return run
 
 
-def _connect(url: str | None, key_file: Path | None, make_folder: bool = False, **options: Any) -> Client:
+def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any) -> Client:
     from rt_frames import _api
 
     try:
@@ -166,7 +172,7 @@ def _connect(url: str | None, key_file: Path | None, make_folder: bool = False, 
 
 
 def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    given = {name: ctx.params[name] for name in ("url", "key_file", "allow_insecure")}
+    given = {name: ctx.params[name] for name in ("url", "key_file", "allow_insecure", "dialect")}
     try:
         names = _connect(**given, timeout=2, retries=0).list_tables()
     except Exception:  # noqa: BLE001  # a shell that completes a word has no place for errors
@@ -283,7 +289,7 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @main.command()
 @click.argument("name")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--if-exists", type=click.Choice(["fail", "skip"]), default="fail", show_default=True)
+@click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column.")
 @_with_files
 @_with_service

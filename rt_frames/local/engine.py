@@ -9,6 +9,7 @@ below (`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_PLACES`).
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import os
 import re
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
+KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
 NOT_STORED = "the table could not be stored"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
@@ -81,6 +83,48 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
         if (found := dataset.count_rows()) != rows:
             raise HTTPError(500, f"{rows} rows were written and {found} can be read")
         return verify_readable(dataset)
+
+
+def open_table(folder: Path, version: int | None = None) -> Any:
+    """Open a table to read it, as it is or as it was."""
+    try:
+        return lance.dataset(str(folder), version=version)
+    except BaseException as error:  # panics
+        if version is None:
+            raise
+        raise HTTPError(404, f"the table has no version {version}, or has it no more; leave it out") from error
+
+
+def replace(folder: Path, staged: Path) -> int:
+    """Make a staged table the next version of the one in `folder`, by one commit, and give that version."""
+    old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
+    fragments = [fragment.metadata for fragment in new.get_fragments()]
+    files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
+    with _as_http_errors(NOT_STORED):
+        try:
+            (folder / "data").mkdir(exist_ok=True)
+            for path, target in files.items():
+                path.rename(target)
+            operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
+            version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
+        except BaseException:
+            if old.latest_version == old.version:
+                for target in files.values():
+                    with contextlib.suppress(OSError):
+                        target.unlink()
+            raise
+    _forget_versions(folder)
+    return int(version)
+
+
+def _forget_versions(folder: Path) -> None:
+    """Remove what was replaced a while ago; who opened it then has read it by now."""
+    with contextlib.suppress(Exception):  # the next one removes it
+        dataset: Any = lance.dataset(str(folder))
+        since = datetime.datetime.now() - KEEP_REPLACED
+        replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was
+        recent = sum(at > since for at in replaced[-MAX_REPLACED:])
+        dataset.cleanup_old_versions(retain_versions=recent + 1, error_if_tagged_old_versions=False)
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
