@@ -67,6 +67,7 @@ class _File(NamedTuple):
     path: Path
     schema: pa.Schema
     batches: Callable[[pa.Schema], Iterable[pa.RecordBatch]]
+    sampled: bool = False
 
 
 def open_files(
@@ -89,7 +90,7 @@ def open_files(
     names = [rename.get(name, name) for name in schema.names]
 
     def chunks() -> Iterator[Chunk]:
-        for path, _, open_batches in files:
+        for path, _, open_batches, _ in files:
             with _naming(path):
                 for batch in open_batches(schema):
                     yield _chunk(batch.rename_columns(names), str(path))
@@ -111,9 +112,9 @@ def _chunk(batch: pa.RecordBatch, place: str) -> Chunk:
 
 
 def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that all files have; what no sample held a value of is text."""
+    """Give the schema that all files have; a column of which no sample held a value is text."""
     names, found = files[0].schema.names, files[0].schema.types
-    for path, schema, _ in files[1:]:
+    for path, schema, *_ in files[1:]:
         if schema.names != names:
             differing = sorted({*schema.names} ^ {*names}) or "their order"
             raise ValueError(f"{path} has other columns than {files[0].path}: {differing}; make them alike first")
@@ -125,7 +126,8 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
                     f"{path}: column {name!r} is {arrow}, and {first} in {files[0].path}; cast it first, or say which "
                     f"type it is, for example --dtype {name}={_wider(arrow, first)}"
                 )
-    return pa.schema([(n, pa.large_string() if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
+    unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
+    return pa.schema([(n, unknown if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> str:
@@ -235,7 +237,7 @@ class _Csv:
                 invalid_row_handler=(lambda _row: "skip") if schema is None else None,  # it is named when it is read
             ),
             csv.ConvertOptions(
-                column_types=options.dtypes if schema is None else schema,
+                column_types=schema,
                 decimal_point=options.decimal,
                 null_values=["", *options.nulls],
                 strings_can_be_null=True,
@@ -354,7 +356,7 @@ def _open_text(path: Path, options: Options, text: _Csv | _Ndjson) -> _File:
                 raise ValueError(f"{path}, {where}") from error
             raise
 
-    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches)
+    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches, sampled=True)
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {

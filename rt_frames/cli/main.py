@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
@@ -180,6 +181,10 @@ def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str
     return [name for name in names if name.startswith(incomplete)]
 
 
+def _complete_table_or_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    return [*map(CompletionItem, _complete_table(ctx, param, incomplete)), CompletionItem(incomplete, type="file")]
+
+
 _TABLE = click.argument("name", shell_complete=_complete_table)
 
 
@@ -316,8 +321,8 @@ def create(
 
 
 @main.command()
-@click.argument("before", shell_complete=_complete_table)
-@click.argument("after", shell_complete=_complete_table)
+@click.argument("before", shell_complete=_complete_table_or_file)
+@click.argument("after", shell_complete=_complete_table_or_file)
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="A column that was renamed.")
 @click.option("--strict/--no-strict", default=True, help="Whether a column on one side only is an error. Default: yes.")
 @_with_files

@@ -157,6 +157,12 @@ def test_the_advice_about_a_late_cell_helps(create):
         assert create(content, "t.csv", *options, "--if-exists", "skip")["a"].to_pylist()[-1] == 1.5
 
 
+def test_a_cell_that_is_not_of_the_type_that_was_asked_for_is_named(refused):
+    assert refused(b"a\n1\nx\n", "t.csv", "--dtype", "a=int32").startswith(
+        "t.csv, line 3: column 'a' is int32, and this"
+    )
+
+
 def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
     options = ("--format", "csv", "--sample", "0.01")
     done = run("create", name, "-", *options, stdin=b"a\n" + b"1\n" * LATE + b"oops\n", **env)
