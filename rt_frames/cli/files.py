@@ -21,9 +21,12 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import csv, json, types
 
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.from_polars import open_lazy
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Source, nbytes
+from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import clean_names
 from rt_frames._text import one_line
 
 SUFFIXES = {
@@ -71,7 +74,10 @@ class _File(NamedTuple):
 
 
 def open_files(
-    paths: Iterable[Path], options: Options | None = None, rename: Mapping[str, str] | None = None
+    paths: Iterable[Path],
+    options: Options | None = None,
+    rename: Mapping[str, str] | None = None,
+    clean: bool = False,
 ) -> Source:
     """Open files, those that globs name, or a pipe, as one source, in the order given; globs in that of their names.
 
@@ -88,12 +94,13 @@ def open_files(
     if unknown := [name for name in rename if name not in schema.names]:
         raise ValueError(f"--rename: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
     names = [rename.get(name, name) for name in schema.names]
+    names = clean_names(names) if clean else names
 
     def chunks() -> Iterator[Chunk]:
         for path, _, open_batches, _ in files:
             with _naming(path):
                 for batch in open_batches(schema):
-                    yield _chunk(batch.rename_columns(names), str(path))
+                    yield to_chunk(batch.rename_columns(names), str(path))
 
     renamed = pa.schema(list(zip(names, schema.types, strict=True)))
     return Source(renamed, chunks, replayable=all(file.path != PIPE for file in files), zero_copy=False)
@@ -101,14 +108,8 @@ def open_files(
 
 def read_table(path: Path) -> pa.Table:
     """Read a file whole."""
-    source = open_files([path])
+    source = open_source(open_files([path]))
     return pa.Table.from_batches(source.batches(), source.schema)
-
-
-def _chunk(batch: pa.RecordBatch, place: str) -> Chunk:
-    return Chunk(
-        batch.num_rows, nbytes(batch), lambda start, length, names: [batch.slice(start, length).select(names)], place
-    )
 
 
 def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
@@ -185,10 +186,9 @@ def _open_parquet(path: Path, _options: Options) -> _File:
 
 def _scanned(path: Path, frame: pl.LazyFrame) -> _File:
     refusals = Refusals()
-    source = open_lazy(frame, refusals)
+    source = open_lazy(frame, False, refusals)
     refusals.check(source.schema.names)
-    names = source.schema.names
-    return _File(path, source.schema, lambda _: (b for rows, _, cut, _ in source.chunks() for b in cut(0, rows, names)))
+    return _File(path, source.schema, lambda _: (b for rows, _, cut, _ in source.chunks() for b in cut(0, rows, None)))
 
 
 def _open_arrow(path: Path, _options: Options) -> _File:

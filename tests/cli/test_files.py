@@ -115,6 +115,14 @@ def test_types_that_are_asked_for_are_what_cells_are_parsed_as(create):
     assert found.schema.names == ["id", "price", "n"]
 
 
+def test_names_that_a_table_cannot_have_are_cleaned_where_that_is_asked_for(create, refused):
+    content = b",a.b,a.b,c\n1,2,3,4\n"
+    assert "--clean-names" in refused(content)
+    assert create(content, "t.csv", "--clean-names", "--rename", "c=d.e").to_pylist() == [
+        {"_": 1, "a_b": 2, "a_b_2": 3, "d_e": 4}
+    ]
+
+
 def test_cells_that_mean_null_can_be_named(create):
     found = create(b'a,b\n1,NA\nNA,"NA"\n', "t.csv", "--null", "NA")
     assert found.to_pydict() == {"a": [1, None], "b": [None, None]}
