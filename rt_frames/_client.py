@@ -321,14 +321,11 @@ class Client:
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, operation, name, listed_before)
                 raise
-        log.info(
-            f"{operation}d table %s, %s, %s, %d bytes, %.0f ms, %s", name, count(stream.rows, "row"),
-            count(len(source.schema), "column"), result.sent, (time.monotonic() - start) * 1000, result.request_id,
-        )  # fmt: skip
-        return RemoteTable(
-            name, self, source.schema, stream.rows, result.sent, result.value,
-            created=True, request_id=result.request_id,
-        )  # fmt: skip
+        size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
+        ms = (time.monotonic() - start) * 1000
+        log.info("%sd table %s, %s, %.0f ms, %s", operation, name, size, ms, result.request_id)
+        facts = (source.schema, stream.rows, result.sent, result.value)
+        return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
 
     def _check_after_failure(
         self,
