@@ -200,7 +200,7 @@ def _advice(data: Any) -> str:
         return f'{_name(data)} is one column; make it a table first, for example pyarrow.table({{"name": data}})'
     if isinstance(data, str | os.PathLike):
         read = _READERS.get(Path(data).suffix.lower(), "scan_parquet")
-        path = show_value(os.fspath(data))
+        path = show_value(os.fspath(data), 500)
         return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
     if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
         return f"{_name(data)} is not a dataframe; make one first, of it or of a list of such: pandas.DataFrame(data)"
