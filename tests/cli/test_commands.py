@@ -75,7 +75,9 @@ def test_a_plan_that_does_not_fit_shows_what_to_write_in_the_shell(run, file, tm
     assert run("plan", file, tmp_path / "after.csv", "--rename", "n=number").returncode == 0
     (tmp_path / "after.csv").write_text("n\n1\n")
     assert "--no-strict" in run("plan", file, tmp_path / "after.csv").stderr
-    assert run("plan", file, tmp_path / "after.csv", "--no-strict").returncode == 0
+    left = run("plan", file, tmp_path / "after.csv", "--no-strict")
+    assert left.returncode == 0
+    assert left.stderr.startswith("Warning: before and after don't have the same columns; only before: 's'.")
 
 
 def test_json_tells_rows_and_columns(run, file, env, name):
@@ -119,6 +121,7 @@ def test_quiet_says_nothing_and_verbose_what_was_logged(run, file, env, name):
     done = run("create", name, file, "--if-exists", "skip", "-vv", **env)
     assert "GET /v1/tables 200" in done.stderr
     assert KEY not in done.stderr
+    assert run("create", f"{name}_2", file, "-q", "-v", **env).stderr.count("created table") == 1
     assert not logging.getLogger("rt_frames").handlers
 
 
@@ -146,6 +149,17 @@ def test_errors_speak_of_options(run, env, tmp_path, name, content, options, wor
     assert len(done.stderr.splitlines()) <= 3
     if content == {"n": [None]}:
         assert run("create", name, tmp_path / "t.parquet", "--dtype", "n=large_string", **env).returncode == 0
+
+
+def test_many_bad_columns_take_three_lines(run, env, tmp_path, name):
+    pl.DataFrame({name: [None] for name in "abcdef"}).write_parquet(tmp_path / "t.parquet")
+    lines = run("create", name, tmp_path / "t.parquet", **env).stderr.splitlines()
+    assert [line[:13] for line in lines] == ["Error: 6 colu", "column 'a' ha", "… (-v shows a"]
+    assert "column 'f'" in run("create", name, tmp_path / "t.parquet", "-v", **env).stderr
+
+
+def test_a_file_that_is_not_there_is_no_table(run, file):
+    assert run("plan", file, "nowhere.csv").stderr == "Error: nowhere.csv: there is no such file\n"
 
 
 def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run, file, env, name):
