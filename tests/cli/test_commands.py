@@ -170,6 +170,9 @@ def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run,
     assert "if_exists" not in again.stderr
     assert "--key-file" in run("tables", "--url", env["RT_FRAMES_URL"]).stderr
     assert "no service: give --url" in run("tables").stderr
+    assert run("tables", RT_FRAMES_URL="nowhere").stderr == (
+        "Error: target: 'nowhere' is neither a URL nor a folder; give --url with an address, or a folder as ./NAME\n"
+    )
 
 
 def test_plain_http_to_another_machine_needs_an_option(run):
