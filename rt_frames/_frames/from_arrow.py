@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -28,8 +29,20 @@ def open_table(table: pa.Table) -> Source:
 
 
 def open_reader(reader: pa.RecordBatchReader) -> Source:
-    """Open a stream of batches."""
-    return Source(reader.schema, lambda: _chunks(reader), replayable=False, close=reader.close)
+    """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
+    begun = False
+
+    def chunks() -> Iterator[Chunk]:
+        nonlocal begun
+        begun = True
+        with contextlib.closing(reader):
+            yield from _chunks(reader)
+
+    def close() -> None:
+        if not begun:
+            reader.close()
+
+    return Source(reader.schema, chunks, replayable=False, close=close)
 
 
 def open_dataset(dataset: ds.Dataset) -> Source:
