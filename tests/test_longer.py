@@ -7,7 +7,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from tests.longer import answers, crowd, kills, streams
+from tests.longer import answers, crowd, interrupts, kills, streams
 from tests.longer.attack.draw import draw
 from tests.longer.attack.judge import Case, Judge
 
@@ -40,6 +40,13 @@ def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
 @times(2, 20)
 def test_sixteen_clients_at_once_disturb_nobody(count):
     assert crowd.run(16, seconds=count) >= 16
+
+
+@times(10, 100)
+def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(count):
+    counted = interrupts.run(count, seed=1)
+    assert sum(counted.values()) - counted["latest"] == count
+    assert any(what.endswith("interrupted") for what in counted)
 
 
 draws_maps = pytest.mark.skipif(not hasattr(pl, "Map"), reason="what is drawn has Polars' maps, which came with 2.1")
