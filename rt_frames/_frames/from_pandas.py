@@ -169,7 +169,8 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = codes[start:stop].astype(np.int32)
-        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0), dictionary)
+        missing = len(piece) > 0 and piece.min() < 0
+        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0 if missing else None), dictionary)
 
     return codes.nbytes, cut
 

@@ -16,7 +16,7 @@ from pyarrow import types
 
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Source
+from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Source
 from rt_frames._names import clean_names
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames.errors import UnsupportedTypeError
@@ -35,7 +35,7 @@ def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
         chunk.rows,
         chunk.nbytes,
         zero_copy=not any(contains(arrow, is_copied) for arrow in set(schema.types) for is_copied in copied),
-        dictionaries=functools.cache(lambda: _categories(frame)),
+        dictionaries=functools.cache(lambda: _categories(frame)) if chunk.nbytes > MAX_BATCH_BYTES else dict,
     )
 
 
