@@ -20,7 +20,7 @@ from rt_frames import errors
 from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
-from rt_frames._http.dialects import FOLDER, parse_dialect
+from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
@@ -115,20 +115,19 @@ def connect(
     Client('https://words-x1.us-east-1.example.com')
     """
     where = parse_target(target, region, domain)
+    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
     options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        options["dialect"] = parse_dialect(dialect) if dialect == "lancedb" else FOLDER
-        client: Client = FolderClient(where, **options)
+        client: Client = FolderClient(where, dialect=FOLDER if spoken is DOCUMENTED else spoken, **options)
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
         if key is None:
             raise errors.NotConnectedError(
                 f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
             )
-        options["dialect"] = parse_dialect(dialect or os.environ.get("RT_FRAMES_DIALECT") or "documented")
-        client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
+        client = Client(where, api_key=key, allow_insecure=allow_insecure, dialect=spoken, **options)
     if default:
         global _default_client
         _default_client = client

@@ -403,6 +403,8 @@ class RemoteTable:
         The table's name.
     client : Client
         The service that it lives in.
+    _schema : pyarrow.Schema or None
+        What is known of its columns; ``schema`` gives that, or asks.
     rows, nbytes : int or None
         Rows, and bytes of the request's body, that were sent.
     version : int or None

@@ -96,7 +96,7 @@ def test_a_server_that_cannot_replace_says_that_the_name_is_taken(tmp_path):
         adapter = Adapter(tmp_path, running.port)
         with rt.connect(adapter.url, api_key=KEY, dialect="lancedb"):
             WORDS.remote.to_table("t")
-            with pytest.raises(TableExistsError, match="could not replace table 't'.*409.*another name"):
+            with pytest.raises(TableExistsError, match=r"could not replace table 't'.*409.*another name"):
                 WORDS.head(1).remote.to_table("t", if_exists="replace")
         assert_same_values(adapter.stored("t"), WORDS.to_arrow())
 
