@@ -65,6 +65,7 @@ class RemoteAccessor(Generic[Frame]):
         client: Client | None = None,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
+        clean_names: bool = False,
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
@@ -78,9 +79,11 @@ class RemoteAccessor(Generic[Frame]):
         client : Client, optional
             Where to create it. Defaults to the client of the last `rt_frames.connect`.
         dtypes : dict of str to dtype, optional
-            Columns to cast on the way.
+            Columns to cast on the way, by their names in the table.
         index : bool, optional
-            pandas only: whether index levels become columns. None: those that have names.
+            pandas only: whether index levels become columns. None: all but an unnamed index of integers.
+        clean_names : bool, default False
+            Make names of labels that are none, as in `rt_frames.to_table`.
         if_exists : {"fail", "skip", "replace"}, default "fail"
             What happens when the name is taken.
         compression : {"auto", "lz4", "zstd", None}, default "auto"
@@ -112,6 +115,7 @@ class RemoteAccessor(Generic[Frame]):
             client=client,
             dtypes=dtypes,
             index=index,
+            clean_names=clean_names,
             if_exists=if_exists,
             compression=compression,
             progress=progress,
@@ -124,6 +128,7 @@ class RemoteAccessor(Generic[Frame]):
         client: Client | None = None,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
+        clean_names: bool = False,
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
@@ -142,6 +147,7 @@ class RemoteAccessor(Generic[Frame]):
             client=client,
             dtypes=dtypes,
             index=index,
+            clean_names=clean_names,
             if_exists=if_exists,
             compression=compression,
             progress=progress,
@@ -155,6 +161,7 @@ class RemoteAccessor(Generic[Frame]):
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
+        clean_names: bool = False,
     ) -> AlterationPlan:
         """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
@@ -165,7 +172,9 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.astype("int32").remote.plan_alterations(before).to_json()
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
-        return _api.plan_alterations(before, self._frame, rename=rename, nullable=nullable, strict=strict)
+        return _api.plan_alterations(
+            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
+        )
 
     def alter_table(
         self,
@@ -175,6 +184,7 @@ class RemoteAccessor(Generic[Frame]):
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
+        clean_names: bool = False,
         client: Client | None = None,
     ) -> RemoteTable:
         """Alter a table so that its columns become those of this frame.
@@ -186,7 +196,7 @@ class RemoteAccessor(Generic[Frame]):
         before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable, optional
             What the table was created from. None asks the service, where it can describe a table: a folder's, and
             one with ``dialect="lancedb"``.
-        rename, nullable, strict : optional
+        rename, nullable, strict, clean_names : optional
             As in `rt_frames.plan_alterations`.
         client : Client, optional
             Where the table is. Defaults to the client of the last `rt_frames.connect`.
@@ -214,5 +224,5 @@ class RemoteAccessor(Generic[Frame]):
         'counts'
         """
         before = _api.table(name, client=client) if before is None else before
-        plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict)
+        plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names)
         return _api.alter_columns(name, plan, client=client)

@@ -162,6 +162,7 @@ def to_table(
     client: Client | None = None,
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
+    clean_names: bool = False,
     if_exists: IfExists = "fail",
     compression: Compression = "auto",
     progress: bool | None = None,
@@ -179,11 +180,16 @@ def to_table(
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast on the way; any dtype that `data_type` takes. Struct fields go by name. What a type cannot
-        hold exactly is refused with column and row, but for fractions, which a smaller float rounds.
+        Columns to cast on the way, by their names in the table; any dtype that `data_type` takes. Struct fields go
+        by name. What a type cannot hold exactly is refused with column and row, but for fractions, which a smaller
+        float rounds.
     index : bool, optional
-        pandas only. None: named index levels become columns, an unnamed index is dropped. True: all levels,
-        named as ``reset_index`` would. False: none.
+        pandas only. None: the index becomes columns, named as ``reset_index`` would; only an unnamed one of integers
+        is positions, and dropped. True: it becomes columns whatever it is. False: it is dropped.
+    clean_names : bool, default False
+        Whether names are made of labels that are none: text of numbers and dates, the levels of a MultiIndex joined
+        with ``_``, ``_`` for dots and control characters; of two that are then alike the second gets a number. The
+        table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace"}, default "fail"
         What happens to the data when the name is taken: an error; or nothing is sent and the table that is
         there is given back with ``created=False``; or they take its place, in one request that is done whole or not
@@ -220,7 +226,14 @@ def to_table(
     2
     """
     return _resolve(client).create_table(
-        name, data, dtypes=dtypes, index=index, if_exists=if_exists, compression=compression, progress=progress
+        name,
+        data,
+        dtypes=dtypes,
+        index=index,
+        clean_names=clean_names,
+        if_exists=if_exists,
+        compression=compression,
+        progress=progress,
     )
 
 
@@ -287,6 +300,7 @@ def plan_alterations(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     strict: bool = True,
+    clean_names: bool = False,
 ) -> AlterationPlan:
     """Work out what would have to change for a table made from ``before`` to have the columns of ``after``.
 
@@ -304,6 +318,8 @@ def plan_alterations(
         Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
     strict : bool, default True
         Whether a column on one side only is an error. The service can neither add nor drop columns.
+    clean_names : bool, default False
+        Compare under the names that `to_table` makes with the same option.
 
     Returns
     -------
@@ -325,12 +341,12 @@ def plan_alterations(
     """
     before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before"),
-        arrow_schema(after, "after"),
+        arrow_schema(before, "before", clean_names),
+        arrow_schema(after, "after", clean_names),
         rename=rename,
         nullable=nullable,
         strict=strict,
-        moved=detect_renames(before, after),
+        moved={} if clean_names else detect_renames(before, after),
         compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
 

@@ -244,6 +244,7 @@ class Client:
         *,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
+        clean_names: bool = False,
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
@@ -260,7 +261,7 @@ class Client:
         self._check_name(name)
         self._dialect.check_if_exists(if_exists)
         check_compression(compression)
-        source = open_source(data, dtypes=dtypes, index=index)
+        source = open_source(data, dtypes=dtypes, index=index, clean_names=clean_names)
         try:
             listed_before = self._look_first(name, source, if_exists)
             if listed_before and if_exists == "skip":

@@ -57,13 +57,12 @@ def is_portable(arrow: pa.DataType) -> bool:
     return arrow.id in _PORTABLE_IDS
 
 
-def is_portable_schema(schema: pa.Schema) -> bool:
-    """Tell whether all columns are portable as they are: asked once, since frames may be wide."""
+def is_plain(schema: pa.Schema) -> bool:
+    """Tell whether all columns are portable as they are and may be null: asked once, since frames may be wide."""
     try:
-        fields = list(schema)
+        return all(f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema)
     except KeyError:  # a type for which pyarrow has no class
         return False
-    return not any(field.type.id not in _PORTABLE_IDS or field.metadata for field in fields)
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
