@@ -1,6 +1,7 @@
 """The functions of the package, and the default client that they use.
 
-``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key.
+``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key, and
+``RT_FRAMES_DIALECT`` names the addresses.
 The public names stand here once; the package's front door loads them when they are first asked for.
 """
 

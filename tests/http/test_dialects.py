@@ -102,6 +102,15 @@ def test_a_dialect_that_is_not_known_is_refused(server, dialect):
             rt.connect(target, api_key=KEY if "https" in target else None, dialect=dialect)
 
 
+@pytest.mark.parametrize("dialect", [None, "documented", "lancedb"])
+def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
+    client = rt.connect(tmp_path, dialect=dialect)
+    for i, known in enumerate((client, pickle.loads(pickle.dumps(client))), 1):
+        assert known.create_table("t", FRAME, if_exists="replace").version == i
+        assert known.table("t").schema == pa.schema({"a": pa.int64()})
+        assert known.list_tables() == ["t"]
+
+
 def test_a_client_that_was_pickled_keeps_its_dialect(lancedb, server, monkeypatch):
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     pickle.loads(pickle.dumps(lancedb)).list_tables()
@@ -230,6 +239,23 @@ def test_the_service_that_cannot_describe_says_the_two_ways(remote, server):
     with pytest.raises(ValueError, match="before: the columns of table 't' are not known"):
         rt.plan_alterations(rt.table("t"), FRAME)
     assert server.requests == []
+
+
+@pytest.mark.parametrize("dialect", ["documented", "lancedb"])
+@pytest.mark.parametrize(("cut", "kind"), [(100, UploadInterrupted), (None, OutcomeUnknown)])
+def test_an_open_create_is_looked_up_where_the_dialect_lists(server, dialect, cut, kind):
+    def script(connection) -> None:
+        while (request := connection.head()).method == "GET":
+            connection.answer(200, {"tables": ["t"]})
+        connection.body(request, cut)
+
+    server.script = script
+    client = rt.connect(server.url, api_key=KEY, dialect=dialect)
+    with pytest.raises(kind, match="table 't' is listed now") as error:
+        client.create_table("t", pl.DataFrame({"a": range(500_000)}), compression=None)
+    assert (error.value.listed, error.value.listed_before) == (True, None)
+    assert asked(server)[1:] == [{"documented": "GET /v1/tables", "lancedb": f"GET {LIST}"}[dialect]]
+    assert len(server.posts) == 1
 
 
 def test_replace_is_one_request_and_never_sent_twice(lancedb, server):
