@@ -340,10 +340,11 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    were_tables = [isinstance(side, RemoteTable) for side in (before, after)]
     before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before", clean_names),
-        arrow_schema(after, "after", clean_names),
+        arrow_schema(before, "before", clean_names, stored=were_tables[0]),
+        arrow_schema(after, "after", clean_names, stored=were_tables[1]),
         rename=rename,
         nullable=nullable,
         strict=strict,

@@ -16,7 +16,7 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import AlterationError, TableNotFoundError
 from tests.schema.test_data_types import MAPS, RECORDED
-from tests.support.compare import assert_same_values, stored
+from tests.support.compare import assert_same_values, lance, stored
 
 YESTERDAY = pl.DataFrame({"qty": [1, 2], "price": [1.5, None], "s": [{"x": 1}, {"x": 2}]})
 TODAY = YESTERDAY.rename({"qty": "quantity"}).cast({"price": pl.Float32})
@@ -48,6 +48,20 @@ def test_every_type_is_known_again(client, service, name, arrow):
         sent = known.create_table(name, data, if_exists="replace").schema
         assert rt.plan_alterations(known.table(name), data).to_json() == {"alterations": []}
         assert rt.plan_alterations(known.table(name), sent).to_json() == {"alterations": []}
+
+
+def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(known, service, name):
+    data = pa.table(
+        {"c": pa.nulls(2), "k": pa.DictionaryArray.from_arrays(pa.array([0, 1], "int8"), ["u", "v"]), "n": [1, 2]}
+    )
+    lance.write_dataset(data, f"{service.root}/{name}.lance")
+    today = pd.DataFrame({"k": pd.Categorical(["u"]), "n": pd.array([1], "int8")})
+    with pytest.raises(AlterationError, match="only before: 'c'"):
+        today.remote.alter_table(name)
+    assert today.remote.alter_table(name, strict=False).version == 2
+    assert stored(service, name).schema.field("n").type == pa.int8()
+    with pytest.raises(AlterationError, match="column 'c' has no type before"):
+        today.assign(c="x").remote.alter_table(name)
 
 
 @pytest.mark.parametrize("frame", [TODAY, TODAY.to_pandas(), TODAY.to_arrow()], ids=["polars", "pandas", "arrow"])
