@@ -265,15 +265,19 @@ class Client:
         try:
             listed_before = self._look_first(name, source, if_exists)
             if listed_before and if_exists == "skip":
-                return RemoteTable(name, self, created=False)
+                return self._skipped(name)
             operation: Operation = "replace" if if_exists == "replace" else "create"
             return self._upload(operation, name, source, compression, progress, listed_before)
         except errors.TableExistsError:
             if if_exists == "skip":
-                return RemoteTable(name, self, created=False)
+                return self._skipped(name)
             raise
         finally:
             source.close()
+
+    def _skipped(self, name: str) -> RemoteTable:
+        log.info("skipped table %s, which is there already; nothing was stored", name)
+        return RemoteTable(name, self, created=False)
 
     def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
@@ -317,18 +321,14 @@ class Client:
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, operation, name, listed_before)
                 raise
-        milliseconds = (time.monotonic() - start) * 1000
-        log.info(f"{operation}d table %s, %d bytes, %.0f ms, %s", name, result.sent, milliseconds, result.request_id)
+        log.info(
+            f"{operation}d table %s, %s, %s, %d bytes, %.0f ms, %s", name, count(stream.rows, "row"),
+            count(len(source.schema), "column"), result.sent, (time.monotonic() - start) * 1000, result.request_id,
+        )  # fmt: skip
         return RemoteTable(
-            name,
-            self,
-            source.schema,
-            stream.rows,
-            result.sent,
-            result.value,
-            created=True,
-            request_id=result.request_id,
-        )
+            name, self, source.schema, stream.rows, result.sent, result.value,
+            created=True, request_id=result.request_id,
+        )  # fmt: skip
 
     def _check_after_failure(
         self,

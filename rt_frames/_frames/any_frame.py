@@ -151,6 +151,8 @@ def _without_partitions(data: Any) -> Any:
 
 
 def _open(data: Any, options: _Options, refusals: Refusals) -> Source:
+    if isinstance(data, Source):  # the console script's own, of files
+        return data
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames.from_pandas import open_pandas
 

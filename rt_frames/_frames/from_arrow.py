@@ -54,15 +54,17 @@ def clean_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -> Iterator[Chunk]:
-    return map(_chunk, batches) if names is None else (_chunk(batch.rename_columns(names)) for batch in batches)
+    return (chunk_of(batch if names is None else batch.rename_columns(names)) for batch in batches)
 
 
-def _chunk(batch: pa.RecordBatch) -> Chunk:
+def chunk_of(batch: pa.RecordBatch, place: str = "") -> Chunk:
+    """Give the rows of a batch; ``place`` says in messages where they come from."""
+
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         rows = batch if length == batch.num_rows else batch.slice(start, length)
         return [rows if column is None else rows.select([column])]
 
-    return Chunk(batch.num_rows, nbytes(batch, exact=False), cut)
+    return Chunk(batch.num_rows, nbytes(batch, exact=False), cut, place)
 
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:

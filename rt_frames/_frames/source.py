@@ -20,7 +20,7 @@ FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begi
 
 
 class Chunk(NamedTuple):
-    """Rows that lie in memory; ``cut(start, length, column)`` makes record batches of some rows, of one column or of all."""
+    """Rows that lie in memory; ``cut(start, length, column)`` makes record batches of some, of one column or of all."""
 
     rows: int
     nbytes: int
@@ -67,7 +67,7 @@ class Source:
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
-    layout: Layout = Layout(pa.schema([]))
+    layout: Layout = field(default_factory=lambda: Layout(pa.schema([])))
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     close: Callable[[], None] = lambda: None
 

@@ -37,7 +37,7 @@ from rt_frames._http.connection import Adapter
 from rt_frames._http.options import Key, Timeouts, is_loopback
 from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, describe_operation, read_response, to_error
 from rt_frames._http.upload import Upload
-from rt_frames._text import format_bytes, shorten
+from rt_frames._text import format_bytes, one_line, shorten
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -157,7 +157,10 @@ class Session:
                     raise outcome
                 finally:
                     del outcome  # a frame that holds its own error would hold the caller's data, too
-            log.debug("%s %s: %s; again in %.1f s", request.method, request.path, type(outcome).__name__, pause)
+            # an answer may repeat what was sent, so it is told by its status alone
+            status = getattr(outcome, "status", None)
+            reason = f"the service answered {status}" if status else one_line(str(outcome), 300)
+            log.info("%s %s is sent again in %.1f s: %s", request.method, request.path, pause, reason)
             time.sleep(pause)
 
     def _attempt(self, request: Request, request_id: str) -> Result | BaseException:

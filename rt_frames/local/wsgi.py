@@ -10,6 +10,7 @@ import http
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote_to_bytes
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, unquote_to_bytes
 import pyarrow as pa
 
 from rt_frames._schema.data_type import to_data_type
+from rt_frames._text import make_printable
 from rt_frames.errors import UnsupportedTypeError
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import open_stream
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rt_frames.local.store import Store
 
 log = logging.getLogger("rt_frames")
+access = logging.getLogger("rt_frames.access")  # a line a request, for who runs the service
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 MAX_JSON_BYTES = 16 * 2**20
@@ -52,10 +55,11 @@ class Application:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         body: Body = environ["rt_frames.body"]
+        start = time.monotonic()
         status, answer = self._answer(environ, body)
-        log.debug(
-            "embedded service: %s %.300r -> %s after %s bytes",
-            environ["REQUEST_METHOD"], environ["REQUEST_URI"], status, body.received,
+        access.debug(
+            "%s %s %.300s %s, %d bytes received, %.0f ms", environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"],
+            make_printable(environ["REQUEST_URI"]), status, body.received, (time.monotonic() - start) * 1000,
         )  # fmt: skip
         payload = json.dumps(answer).encode()
         headers = [("Content-Type", JSON), ("Content-Length", str(len(payload)))]
