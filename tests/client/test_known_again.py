@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, TableNotFoundError
+from rt_frames.errors import AlterationError, TableExistsError, TableNotFoundError
 from tests.schema.test_data_types import MAPS, RECORDED
 from tests.support.compare import assert_same_values, lance, stored
 
@@ -142,6 +142,8 @@ def test_a_plan_is_kept_as_json_and_sent_later(client, service, name):
 
 def test_a_table_is_replaced_in_one_request_whole(known, service, name):
     YESTERDAY.remote.to_table(name)
+    with pytest.raises(TableExistsError, match='if_exists="replace" puts these rows in its place'):
+        TODAY.remote.to_table(name)
     table = TODAY.remote.to_table(name, if_exists="replace")
     assert (table.created, table.rows, table.version) == (True, 2, 2)
     assert_same_values(stored(service, name), TODAY.to_arrow())
