@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
+from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class RemoteAccessor(Generic[Frame]):
         )
 
     @property
+    @hide_frames
     def schema(self) -> pa.Schema:
         """The Arrow schema that would be sent.
 
@@ -58,6 +60,7 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
+    @hide_frames
     def to_table(
         self,
         name: str,
@@ -121,6 +124,7 @@ class RemoteAccessor(Generic[Frame]):
             progress=progress,
         )
 
+    @hide_frames
     def tee(
         self,
         name: str,
@@ -154,6 +158,7 @@ class RemoteAccessor(Generic[Frame]):
         )
         return self._frame
 
+    @hide_frames
     def plan_alterations(
         self,
         before: Any,
@@ -176,6 +181,7 @@ class RemoteAccessor(Generic[Frame]):
             before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
         )
 
+    @hide_frames
     def alter_table(
         self,
         name: str,

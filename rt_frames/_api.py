@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._client import Client, IfExists, RemoteTable
+from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
 from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
@@ -26,6 +27,7 @@ from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
 from rt_frames._schema.dtype import data_type
+from rt_frames._text import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,6 +56,7 @@ __all__ = [
 ]
 
 
+@hide_frames
 def connect(
     target: str | os.PathLike[str] | None = None,
     *,
@@ -152,10 +155,13 @@ def disconnect() -> None:
 def _resolve(client: Client | None) -> Client:
     """Give the client that was asked for, that of the last `connect`, or one that the environment describes."""
     if client is not None:
+        if not isinstance(client, Client):
+            raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
         return client
     return connect() if _default_client is None or _default_client.closed else _default_client
 
 
+@hide_frames
 def to_table(
     data: Any,
     name: str,
@@ -238,6 +244,7 @@ def to_table(
     )
 
 
+@hide_frames
 def table(name: str, *, client: Client | None = None) -> RemoteTable:
     """Give a handle to an existing table; no request is made.
 
@@ -267,6 +274,7 @@ def table(name: str, *, client: Client | None = None) -> RemoteTable:
     return _resolve(client).table(name)
 
 
+@hide_frames
 def list_tables(*, client: Client | None = None) -> list[str]:
     """List the names of the project's tables.
 
@@ -294,6 +302,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     return _resolve(client).list_tables()
 
 
+@hide_frames
 def plan_alterations(
     before: Any,
     after: Any,
@@ -367,6 +376,7 @@ def _schema_if_table(side: str, data: Any) -> Any:
     return data.schema
 
 
+@hide_frames
 def alter_columns(
     name: str,
     alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],

@@ -7,12 +7,13 @@ import json
 import logging
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 from rt_frames import errors
-from rt_frames._display import Listing, as_html
+from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
@@ -31,10 +32,10 @@ from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
 from rt_frames._schema.data_type import to_schema
-from rt_frames._text import count, format_bytes
+from rt_frames._text import count, format_bytes, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
+
+T = TypeVar("T")
 
 IfExists = Literal["fail", "skip", "replace"]
 JSON = "application/json"
@@ -205,6 +208,7 @@ class Client:
             unclear = errors.ResponseError(text, table=name, status=200, request_id=result.request_id, attempts=1)
         raise unclear
 
+    @hide_frames
     def list_tables(self) -> list[str]:
         """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
 
@@ -237,6 +241,7 @@ class Client:
             text = f"could not list tables: the service {end}; tell whoever runs it"
             raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
 
+    @hide_frames
     def create_table(
         self,
         name: str,
@@ -323,14 +328,11 @@ class Client:
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, operation, name, listed_before)
                 raise
-        log.info(
-            f"{operation}d table %s, %s, %s, %d bytes, %.0f ms, %s", name, count(stream.rows, "row"),
-            count(len(source.schema), "column"), result.sent, (time.monotonic() - start) * 1000, result.request_id,
-        )  # fmt: skip
-        return RemoteTable(
-            name, self, source.schema, stream.rows, result.sent, result.value,
-            created=True, request_id=result.request_id,
-        )  # fmt: skip
+        size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
+        ms = (time.monotonic() - start) * 1000
+        log.info("%sd table %s, %s, %.0f ms, %s", operation, name, size, ms, result.request_id)
+        facts = (source.schema, stream.rows, result.sent, result.value)
+        return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
 
     def _check_after_failure(
         self,
@@ -351,6 +353,7 @@ class Client:
         error.add(listed=listed, listed_before=listed_before)
         error.args = (f"{error}; {now}",)
 
+    @hide_frames
     def alter_columns(
         self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
@@ -473,6 +476,7 @@ class RemoteTable:
         if self.created is False and self._schema is None and self.version is None:
             yield "was there already"
 
+    @hide_frames
     def alter_columns(
         self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
@@ -488,6 +492,7 @@ class RemoteTable:
         asked = as_json(alterations)
         return self.client.alter_columns(self.name, asked) if asked["alterations"] else self
 
+    @hide_frames
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
         """Rename columns in one request.
 
@@ -507,8 +512,9 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
         2
         """
-        return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
+        return self.alter_columns([Alteration(path, rename=name) for path, name in _items("columns", columns)])
 
+    @hide_frames
     def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
         """Change types in one request.
 
@@ -533,8 +539,9 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").cast({"at": "int32"}).version
         2
         """
-        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
+        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in _items("dtypes", dtypes)])
 
+    @hide_frames
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
         """Allow or forbid nulls in one request.
 
@@ -559,4 +566,10 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").set_nullable({"at": False}).version
         2
         """
-        return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])
+        return self.alter_columns([Alteration(path, nullable=may) for path, may in _items("nullable", nullable)])
+
+
+def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:
+    if not isinstance(asked, Mapping) or not asked:
+        raise TypeError(f"{option}: expected a dict by path, such as {{'outer.inner': …}}, got {show_value(asked)}")
+    return asked.items()

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._text import show_value
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -127,6 +130,8 @@ def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Sche
         return _schema_of(_without_partitions(data[0]), side, clean, refusals)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
         return pa.schema(data)
+    if isinstance(data, str):
+        raise TypeError(f"{side}: expected a frame or schema, got the text {show_value(data)}; a name tells no columns")
     raise TypeError(
         f"{side}: {_name(data)} is no frame in memory and no schema; its rows might be used up by a comparison. "
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
@@ -178,27 +183,41 @@ def _open_arrow(data: Any, clean: bool) -> Source:
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
         return from_arrow.open_table(data, clean)
+    if is_a(data, "pyarrow.dataset", "Scanner"):
+        data = data.to_reader()
     if isinstance(data, pa.RecordBatchReader):
         return from_arrow.open_reader(data, clean)
     if is_a(data, "pyarrow.dataset", "Dataset"):
         return from_arrow.open_dataset(data, clean)
-    if not hasattr(data, "__arrow_c_stream__") or _is_series(data):
-        raise TypeError(f"data: {_name(data)} is not a dataframe; {_advice(data)}")
+    if not hasattr(data, "__arrow_c_stream__") or _is_column(data):
+        raise TypeError(f"data: {_advice(data)}")
     return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data), clean)
 
 
+_READERS = {".csv": "scan_csv", ".ndjson": "scan_ndjson", ".jsonl": "scan_ndjson", ".arrow": "scan_ipc"}
+
+
 def _advice(data: Any) -> str:
-    """Say what makes a frame of what people have at hand."""
-    if _is_series(data):
-        return "it is one column: make it a frame first, with .to_frame()"
+    """Say what is wrong with what people have at hand, and what makes a frame of it."""
+    if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
+        return f"{_name(data)} is one column; make it a frame first, with .to_frame()"
+    if _is_column(data):
+        return f'{_name(data)} is one column; make it a table first, for example pyarrow.table({{"name": data}})'
+    if isinstance(data, str | os.PathLike):
+        read = _READERS.get(Path(data).suffix.lower(), "scan_parquet")
+        path = show_value(os.fspath(data), 500)
+        return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
+    if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
+        return f"{_name(data)} is not a dataframe; make one first, of it or of a list of such: pandas.DataFrame(data)"
     return (
-        "a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an object with __arrow_c_stream__, or "
-        "an iterator of frames or record batches can be sent"
+        f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
+        "object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"
     )
 
 
-def _is_series(data: Any) -> bool:
-    return is_a(data, "pandas", "Series") or is_a(data, "polars", "Series")
+def _is_column(data: Any) -> bool:
+    series = is_a(data, "pandas", "Series") or is_a(data, "polars", "Series")
+    return series or isinstance(data, pa.Array | pa.ChunkedArray)
 
 
 def _is_iterable(data: Any) -> bool:
@@ -206,7 +225,7 @@ def _is_iterable(data: Any) -> bool:
 
 
 def _name(data: Any) -> str:
-    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}"
+    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
 def _open_iterator(items: Iterator[Any], options: _Options, refusals: Refusals, unit: str) -> Source:

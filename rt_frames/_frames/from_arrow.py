@@ -54,11 +54,11 @@ def clean_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -> Iterator[Chunk]:
-    return (chunk_of(batch if names is None else batch.rename_columns(names)) for batch in batches)
+    return map(to_chunk, batches) if names is None else (to_chunk(batch.rename_columns(names)) for batch in batches)
 
 
-def chunk_of(batch: pa.RecordBatch, place: str = "") -> Chunk:
-    """Give the rows of a batch; ``place`` says in messages where they come from."""
+def to_chunk(batch: pa.RecordBatch, place: str = "") -> Chunk:
+    """Give a batch as a chunk, whose rows are views."""
 
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         rows = batch if length == batch.num_rows else batch.slice(start, length)

@@ -49,4 +49,4 @@ class Refusals:
             lines = [f"{len(errors)} columns cannot be sent:", *map(str, errors[:MAX_LISTED])]
             if more := columns[MAX_LISTED:]:
                 lines.append(f"and {len(more)} more: {list_names(more)}")
-            raise UnsupportedTypeError("\n".join(lines), columns=columns) from errors[0]
+            raise UnsupportedTypeError("\n".join(lines), columns=columns)

@@ -31,7 +31,8 @@ _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarro
 # what helps where a column of such a type cannot be sent
 ADVICE = {
     "object": "without data it is not known what it holds; pass the type of the values",
-    "category": "the bare word has no value type; pass the CategoricalDtype or Enum, or the values' own type",
+    "category": "the bare word has no value type; pass a CategoricalDtype or Enum, or for text "
+    "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
     "complex": "send .real and .imag as two columns",
 }
 PANDAS_ADVICE = {  # by the names of pandas' extension types in Arrow

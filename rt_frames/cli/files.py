@@ -21,10 +21,12 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import csv, json, types
 
-from rt_frames._frames.from_arrow import chunk_of
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.from_polars import open_lazy
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import clean_names
 from rt_frames._text import one_line
 
 SUFFIXES = {
@@ -68,10 +70,14 @@ class _File(NamedTuple):
     path: Path
     schema: pa.Schema
     batches: Callable[[pa.Schema], Iterable[pa.RecordBatch]]
+    sampled: bool = False
 
 
 def open_files(
-    paths: Iterable[Path], options: Options | None = None, rename: Mapping[str, str] | None = None
+    paths: Iterable[Path],
+    options: Options | None = None,
+    rename: Mapping[str, str] | None = None,
+    clean: bool = False,
 ) -> Source:
     """Open files, those that globs name, or a pipe, as one source, in the order given; globs in that of their names.
 
@@ -88,12 +94,13 @@ def open_files(
     if unknown := [name for name in rename if name not in schema.names]:
         raise ValueError(f"--rename: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
     names = [rename.get(name, name) for name in schema.names]
+    names = clean_names(names) if clean else names
 
     def chunks() -> Iterator[Chunk]:
-        for path, _, open_batches in files:
+        for path, _, open_batches, _ in files:
             with _naming(path):
                 for batch in open_batches(schema):
-                    yield chunk_of(batch.rename_columns(names), str(path))
+                    yield to_chunk(batch.rename_columns(names), str(path))
 
     renamed = pa.schema(list(zip(names, schema.types, strict=True)))
     return Source(renamed, chunks, replayable=all(file.path != PIPE for file in files), zero_copy=False)
@@ -101,14 +108,14 @@ def open_files(
 
 def read_table(path: Path) -> pa.Table:
     """Read a file whole."""
-    source = open_files([path])
+    source = open_source(open_files([path]))
     return pa.Table.from_batches(source.batches(), source.schema)
 
 
 def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that all files have; what no sample held a value of is text."""
+    """Give the schema that all files have; a column of which no sample held a value is text."""
     names, found = files[0].schema.names, files[0].schema.types
-    for path, schema, _ in files[1:]:
+    for path, schema, *_ in files[1:]:
         if schema.names != names:
             differing = sorted({*schema.names} ^ {*names}) or "their order"
             raise ValueError(f"{path} has other columns than {files[0].path}: {differing}; make them alike first")
@@ -120,7 +127,8 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
                     f"{path}: column {name!r} is {arrow}, and {first} in {files[0].path}; cast it first, or say which "
                     f"type it is, for example --dtype {name}={_wider(arrow, first)}"
                 )
-    return pa.schema([(n, pa.large_string() if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
+    unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
+    return pa.schema([(n, unknown if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> str:
@@ -178,7 +186,7 @@ def _open_parquet(path: Path, _options: Options) -> _File:
 
 def _scanned(path: Path, frame: pl.LazyFrame) -> _File:
     refusals = Refusals()
-    source = open_lazy(frame, clean=False, refusals=refusals)
+    source = open_lazy(frame, False, refusals)
     refusals.check(source.schema.names)
     return _File(path, source.schema, lambda _: (b for rows, _, cut, _ in source.chunks() for b in cut(0, rows, None)))
 
@@ -229,7 +237,7 @@ class _Csv:
                 invalid_row_handler=(lambda _row: "skip") if schema is None else None,  # it is named when it is read
             ),
             csv.ConvertOptions(
-                column_types=options.dtypes if schema is None else schema,
+                column_types=schema,
                 decimal_point=options.decimal,
                 null_values=["", *options.nulls],
                 strings_can_be_null=True,
@@ -348,7 +356,7 @@ def _open_text(path: Path, options: Options, text: _Csv | _Ndjson) -> _File:
                 raise ValueError(f"{path}, {where}") from error
             raise
 
-    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches)
+    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches, sampled=True)
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
@@ -180,6 +181,10 @@ def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str
     return [name for name in names if name.startswith(incomplete)]
 
 
+def _complete_table_or_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    return [*map(CompletionItem, _complete_table(ctx, param, incomplete)), CompletionItem(incomplete, type="file")]
+
+
 _TABLE = click.argument("name", shell_complete=_complete_table)
 
 
@@ -291,11 +296,12 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column.")
+@click.option("--clean-names", is_flag=True, help="Make names of those that a table cannot have: 'a.b' becomes a_b.")
 @_with_files
 @_with_service
 def create(
-    name: str, paths: tuple[Path, ...], if_exists: Any, rename: tuple[str, ...], open_files: Any, dtypes: Any,
-    connect: Callable[..., Client], as_json: bool,
+    name: str, paths: tuple[Path, ...], if_exists: Any, rename: tuple[str, ...], clean_names: bool, open_files: Any,
+    dtypes: Any, connect: Callable[..., Client], as_json: bool,
 ) -> None:  # fmt: skip
     """Create table NAME from files: Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format.
 
@@ -306,7 +312,7 @@ def create(
     new = _pairs(rename, "OLD=NEW")
     table = connect(make_folder=True).create_table(
         name,
-        open_files(paths, rename=new),
+        open_files(paths, rename=new, clean=clean_names),
         dtypes={new.get(column) or column: dtype for column, dtype in dtypes.items()},
         if_exists=if_exists,
         progress=sys.stderr.isatty() and not _is_quiet(),
@@ -316,8 +322,8 @@ def create(
 
 
 @main.command()
-@click.argument("before", shell_complete=_complete_table)
-@click.argument("after", shell_complete=_complete_table)
+@click.argument("before", shell_complete=_complete_table_or_file)
+@click.argument("after", shell_complete=_complete_table_or_file)
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="A column that was renamed.")
 @click.option("--strict/--no-strict", default=True, help="Whether a column on one side only is an error. Default: yes.")
 @_with_files

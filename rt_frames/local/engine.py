@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._prefetch import prefetch
-from rt_frames._schema.data_type import is_list
-from rt_frames._text import one_line
+from rt_frames._schema.data_type import child_fields, is_list
+from rt_frames._text import list_names, one_line
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
@@ -71,7 +71,9 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
                 cause = error  # the engine words it anew
                 raise
 
-    with _as_http_errors(NOT_STORED):
+    narrow = list_names(_narrow_dictionaries(schema))
+    hint = f"; if dictionaries outgrow the codes of columns {narrow}, send codes of int32" if narrow else ""
+    with _as_http_errors(NOT_STORED, hint):
         try:
             reader = pa.RecordBatchReader.from_batches(schema, counted())
             lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
@@ -131,7 +133,22 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     """Read the first and the last row, so that no table is published that cannot be read; give its version."""
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
+        # dictionaries are put together page by page, and may outgrow their codes on any of them
+        narrow = [name for name in _narrow_dictionaries(dataset.schema) if columns is None or name in columns]
+        for _ in dataset.to_batches(columns=narrow) if narrow else ():
+            pass
     return int(dataset.version)
+
+
+def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
+    """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
+
+    def holds_one(arrow: pa.DataType) -> bool:
+        if is_.is_dictionary(arrow):
+            return bool(arrow.index_type.bit_width < 32)
+        return any(holds_one(field.type) for field in child_fields(arrow))
+
+    return [field.name for field in schema if holds_one(field.type)]
 
 
 def alter(folder: Path, body: bytes) -> int:
@@ -185,17 +202,17 @@ def _values(array: Any, steps: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _as_http_errors(what: str) -> Iterator[None]:
+def _as_http_errors(what: str, hint: str = "") -> Iterator[None]:
     """Do what the engine may refuse, or fail at."""
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # panics of the engine are BaseExceptions
-        raise to_http_error(error, what) from error
+        raise to_http_error(error, what, hint) from error
 
 
-def to_http_error(error: BaseException, what: str) -> HTTPError:
+def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
     """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
@@ -209,4 +226,4 @@ def to_http_error(error: BaseException, what: str) -> HTTPError:
         if part in text:
             return HTTPError(400, f"{what}: {reason}")
     reason = one_line(_PLACES.split(text or type(error).__name__)[0], 300).rstrip(" ,:")
-    return HTTPError(400, f"{what}: the engine says {reason!r}")
+    return HTTPError(400, f"{what}: the engine says {reason!r}{hint}")

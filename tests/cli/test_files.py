@@ -75,9 +75,9 @@ def test_a_separator_that_was_not_given_is_offered(refused):
     ("file", "content", "options"),
     [
         ("t.tsv", b"a\tb\n1\tx\n", []),
-        ("t.csv.gz", gzip.compress(b"a,b\n1,x\n"), []),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,x\n", mtime=0), []),
         ("t.tsv.bz2", bz2.compress(b"a\tb\n1\tx\n"), []),
-        ("t.ndjson.gz", gzip.compress(b'{"a": 1, "b": "x"}\n'), []),
+        ("t.ndjson.gz", gzip.compress(b'{"a": 1, "b": "x"}\n', mtime=0), []),
         ("t.txt", b"a\tb\n1\tx\n", ["--format", "csv", "--separator", r"\t"]),
         ("t", b'{"a": 1, "b": "x"}\n', ["--format", "ndjson"]),
         ("utf16.csv", "a,b\n1,x\n".encode("utf-16"), ["--encoding", "utf-16"]),
@@ -115,6 +115,14 @@ def test_types_that_are_asked_for_are_what_cells_are_parsed_as(create):
     assert found.schema.names == ["id", "price", "n"]
 
 
+def test_names_that_a_table_cannot_have_are_cleaned_where_that_is_asked_for(create, refused):
+    content = b",a.b,a.b,c\n1,2,3,4\n"
+    assert "--clean-names" in refused(content)
+    assert create(content, "t.csv", "--clean-names", "--rename", "c=d.e").to_pylist() == [
+        {"_": 1, "a_b": 2, "a_b_2": 3, "d_e": 4}
+    ]
+
+
 def test_cells_that_mean_null_can_be_named(create):
     found = create(b'a,b\n1,NA\nNA,"NA"\n', "t.csv", "--null", "NA")
     assert found.to_pydict() == {"a": [1, None], "b": [None, None]}
@@ -146,7 +154,7 @@ def test_a_line_that_contradicts_the_sample_is_named(refused, cell, words, packe
     content = b"a,b\n" + b"1,x\n" * LATE + cell + b"\n" + b"1,x\n" * 1000
     sample = ("--sample", "0.1")
     if packed:
-        assert words.replace("t.csv", "t.csv.gz") in refused(gzip.compress(content), "t.csv.gz", *sample)
+        assert words.replace("t.csv", "t.csv.gz") in refused(gzip.compress(content, mtime=0), "t.csv.gz", *sample)
     else:
         assert words in refused(content, "t.csv", *sample)
 
@@ -155,6 +163,12 @@ def test_the_advice_about_a_late_cell_helps(create):
     content = b"a\n" + b"1\n" * LATE + b"1.5\n"
     for options in (["--dtype", "a=float64"], ["--sample", "1"]):
         assert create(content, "t.csv", *options, "--if-exists", "skip")["a"].to_pylist()[-1] == 1.5
+
+
+def test_a_cell_that_is_not_of_the_type_that_was_asked_for_is_named(refused):
+    assert refused(b"a\n1\nx\n", "t.csv", "--dtype", "a=int32").startswith(
+        "t.csv, line 3: column 'a' is int32, and this"
+    )
 
 
 def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
@@ -196,7 +210,7 @@ def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
         ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),
         ("t.arrows", b"neither", "t.arrows cannot be read: "),
         ("t.csv.gz", b"not packed", "t.csv.gz cannot be read: "),
-        ("t.csv.gz", gzip.compress(b"a\n" * 100)[:-12], "t.csv.gz cannot be read: "),
+        ("t.csv.gz", gzip.compress(b"a\n" * 100, mtime=0)[:-12], "t.csv.gz cannot be read: "),
         ("t.csv", b"a,a\n1,2\n", "column names must be unique; these occur more than once: 'a'"),
         ("t.parquet.gz", b"", "t.parquet.gz: only CSV and NDJSON files may be compressed as a whole"),
         ("t.xlsx", b"PK", "t.xlsx: its name does not say what it holds, as .parquet, .pq, .csv, .tsv, .ndjson"),
