@@ -1,6 +1,7 @@
 """The functions of the package, and the default client that they use.
 
-``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key.
+``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key, and
+``RT_FRAMES_DIALECT`` names the addresses.
 The public names stand here once; the package's front door loads them when they are first asked for.
 """
 
@@ -21,7 +22,7 @@ from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
-from rt_frames._http.dialects import FOLDER, parse_dialect
+from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
@@ -118,20 +119,19 @@ def connect(
     Client('https://words-x1.us-east-1.example.com')
     """
     where = parse_target(target, region, domain)
+    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
     options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        options["dialect"] = parse_dialect(dialect) if dialect == "lancedb" else FOLDER
-        client: Client = FolderClient(where, **options)
+        client: Client = FolderClient(where, dialect=FOLDER if spoken is DOCUMENTED else spoken, **options)
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
         if key is None:
             raise errors.NotConnectedError(
                 f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
             )
-        options["dialect"] = parse_dialect(dialect or os.environ.get("RT_FRAMES_DIALECT") or "documented")
-        client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
+        client = Client(where, api_key=key, allow_insecure=allow_insecure, dialect=spoken, **options)
     if default:
         global _default_client
         _default_client = client
@@ -349,10 +349,11 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    were_tables = [isinstance(side, RemoteTable) for side in (before, after)]
     before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before", clean_names),
-        arrow_schema(after, "after", clean_names),
+        arrow_schema(before, "before", clean_names, stored=were_tables[0]),
+        arrow_schema(after, "after", clean_names, stored=were_tables[1]),
         rename=rename,
         nullable=nullable,
         strict=strict,
