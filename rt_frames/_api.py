@@ -509,6 +509,8 @@ def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
 _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients
 _services_lock = threading.RLock()  # a client may be collected while another is made
 _services_key = secrets.token_urlsafe(32)
+_unlock = _services_lock.release
+os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
 
 
 def _start_service(place: tuple[int, Path]) -> str:
