@@ -45,10 +45,11 @@ def test_the_readmes_python_runs_from_top_to_bottom_on_the_embedded_service(tmp_
         ["bash", "-euo", "pipefail", "-c", blocks("sh run")], capture_output=True, text=True, check=True,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
     )  # fmt: skip
-    shown = ["flights", "flights_2013", "from_dask", "means", "prices", "sales", "typed_prices"]
+    shown = ["flights", "flights_2013", "from_dask", "means", "prices", "prices_2013", "sales", "typed_prices"]
     assert rt.list_tables() == shell.stdout.split()[-len(shown) :] == shown
     for name, rows in {"sales": 1, "flights": 11_988, "flights_2013": 12_000, "from_dask": 12_000, "means": 12}.items():
         assert lance.dataset(f"tables/{name}.lance").count_rows() == rows
+    assert lance.dataset("tables/prices_2013.lance").to_table().to_pylist() == [{"tag": 1, "preis": 2.5}]
 
 
 def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(server, monkeypatch):

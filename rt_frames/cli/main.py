@@ -166,6 +166,8 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
     except errors.NotConnectedError as error:
         text = "no service: give --url, its address or a folder, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
         raise errors.NotConnectedError(text) from error
+    except ValueError as error:
+        raise ValueError(f"--url: {str(error).partition(';')[0]}; a new folder is written ./NAME") from error
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     key = key_file.read_text().strip() if key_file is not None else None
