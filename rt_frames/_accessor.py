@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
+from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class RemoteAccessor(Generic[Frame]):
         )
 
     @property
+    @hide_frames
     def schema(self) -> pa.Schema:
         """The Arrow schema that would be sent.
 
@@ -58,6 +60,7 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
+    @hide_frames
     def to_table(
         self,
         name: str,
@@ -65,6 +68,7 @@ class RemoteAccessor(Generic[Frame]):
         client: Client | None = None,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
+        clean_names: bool = False,
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
@@ -78,10 +82,12 @@ class RemoteAccessor(Generic[Frame]):
         client : Client, optional
             Where to create it. Defaults to the client of the last `rt_frames.connect`.
         dtypes : dict of str to dtype, optional
-            Columns to cast on the way.
+            Columns to cast on the way, by their names in the table.
         index : bool, optional
-            pandas only: whether index levels become columns. None: those that have names.
-        if_exists : {"fail", "skip"}, default "fail"
+            pandas only: whether index levels become columns. None: all but an unnamed index of integers.
+        clean_names : bool, default False
+            Make names of labels that are none, as in `rt_frames.to_table`.
+        if_exists : {"fail", "skip", "replace"}, default "fail"
             What happens when the name is taken.
         compression : {"auto", "lz4", "zstd", None}, default "auto"
             How buffers are compressed on the way.
@@ -112,11 +118,13 @@ class RemoteAccessor(Generic[Frame]):
             client=client,
             dtypes=dtypes,
             index=index,
+            clean_names=clean_names,
             if_exists=if_exists,
             compression=compression,
             progress=progress,
         )
 
+    @hide_frames
     def tee(
         self,
         name: str,
@@ -124,6 +132,7 @@ class RemoteAccessor(Generic[Frame]):
         client: Client | None = None,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
+        clean_names: bool = False,
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
@@ -142,12 +151,14 @@ class RemoteAccessor(Generic[Frame]):
             client=client,
             dtypes=dtypes,
             index=index,
+            clean_names=clean_names,
             if_exists=if_exists,
             compression=compression,
             progress=progress,
         )
         return self._frame
 
+    @hide_frames
     def plan_alterations(
         self,
         before: Any,
@@ -155,6 +166,7 @@ class RemoteAccessor(Generic[Frame]):
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
+        clean_names: bool = False,
     ) -> AlterationPlan:
         """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
@@ -165,25 +177,32 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.astype("int32").remote.plan_alterations(before).to_json()
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
-        return _api.plan_alterations(before, self._frame, rename=rename, nullable=nullable, strict=strict)
+        return _api.plan_alterations(
+            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
+        )
 
+    @hide_frames
     def alter_table(
         self,
         name: str,
-        before: Any,
+        before: Any = None,
         *,
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
         strict: bool = True,
+        clean_names: bool = False,
         client: Client | None = None,
     ) -> RemoteTable:
-        """Alter a table, created from ``before``, so that its columns become those of this frame.
+        """Alter a table so that its columns become those of this frame.
 
         Parameters
         ----------
         name : str
             The table.
-        before, rename, nullable, strict : optional
+        before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable, optional
+            What the table was created from. None asks the service, where it can describe a table: a folder's, and
+            one with ``dialect="lancedb"``.
+        rename, nullable, strict, clean_names : optional
             As in `rt_frames.plan_alterations`.
         client : Client, optional
             Where the table is. Defaults to the client of the last `rt_frames.connect`.
@@ -196,7 +215,9 @@ class RemoteAccessor(Generic[Frame]):
         Raises
         ------
         AlterationError
-            If the two frames don't fit; nothing was sent.
+            If the two don't fit; nothing was sent.
+        ValueError
+            If ``before`` is not given and the service cannot tell.
         RemoteError
             If the service refuses or cannot be reached, as in `rt_frames.alter_columns`.
 
@@ -208,5 +229,6 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.cast(pl.Int32).remote.alter_table("counts", before).name
         'counts'
         """
-        plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict)
+        before = _api.table(name, client=client) if before is None else before
+        plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names)
         return _api.alter_columns(name, plan, client=client)

@@ -18,17 +18,21 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._client import Client, IfExists, RemoteTable
+from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
+from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
 from rt_frames._schema.dtype import data_type
+from rt_frames._text import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rt_frames._frames.compression import Compression
+    from rt_frames._http.dialects import DialectName
     from rt_frames._http.session import Request, Result
     from rt_frames.local import LocalService
 
@@ -46,10 +50,12 @@ __all__ = [
     "disconnect",
     "list_tables",
     "plan_alterations",
+    "table",
     "to_table",
 ]
 
 
+@hide_frames
 def connect(
     target: str | os.PathLike[str] | None = None,
     *,
@@ -61,6 +67,7 @@ def connect(
     headers: Mapping[str, str] | None = None,
     verify: bool | str | os.PathLike[str] = True,
     allow_insecure: bool = False,
+    dialect: DialectName | None = None,
     default: bool = True,
 ) -> Client:
     """Say which service to use. No request is made.
@@ -85,6 +92,10 @@ def connect(
         Whether the server's certificate is checked; a path names a CA bundle to check it against.
     allow_insecure : bool, default False
         Allow plain ``http`` to another machine, where everybody on the way can read the key.
+    dialect : {"documented", "lancedb"}, optional
+        Which addresses the server knows: those of the service's documentation, or those that LanceDB and servers of
+        the Lance REST namespace specification speak today, which can also describe and replace tables;
+        ``RT_FRAMES_DIALECT`` or else "documented" by default. A folder's service speaks both, and can all of it.
     default : bool, default True
         Make this the client that ``df.remote`` and the functions of the package use.
 
@@ -111,6 +122,7 @@ def connect(
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
+        options["dialect"] = parse_dialect(dialect) if dialect == "lancedb" else FOLDER
         client: Client = FolderClient(where, **options)
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
@@ -118,6 +130,7 @@ def connect(
             raise errors.NotConnectedError(
                 f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
             )
+        options["dialect"] = parse_dialect(dialect or os.environ.get("RT_FRAMES_DIALECT") or "documented")
         client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
     if default:
         global _default_client
@@ -142,10 +155,13 @@ def disconnect() -> None:
 def _resolve(client: Client | None) -> Client:
     """Give the client that was asked for, that of the last `connect`, or one that the environment describes."""
     if client is not None:
+        if not isinstance(client, Client):
+            raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
         return client
     return connect() if _default_client is None or _default_client.closed else _default_client
 
 
+@hide_frames
 def to_table(
     data: Any,
     name: str,
@@ -153,6 +169,7 @@ def to_table(
     client: Client | None = None,
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
+    clean_names: bool = False,
     if_exists: IfExists = "fail",
     compression: Compression = "auto",
     progress: bool | None = None,
@@ -170,14 +187,20 @@ def to_table(
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast on the way; any dtype that `data_type` takes. Struct fields go by name. What a type cannot
-        hold exactly is refused with column and row, but for fractions, which a smaller float rounds.
+        Columns to cast on the way, by their names in the table; any dtype that `data_type` takes. Struct fields go
+        by name. What a type cannot hold exactly is refused with column and row, but for fractions, which a smaller
+        float rounds.
     index : bool, optional
-        pandas only. None: named index levels become columns, an unnamed index is dropped. True: all levels,
-        named as ``reset_index`` would. False: none.
-    if_exists : {"fail", "skip"}, default "fail"
-        What happens to the data when the name is taken: an error, or nothing is sent and the table that is
-        there is given back with ``created=False``. The service documents no way to replace or append.
+        pandas only. None: the index becomes columns, named as ``reset_index`` would; only an unnamed one of integers
+        is positions, and dropped. True: it becomes columns whatever it is. False: it is dropped.
+    clean_names : bool, default False
+        Whether names are made of labels that are none: text of numbers and dates, the levels of a MultiIndex joined
+        with ``_``, ``_`` for dots and control characters; of two that are then alike the second gets a number. The
+        table's ``schema`` shows the result.
+    if_exists : {"fail", "skip", "replace"}, default "fail"
+        What happens to the data when the name is taken: an error; or nothing is sent and the table that is
+        there is given back with ``created=False``; or they take its place, in one request that is done whole or not
+        at all, where the service can do that: a folder, or ``dialect="lancedb"``. None can append.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         How buffers are compressed on the way.
     progress : bool, optional
@@ -210,10 +233,48 @@ def to_table(
     2
     """
     return _resolve(client).create_table(
-        name, data, dtypes=dtypes, index=index, if_exists=if_exists, compression=compression, progress=progress
+        name,
+        data,
+        dtypes=dtypes,
+        index=index,
+        clean_names=clean_names,
+        if_exists=if_exists,
+        compression=compression,
+        progress=progress,
     )
 
 
+@hide_frames
+def table(name: str, *, client: Client | None = None) -> RemoteTable:
+    """Give a handle to an existing table; no request is made.
+
+    Parameters
+    ----------
+    name : str
+        The table's name.
+    client : Client, optional
+        Defaults to the client of the last `connect`.
+
+    Returns
+    -------
+    RemoteTable
+        A handle; its ``schema`` is asked of the service where it can describe a table.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If no table can have such a name.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.table("readings").schema
+    at: int64
+    """
+    return _resolve(client).table(name)
+
+
+@hide_frames
 def list_tables(*, client: Client | None = None) -> list[str]:
     """List the names of the project's tables.
 
@@ -241,6 +302,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     return _resolve(client).list_tables()
 
 
+@hide_frames
 def plan_alterations(
     before: Any,
     after: Any,
@@ -248,6 +310,7 @@ def plan_alterations(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     strict: bool = True,
+    clean_names: bool = False,
 ) -> AlterationPlan:
     """Work out what would have to change for a table made from ``before`` to have the columns of ``after``.
 
@@ -256,8 +319,8 @@ def plan_alterations(
     Parameters
     ----------
     before, after : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable
-        What the table was created from, and what its columns are to be. No rows are read; what can be read only
-        once, such as a generator or reader, is refused.
+        What the table was created from, or the table itself where the service can describe it, and what its columns
+        are to be. No rows are read; what can be read only once, such as a generator or reader, is refused.
     rename : dict of str to str, optional
         Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns that
         lie in the same memory, as after ``df.rename``, are recognised without it.
@@ -265,6 +328,8 @@ def plan_alterations(
         Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
     strict : bool, default True
         Whether a column on one side only is an error. The service can neither add nor drop columns.
+    clean_names : bool, default False
+        Compare under the names that `to_table` makes with the same option.
 
     Returns
     -------
@@ -286,12 +351,12 @@ def plan_alterations(
     """
     before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before"),
-        arrow_schema(after, "after"),
+        arrow_schema(before, "before", clean_names),
+        arrow_schema(after, "after", clean_names),
         rename=rename,
         nullable=nullable,
         strict=strict,
-        moved=detect_renames(before, after),
+        moved={} if clean_names else detect_renames(before, after),
         compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
 
@@ -300,10 +365,17 @@ def _schema_if_table(side: str, data: Any) -> Any:
     if not isinstance(data, RemoteTable):
         return data
     if data.schema is None:
-        raise ValueError(f"{side}: the columns of table {data.name!r} are not known here; pass the frame or its schema")
+        raise ValueError(
+            f"{side}: the columns of table {data.name!r} are not known here, and its service does not describe tables; "
+            "either pass what it was created from, a frame or a schema that was kept (df.remote.schema gives it):\n"
+            f"    df.remote.alter_table({data.name!r}, before)\n"
+            "or, where the server speaks that, use the dialect that can describe a table:\n"
+            '    rt.connect(…, dialect="lancedb")'
+        )
     return data.schema
 
 
+@hide_frames
 def alter_columns(
     name: str,
     alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
@@ -317,7 +389,7 @@ def alter_columns(
     name : str
         The table.
     alterations : AlterationPlan, or iterable of Alteration or dict
-        What to change; dicts are of the service's form. An empty plan is not sent.
+        What to change; dicts are of the service's form, or what ``plan.to_json()`` gave. An empty plan is not sent.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
@@ -426,7 +498,7 @@ class FolderClient(Client):
         return str(self._folder)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _folder_client, (self._folder, self._options)
+        return _folder_client, (self._folder, {**self._options, "dialect": self._dialect})
 
 
 def _folder_client(folder: Path, options: dict[str, Any]) -> Client:

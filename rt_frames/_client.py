@@ -1,8 +1,4 @@
-"""Client and RemoteTable: the service's three operations, each journey on one screen.
-
-The paths are those of the service's documentation, which writes ``tables`` for the collection and for
-creation, and ``table`` for what is done to one table.
-"""
+"""Client and RemoteTable: the service's operations, each journey on one screen; a dialect has their addresses."""
 
 from __future__ import annotations
 
@@ -11,41 +7,46 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 from rt_frames import errors
-from rt_frames._display import Listing, as_html
+from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
+from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
 from rt_frames._http.options import (
     Key,
-    check_if_exists,
     is_loopback,
     parse_base_url,
     parse_headers,
     parse_retries,
     parse_timeouts,
 )
-from rt_frames._http.response import describe_outcome, parse_table_names, parse_version
+from rt_frames._http.response import describe_outcome, parse_schema, parse_table_names, parse_version
 from rt_frames._http.session import Request, Result, Session
 from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
-from rt_frames._text import count, format_bytes
+from rt_frames._schema.data_type import to_schema
+from rt_frames._text import count, format_bytes, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
     from rt_frames._frames.source import Source
+    from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
 
-IfExists = Literal["fail", "skip"]
+T = TypeVar("T")
+
+IfExists = Literal["fail", "skip", "replace"]
 JSON = "application/json"
 MAX_PAGES = 10_000  # of one list, all of which must come within the read timeout
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
@@ -60,7 +61,7 @@ class Client:
         ``https://{db}.{region}.<service-domain>``, as the service's documentation gives it.
     api_key : str
         Goes into the ``x-api-key`` header of every request, and shows nowhere else.
-    timeout, retries, headers, verify, allow_insecure : optional
+    timeout, retries, headers, verify, allow_insecure, dialect : optional
         As in `rt_frames.connect`.
 
     Raises
@@ -90,7 +91,9 @@ class Client:
         headers: Mapping[str, str] | None = None,
         verify: bool | str | os.PathLike[str] = True,
         allow_insecure: bool = False,
+        dialect: DialectName | Dialect = "documented",
     ) -> None:
+        self._dialect = parse_dialect(dialect)
         self._options: dict[str, Any] = {
             "timeout": parse_timeouts(timeout),
             "retries": parse_retries(retries),
@@ -134,7 +137,7 @@ class Client:
 
     def __reduce__(self) -> tuple[Any, ...]:
         salt = os.urandom(16)
-        return _unpickle, (self.url, self._options, salt, self._key.fingerprint(salt))
+        return _unpickle, (self.url, {**self._options, "dialect": self._dialect}, salt, self._key.fingerprint(salt))
 
     def close(self) -> None:
         """Close the connections; a call after that opens new ones.
@@ -148,7 +151,21 @@ class Client:
         self._session.close()
 
     def _send(self, request: Request, retries: int | None = None) -> Result:
-        return self._session.send(request, retries)
+        try:
+            return self._session.send(request, retries)
+        except errors.ResponseError as error:
+            if error.status == 404 and request.operation in ("list", "create", "replace"):
+                error.args = (f"{error}; {self._explain_404()}",)
+            raise
+
+    def _explain_404(self) -> str:
+        """Look once whether the server speaks the other dialect, for the message alone."""
+        other = self._dialect.other
+        try:
+            self._session.send(Request("list", "GET", other.tables, JSON, parse_table_names), retries=0)
+        except errors.RemoteError:
+            return "there is no such project at this address; check the URL, or the database, region and domain"
+        return f'this server speaks another dialect: connect(…, dialect="{other.name}"); or else check the URL'
 
     def table(self, name: str) -> RemoteTable:
         """Give a handle to an existing table; no request is made.
@@ -169,9 +186,29 @@ class Client:
         >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
         2
         """
-        check_table_name(name)
+        self._check_name(name)
         return RemoteTable(name, self)
 
+    def _check_name(self, name: Any) -> None:
+        check_table_name(name)
+        self._dialect.check_name(name)
+
+    def _describe(self, name: str) -> pa.Schema | None:
+        """Ask for a table's schema; None where such a service cannot describe tables, or does not tell."""
+        if self._dialect.describe is None:
+            return None
+        body = b'{"load_detailed_metadata": true}'  # some servers leave the schema out without it
+        path = self._dialect.path("describe", name)
+        request = Request("describe", "POST", path, JSON, parse_schema, table=name, body=[[body]], length=len(body))
+        result = self._send(request)
+        try:
+            return None if result.value is None else to_schema(result.value)
+        except (ValueError, errors.UnsupportedTypeError) as error:
+            text = f"table {name!r}: the service's description of its columns is not understood: {error}"
+            unclear = errors.ResponseError(text, table=name, status=200, request_id=result.request_id, attempts=1)
+        raise unclear
+
+    @hide_frames
     def list_tables(self) -> list[str]:
         """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
 
@@ -189,7 +226,9 @@ class Client:
         seen: set[str] = set()
         deadline = time.monotonic() + self._session.timeouts.read
         while True:
-            path = "/v1/tables" if token is None else f"/v1/tables?page_token={quote(token, safe='')}"
+            path = self._dialect.tables
+            if token is not None:
+                path += f"{'&' if '?' in path else '?'}page_token={quote(token, safe='')}"
             result = self._send(Request("list", "GET", path, JSON, parse_table_names), retries)
             page, token = result.value
             names += page
@@ -202,6 +241,7 @@ class Client:
             text = f"could not list tables: the service {end}; tell whoever runs it"
             raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
 
+    @hide_frames
     def create_table(
         self,
         name: str,
@@ -209,6 +249,7 @@ class Client:
         *,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
+        clean_names: bool = False,
         if_exists: IfExists = "fail",
         compression: Compression = "auto",
         progress: bool | None = None,
@@ -222,25 +263,30 @@ class Client:
         >>> rt.connect(default=False).create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
         2
         """
-        check_table_name(name)
-        check_if_exists(if_exists)
+        self._check_name(name)
+        self._dialect.check_if_exists(if_exists)
         check_compression(compression)
-        source = open_source(data, dtypes=dtypes, index=index)
+        source = open_source(data, dtypes=dtypes, index=index, clean_names=clean_names)
         try:
             listed_before = self._look_first(name, source, if_exists)
             if listed_before and if_exists == "skip":
-                return RemoteTable(name, self, created=False)
-            return self._upload(name, source, compression, progress, listed_before)
+                return self._skipped(name)
+            operation: Operation = "replace" if if_exists == "replace" else "create"
+            return self._upload(operation, name, source, compression, progress, listed_before)
         except errors.TableExistsError:
             if if_exists == "skip":
-                return RemoteTable(name, self, created=False)
+                return self._skipped(name)
             raise
         finally:
             source.close()
 
+    def _skipped(self, name: str) -> RemoteTable:
+        log.info("skipped table %s, which is there already; nothing was stored", name)
+        return RemoteTable(name, self, created=False)
+
     def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
-        if if_exists == "fail" and source.nbytes is not None and source.nbytes <= LIST_FIRST_ABOVE:
+        if if_exists != "skip" and source.nbytes is not None and source.nbytes <= LIST_FIRST_ABOVE:
             return None
         try:
             listed = name in self._list()
@@ -253,7 +299,13 @@ class Client:
         return listed
 
     def _upload(
-        self, name: str, source: Source, compression: Compression, progress: bool | None, listed_before: bool | None
+        self,
+        operation: Operation,
+        name: str,
+        source: Source,
+        compression: Compression,
+        progress: bool | None,
+        listed_before: bool | None,
     ) -> RemoteTable:
         policy = CompressionPolicy(compression, fast_link=is_loopback(self.url))
         stream = IPCStream(source, policy)
@@ -265,31 +317,25 @@ class Client:
                 bar.update(sent, stream.rows)
 
             request = Request(
-                "create", "POST", f"/v1/tables/{quote(name, safe='')}", MIME, parse_version,
+                operation, "POST", self._dialect.path(operation, name), MIME, parse_version,
                 table=name, body=stream, length=stream.length, on_sent=on_sent,
                 replayable=source.replayable, rows=source.rows,
             )  # fmt: skip
             try:
                 result = self._send(request)
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
-                self._check_after_failure(error, name, listed_before)
+                self._check_after_failure(error, operation, name, listed_before)
                 raise
-        milliseconds = (time.monotonic() - start) * 1000
-        log.info("created table %s, %d bytes, %.0f ms, %s", name, result.sent, milliseconds, result.request_id)
-        return RemoteTable(
-            name,
-            self,
-            source.schema,
-            stream.rows,
-            result.sent,
-            result.value,
-            created=True,
-            request_id=result.request_id,
-        )
+        size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
+        ms = (time.monotonic() - start) * 1000
+        log.info("%sd table %s, %s, %.0f ms, %s", operation, name, size, ms, result.request_id)
+        facts = (source.schema, stream.rows, result.sent, result.value)
+        return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
 
     def _check_after_failure(
         self,
         error: errors.UploadInterrupted | errors.OutcomeUnknown | errors.ServerError,
+        operation: Operation,
         name: str,
         listed_before: bool | None,
     ) -> None:
@@ -299,10 +345,13 @@ class Client:
         except errors.RemoteError:
             listed = None
         part_alone = isinstance(error, errors.UploadInterrupted)
-        now = describe_outcome(name, listed=listed, before=listed_before, part_alone=part_alone)
+        now = describe_outcome(
+            name, listed=listed, before=listed_before, part_alone=part_alone, replaces=operation == "replace"
+        )
         error.add(listed=listed, listed_before=listed_before)
         error.args = (f"{error}; {now}",)
 
+    @hide_frames
     def alter_columns(
         self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
@@ -314,13 +363,14 @@ class Client:
         >>> rt.connect(default=False).alter_columns("readings", rt.Alteration("at", data_type="int32")).version
         2
         """
-        check_table_name(name)
-        if isinstance(alterations, AlterationPlan) and not alterations:
+        self._check_name(name)
+        asked = as_json(alterations)
+        if not asked["alterations"]:
             return RemoteTable(name, self, created=False)
-        body = json.dumps(as_json(alterations), allow_nan=False).encode()
+        body = json.dumps(asked, allow_nan=False).encode()
         start = time.monotonic()
         request = Request(
-            "alter", "POST", f"/v1/table/{quote(name, safe='')}/alter_columns", JSON, parse_version,
+            "alter", "POST", self._dialect.path("alter", name), JSON, parse_version,
             table=name, body=[[body]], length=len(body),
         )  # fmt: skip
         try:
@@ -357,8 +407,6 @@ class RemoteTable:
         The table's name.
     client : Client
         The service that it lives in.
-    schema : pyarrow.Schema or None
-        What was sent, where this object comes from sending it.
     rows, nbytes : int or None
         Rows, and bytes of the request's body, that were sent.
     version : int or None
@@ -379,35 +427,52 @@ class RemoteTable:
 
     name: str
     client: Client
-    schema: pa.Schema | None = None
+    _schema: pa.Schema | None = field(default=None, compare=False)
     rows: int | None = None
     nbytes: int | None = None
     version: int | None = None
     created: bool | None = None
     request_id: str | None = None
 
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
+
+        A folder can, and a service with ``dialect="lancedb"``. A table that was altered is another object.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").schema
+        at: int64
+        """
+        if self._schema is None:
+            object.__setattr__(self, "_schema", self.client._describe(self.name))  # noqa: SLF001  # one house
+        return self._schema
+
     def __repr__(self) -> str:
         facts = "".join(f", {fact}" for fact in self._facts())
         return f"RemoteTable({self.name!r}{facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self.schema or ()]
+        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self._schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
 
     def _facts(self) -> Iterator[str]:
-        if self.schema is not None:
-            yield count(len(self.schema), "column")
+        if self._schema is not None:
+            yield count(len(self._schema), "column")
         if self.rows is not None:
             yield count(self.rows, "row")
         if self.nbytes:
             yield f"{format_bytes(self.nbytes)} sent"
         if self.version is not None:
             yield f"version {self.version}"
-        if self.created is False and self.schema is None and self.version is None:
+        if self.created is False and self._schema is None and self.version is None:
             yield "was there already"
 
+    @hide_frames
     def alter_columns(
         self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
     ) -> RemoteTable:
@@ -420,10 +485,10 @@ class RemoteTable:
         >>> table.alter_columns({"path": "at", "rename": "time"}).version
         2
         """
-        if isinstance(alterations, AlterationPlan) and not alterations:
-            return self
-        return self.client.alter_columns(self.name, alterations)
+        asked = as_json(alterations)
+        return self.client.alter_columns(self.name, asked) if asked["alterations"] else self
 
+    @hide_frames
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
         """Rename columns in one request.
 
@@ -443,8 +508,9 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
         2
         """
-        return self.alter_columns([Alteration(path, rename=name) for path, name in columns.items()])
+        return self.alter_columns([Alteration(path, rename=name) for path, name in _items("columns", columns)])
 
+    @hide_frames
     def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
         """Change types in one request.
 
@@ -469,8 +535,9 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").cast({"at": "int32"}).version
         2
         """
-        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in dtypes.items()])
+        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in _items("dtypes", dtypes)])
 
+    @hide_frames
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
         """Allow or forbid nulls in one request.
 
@@ -495,4 +562,10 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").set_nullable({"at": False}).version
         2
         """
-        return self.alter_columns([Alteration(path, nullable=may) for path, may in nullable.items()])
+        return self.alter_columns([Alteration(path, nullable=may) for path, may in _items("nullable", nullable)])
+
+
+def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:
+    if not isinstance(asked, Mapping) or not asked:
+        raise TypeError(f"{option}: expected a dict by path, such as {{'outer.inner': …}}, got {show_value(asked)}")
+    return asked.items()

@@ -1,4 +1,4 @@
-"""A listing as text for a terminal, and as HTML for a notebook.
+"""What people see: a listing as text for a terminal and as HTML for a notebook, and errors without inner frames.
 
 The text is aligned for the terminal's width; the HTML brings no outside resources and takes its colours
 from the page, so that it reads well on dark and on light.
@@ -6,14 +6,20 @@ from the page, so that it reads well on dark and on light.
 
 from __future__ import annotations
 
+import functools
 import html
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from rt_frames._text import make_printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_ROWS = 60  # that are shown
 _MIN_WIDTH = 12  # characters that a column keeps, however narrow the terminal is
@@ -52,6 +58,47 @@ def as_html(listing: Listing) -> str:
     below = "".join(f"<p>{_escape(text)}</p>" for text in (*_more(listing), *listing.notes))
     title = f"<p><b>{_escape(listing.title)}</b></p>"
     return f'<div style="color:inherit;background:transparent">{title}{table if body else ""}{below}</div>'
+
+
+def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
+    """Let notebooks and pytest show the caller's line and the one that raised, and of a cause its words alone.
+
+    They leave out frames that have a local variable ``__tracebackhide__``; Python's own traceback shows all.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **options)
+        except Exception as error:
+            _mark(error.__traceback__ and error.__traceback__.tb_next, ours_alone=True)
+            if type(error).__module__.startswith(_PACKAGE):
+                cause = error.__cause__ or error.__context__
+                while cause is not None:
+                    _mark(cause.__traceback__)
+                    cause = cause.__cause__ or cause.__context__
+            raise
+
+    return call
+
+
+def callers_level() -> int:
+    """Give the ``stacklevel`` at which a warning shows the line that called this package."""
+    frame, level = sys._getframe(1), 1  # noqa: SLF001  # the only way to it
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _mark(step: TracebackType | None, *, ours_alone: bool = False) -> None:
+    while step is not None:
+        if not ours_alone or str(step.tb_frame.f_globals.get("__name__")).startswith(_PACKAGE):
+            step.tb_frame.f_locals["__tracebackhide__"] = True
+        step = step.tb_next
 
 
 def _more(listing: Listing) -> list[str]:

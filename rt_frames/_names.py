@@ -28,26 +28,52 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
-def check_column_names(names: list[str], advice: str = "rename them") -> None:
+CLEAN = "rename them, or pass clean_names=True"
+
+
+def check_column_names(names: list[str], note: str = "") -> None:
     """Refuse column names that the service's engine cannot keep."""
     if not names:
         raise ValueError("the frame has no columns; a table needs at least one")
     if twice := duplicates(names):
-        raise ValueError(f"column names must be unique; these occur more than once: {list_names(twice)}; {advice}")
+        raise ValueError(f"column names must be unique; these occur more than once: {list_names(twice)}; {note}{CLEAN}")
     if "" in names:
-        raise ValueError("a column has the empty string for a name; rename it")
+        raise ValueError(f"column names must not be empty, and number {names.index('') + 1} is; {CLEAN}")
     if odd := [name for name in names if has_control_characters(name)]:
-        raise ValueError(f"column names must not hold control characters: {list_names(odd)}; rename them")
+        raise ValueError(f"column names must not hold control characters: {list_names(odd)}; {CLEAN}")
 
 
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     if dotted := [name for name in names if "." in name]:
-        renames = {name: name.replace(".", "_") for name in dotted[:10]}
+        listed = list_names(dotted)
         raise ValueError(
-            f"column names must not hold a dot, it separates the levels of nested columns: {list_names(dotted)}; "
-            f"rename them, for example with {renames!r}"
+            f"column names must not hold a dot, it separates the levels of nested columns: {listed}; {CLEAN}"
         )
+
+
+def clean_names(labels: Iterable[Any]) -> list[str]:
+    """Make names of any labels: text, levels joined with ``_``, ``_`` for what names cannot hold, doubles numbered."""
+    found = [(label, _clean(label)) for label in labels]
+    taken = {name for label, name in found if name == label}  # who has such a name keeps it
+    kept, numbers, names = set(taken), Counter[str](), []
+    for label, name in found:
+        unique = name
+        if name == label and name in kept:
+            kept.remove(name)
+        else:
+            while unique in taken:
+                numbers[name] += 1
+                unique = f"{name}_{numbers[name] + 1}"
+            taken.add(unique)
+        names.append(unique)
+    return names
+
+
+def _clean(label: Any) -> str:
+    parts = [str(part) for part in label] if isinstance(label, tuple) else [str(label)]
+    name = "_".join(filter(None, parts))
+    return "".join("_" if c == "." or has_control_characters(c) else c for c in name) or "_"
 
 
 def join_path(parent: str, name: str) -> str:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-Operation = Literal["list", "create", "alter"]
+Operation = Literal["list", "describe", "create", "replace", "alter"]
 
 
 class RemoteError(Exception):
@@ -216,8 +216,10 @@ _BY_STATUS: dict[tuple[int, Operation | None], type[ResponseError]] = {
     (401, None): AuthenticationError,
     (403, None): AuthenticationError,
     (404, "alter"): TableNotFoundError,
+    (404, "describe"): TableNotFoundError,
     (409, "create"): TableExistsError,
     (409, "alter"): ConflictError,
+    (409, "replace"): ConflictError,
     (413, None): PayloadTooLarge,
     (422, None): BadRequest,
     (429, None): RateLimited,

@@ -14,7 +14,7 @@ import rt_frames as rt
 
 ROOT = Path(rt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-HELPERS = {"errors", "_text", "_names", "_version", "_prefetch", "_display", "_progress"}
+HELPERS = {"errors", "_text", "_names", "_version", "_prefetch", "_display", "_progress", "_extras"}
 LAW = {  # a package or file → what it may import of the others; what is not named here is a helper
     "_schema": HELPERS,
     "_frames": {"_schema", *HELPERS},

@@ -8,18 +8,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.convert import portable_schema, requires_values
+from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._text import show_value
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -28,7 +31,17 @@ def is_a(data: Any, module: str, name: str) -> bool:
     return loaded is not None and isinstance(data, getattr(loaded, name, ()))
 
 
-def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool | None = None) -> Source:
+class _Options(NamedTuple):
+    """How the frames of one call are opened."""
+
+    casts: Mapping[str, pa.DataType]
+    keep_index: bool | None
+    clean: bool
+
+
+def open_source(
+    data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool | None = None, clean_names: bool = False
+) -> Source:
     """Open any frame; every column that is not supported is refused here, by name.
 
     Raises
@@ -36,7 +49,7 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
     TypeError
         If ``data`` is nothing that can be sent.
     ValueError
-        If a column name, ``dtypes`` or ``index`` cannot be used.
+        If a column name, ``dtypes``, ``index`` or ``clean_names`` cannot be used.
     UnsupportedTypeError
         If a column's type or one of its values cannot be sent.
     """
@@ -44,9 +57,11 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
         raise TypeError(f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}')
     if index not in (None, True, False):
         raise ValueError(f"index: expected None, True or False, got {index!r}")
+    if clean_names not in (True, False):
+        raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
     refusals = Refusals()
-    source = _open(data, casts, index, refusals)
+    source = _open(data, _Options(casts, index, clean_names), refusals)
     try:
         return _checked(source, casts, refusals)
     except BaseException:
@@ -56,39 +71,41 @@ def open_source(data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bo
 
 def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
     """Give a source in its portable schema, or the error for all columns that cannot be sent."""
-    if unknown := [name for name in casts if name not in source.schema.names]:
-        columns = source.schema.names
-        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {columns!r:.500}")
-    check_column_names(source.schema.names)
-    check_no_dots(source.schema.names)
-    schema = portable_schema(source.schema, casts, refusals)
+    names = source.schema.names
+    if unknown := [name for name in casts if name not in names]:
+        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
+    check_column_names(names)
+    check_no_dots(names)
+    layout = portable_layout(source.schema, casts, refusals)
     source = dataclasses.replace(
         source,
-        schema=schema,
-        zero_copy=source.zero_copy and schema.equals(source.schema),
-        value_checked=source.value_checked | casts.keys() | {field.name for field in schema if requires_values(field)},
+        schema=layout.schema,
+        layout=layout,
+        zero_copy=source.zero_copy and layout.schema.equals(source.schema),
+        value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
     )
     source.check_values(refusals)
-    refusals.check(schema.names)
+    refusals.check(names)
     return source
 
 
-def arrow_schema(data: Any, side: str = "data") -> pa.Schema:
+def arrow_schema(data: Any, side: str = "data", clean_names: bool = False) -> pa.Schema:
     """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up."""
     refusals = Refusals()
-    schema = _schema_of(_without_partitions(data), side, refusals)
+    schema = _schema_of(_without_partitions(data), side, clean_names, refusals)
+    schema = from_arrow.clean_schema(schema) if clean_names else schema
     check_column_names(schema.names)
-    schema = portable_schema(schema, {}, refusals)
+    schema = portable_layout(schema, {}, refusals).schema
     refusals.check(schema.names)
     return schema
 
 
-def _schema_of(data: Any, side: str, refusals: Refusals) -> pa.Schema:
+def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Schema:
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
-        return from_pandas.arrow_schema(data, refusals)
+        return from_pandas.arrow_schema(data, clean, refusals)
     if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
         from rt_frames._frames import from_polars
 
@@ -105,9 +122,11 @@ def _schema_of(data: Any, side: str, refusals: Refusals) -> pa.Schema:
         refusals.check(list(data))
         return pa.schema(fields)
     if isinstance(data, list | tuple) and data:
-        return _schema_of(_without_partitions(data[0]), side, refusals)
+        return _schema_of(_without_partitions(data[0]), side, clean, refusals)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
         return pa.schema(data)
+    if isinstance(data, str):
+        raise TypeError(f"{side}: expected a frame or schema, got the text {show_value(data)}; a name tells no columns")
     raise TypeError(
         f"{side}: {_name(data)} is no frame in memory and no schema; its rows might be used up by a comparison. "
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
@@ -131,47 +150,69 @@ def _without_partitions(data: Any) -> Any:
     return data
 
 
-def _open(data: Any, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals) -> Source:
+def _open(data: Any, options: _Options, refusals: Refusals) -> Source:
+    if isinstance(data, Source):  # the console script's own, of files
+        return data
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames.from_pandas import open_pandas
 
-        return open_pandas(data, casts, index, refusals)
+        return open_pandas(data, *options, refusals)
     if is_a(data, "dask.dataframe", "DataFrame"):
         from rt_frames._frames.from_dask import partitions
 
-        return _open_iterator(partitions(data), casts, index, refusals, "partition")
+        return _open_iterator(partitions(data), options, refusals, "partition")
     if _is_iterable(data):
-        return _open_iterator(iter(data), casts, index, refusals, "item")
-    if index is not None:
+        return _open_iterator(iter(data), options, refusals, "item")
+    if options.keep_index is not None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
-    if is_a(data, "polars", "DataFrame"):
-        from rt_frames._frames.from_polars import open_polars
+    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
+        from rt_frames._frames import from_polars
 
-        return open_polars(data, refusals)
-    if is_a(data, "polars", "LazyFrame"):
-        from rt_frames._frames.from_polars import open_lazy
-
-        return open_lazy(data, refusals)
-    return _open_arrow(data)
+        open_polars = from_polars.open_polars if is_a(data, "polars", "DataFrame") else from_polars.open_lazy
+        return open_polars(data, options.clean, refusals)
+    return _open_arrow(data, options.clean)
 
 
-def _open_arrow(data: Any) -> Source:
+def _open_arrow(data: Any, clean: bool) -> Source:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
-        return from_arrow.open_table(data)
+        return from_arrow.open_table(data, clean)
+    if is_a(data, "pyarrow.dataset", "Scanner"):
+        data = data.to_reader()
     if isinstance(data, pa.RecordBatchReader):
-        return from_arrow.open_reader(data)
+        return from_arrow.open_reader(data, clean)
     if is_a(data, "pyarrow.dataset", "Dataset"):
-        return from_arrow.open_dataset(data)
+        return from_arrow.open_dataset(data, clean)
+    if not hasattr(data, "__arrow_c_stream__") or _is_column(data):
+        raise TypeError(f"data: {_advice(data)}")
+    return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data), clean)
+
+
+_READERS = {".csv": "scan_csv", ".ndjson": "scan_ndjson", ".jsonl": "scan_ndjson", ".arrow": "scan_ipc"}
+
+
+def _advice(data: Any) -> str:
+    """Say what is wrong with what people have at hand, and what makes a frame of it."""
     if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
-        raise TypeError(f"data: {_name(data)} is one column; make it a frame first, with .to_frame()")
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise TypeError(
-            f"data: {_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow "
-            "data, an object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"
-        )
-    return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data))
+        return f"{_name(data)} is one column; make it a frame first, with .to_frame()"
+    if _is_column(data):
+        return f'{_name(data)} is one column; make it a table first, for example pyarrow.table({{"name": data}})'
+    if isinstance(data, str | os.PathLike):
+        read = _READERS.get(Path(data).suffix.lower(), "scan_parquet")
+        path = show_value(os.fspath(data), 500)
+        return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
+    if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
+        return f"{_name(data)} is not a dataframe; make one first, of it or of a list of such: pandas.DataFrame(data)"
+    return (
+        f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
+        "object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"
+    )
+
+
+def _is_column(data: Any) -> bool:
+    series = is_a(data, "pandas", "Series") or is_a(data, "polars", "Series")
+    return series or isinstance(data, pa.Array | pa.ChunkedArray)
 
 
 def _is_iterable(data: Any) -> bool:
@@ -179,12 +220,10 @@ def _is_iterable(data: Any) -> bool:
 
 
 def _name(data: Any) -> str:
-    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}"
+    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
-def _open_iterator(
-    items: Iterator[Any], casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals, unit: str
-) -> Source:
+def _open_iterator(items: Iterator[Any], options: _Options, refusals: Refusals, unit: str) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:
@@ -192,12 +231,12 @@ def _open_iterator(
         first = next(items, None)
         if first is None:
             raise ValueError(f"data: there is no {unit} in it, so the table's columns are not known")
-        source = _open(first, casts, index, refusals)
+        source = _open(first, options, refusals)
         undo.pop_all()
 
     def open_next(item: Any) -> Source:
         found = Refusals()
-        opened = _open(item, casts, index, found)
+        opened = _open(item, options, found)
         found.check(opened.schema.names)
         return opened
 

@@ -12,7 +12,7 @@ keeps just the newest, and so reads every batch right, whichever writer sent it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._schema.portable import is_portable_schema, to_portable, unsupported
+from rt_frames._schema.portable import is_plain, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
@@ -32,33 +32,54 @@ _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 
-def portable_schema(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> pa.Schema:
-    """Give the schema that is sent, and note which columns are not supported."""
-    if not casts and not refusals and is_portable_schema(schema):
-        return schema.remove_metadata()
-    portable = [pa.null()] * len(schema.names)
-    for column, name in enumerate(schema.names):
-        if name not in refusals:
-            with refusals.of(name):
-                portable[column] = _type_of(schema, column)
+class Layout(NamedTuple):
+    """The schema that is sent, and of which columns the type alone does not tell whether they can be sent as they are.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        In portable types.
+    dictionaries : set of str
+        Columns that are dictionaries or hold some.
+    required : set of str
+        Columns in which, or inside which, nothing may be null.
+    """
+
+    schema: pa.Schema
+    dictionaries: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+
+    def only(self, name: str) -> Layout:
+        """Give the layout of one column."""
+        return Layout(pa.schema([self.schema.field(name)]), self.dictionaries & {name}, self.required & {name})
+
+
+def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Layout:
+    """Give what is sent, and note which columns are not supported."""
+    if not casts and not refusals and is_plain(schema):
+        return Layout(schema.remove_metadata())
     fields = []
-    for field, have in zip(schema, portable, strict=True):
-        arrow = casts.get(field.name, have)
+    for field in schema:
+        made = pa.field(field.name, pa.null())
         if field.name not in refusals:
             with refusals.of(field.name):
-                _check_type(arrow, field, field.name)
-        kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
-        standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
-        fields.append(pa.field(field.name, arrow, field.nullable, kept if standard else None))
-    return pa.schema(fields)
+                made = _portable_field(field, casts)
+        fields.append(made)
+    dictionaries = frozenset(f.name for f in fields if contains(f.type, types.is_dictionary))
+    return Layout(pa.schema(fields), dictionaries, frozenset(f.name for f in fields if _requires_values(f)))
 
 
-def _type_of(schema: pa.Schema, column: int) -> pa.DataType:
-    name = schema.names[column]
+def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType]) -> pa.Field:
+    name = field.name
     try:
-        return to_portable(schema.field(column).type, name)
+        arrow = to_portable(field.type, name)
     except KeyError:  # pyarrow has no class for them, and cannot even give their type
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
+    arrow = casts.get(name, arrow)
+    _check_type(arrow, field, name)
+    kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
+    standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
+    return pa.field(name, arrow, field.nullable, kept if standard else None)
 
 
 def _check_type(arrow: pa.DataType, column: pa.Field, path: str) -> None:
@@ -106,8 +127,8 @@ class Converter:
 
     Parameters
     ----------
-    schema : pyarrow.Schema
-        The portable schema.
+    layout : Layout
+        What is sent.
     casts : collection of str
         Columns that the caller wants cast; of the others only the layout may differ.
     dictionaries : dict of str to pyarrow.Array
@@ -115,16 +136,15 @@ class Converter:
     """
 
     def __init__(
-        self, schema: pa.Schema, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
+        self, layout: Layout, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
-        self._schema, self._casts, self._place, self._exact, self._rows = schema, casts, "", False, 0
-        self._dictionary_columns = dictionary_columns(schema)
+        self._schema, self._dictionary_columns, self._required = layout
+        self._casts, self._place, self._exact, self._rows = casts, "", False, 0
         self._dictionaries = {
-            name: values.cast(schema.field(name).type.value_type)
+            name: values.cast(self._schema.field(name).type.value_type)
             for name, values in (dictionaries or {}).items()
-            if types.is_dictionary(schema.field(name).type)
+            if types.is_dictionary(self._schema.field(name).type)
         }
-        self._required = {field.name for field in schema if requires_values(field)}
         self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
@@ -212,11 +232,11 @@ class Converter:
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
-        has_dictionaries = _contains(target, types.is_dictionary)
+        has_dictionaries = contains(target, types.is_dictionary)
         if array.type == target and not has_dictionaries:
             return array
         taken_apart = self._exact or types.is_struct(target) or has_dictionaries
-        if not types.is_nested(target) or not (taken_apart or _contains(array.type, _is_beyond_cast)):
+        if not types.is_nested(target) or not (taken_apart or contains(array.type, _is_beyond_cast)):
             return array.cast(target)
         return self._convert_nested(array, target, path)
 
@@ -318,15 +338,10 @@ def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
 
 
-def dictionary_columns(schema: pa.Schema) -> set[str]:
-    """Name the columns that are dictionaries or hold some."""
-    return {field.name for field in schema if _contains(field.type, types.is_dictionary)}
-
-
-def requires_values(field: pa.Field) -> bool:
+def _requires_values(field: pa.Field) -> bool:
     """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
     inside = _value_fields(field.type) if types.is_nested(field.type) else []
-    return not field.nullable or any(map(requires_values, inside))
+    return not field.nullable or any(map(_requires_values, inside))
 
 
 def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
@@ -335,7 +350,7 @@ def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
         raise UnsupportedTypeError(
             f"column {path!r} has nulls, and its schema says that it has none; make the field nullable, or fill them"
         )
-    if not any(requires_values(child) for child in _value_fields(field.type)):
+    if not any(_requires_values(child) for child in _value_fields(field.type)):
         return
     present = array.drop_null()  # nobody sees what lies under a null
     if types.is_struct(field.type):
@@ -350,10 +365,10 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.item_field] if types.is_map(arrow) else [arrow.field(i) for i in range(arrow.num_fields)]
 
 
-def _contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Tell whether a type, or one inside it, passes a test."""
     fields = range(arrow.num_fields)
-    return test(arrow) or (len(fields) > 0 and any(_contains(arrow.field(i).type, test) for i in fields))
+    return test(arrow) or (len(fields) > 0 and any(contains(arrow.field(i).type, test) for i in fields))
 
 
 def _is_list(arrow: pa.DataType) -> bool:

@@ -11,55 +11,73 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source, nbytes
+from rt_frames._names import clean_names
 from rt_frames._schema.portable import is_portable, to_portable
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 
-def open_table(table: pa.Table) -> Source:
+def open_table(table: pa.Table, clean: bool) -> Source:
     """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
+    if clean:
+        table = table.rename_columns(clean_names(table.column_names))
     return Source(
         table.schema,
         lambda: _chunks(table.to_batches()),
         table.num_rows,
-        nbytes(table),
+        nbytes(table, exact=False),
         dictionaries=functools.cache(lambda: _dictionaries(table)),
     )
 
 
-def open_reader(reader: pa.RecordBatchReader) -> Source:
+def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
     """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
+    schema = clean_schema(reader.schema) if clean else reader.schema
+    names = schema.names if clean else None
     begun = False
 
     def chunks() -> Iterator[Chunk]:
         nonlocal begun
         begun = True
         with contextlib.closing(reader):
-            yield from _chunks(reader)
+            yield from _chunks(reader, names)
 
     def close() -> None:
         if not begun:
             reader.close()
 
-    return Source(reader.schema, chunks, replayable=False, close=close)
+    return Source(schema, chunks, replayable=False, close=close)
 
 
-def open_dataset(dataset: ds.Dataset) -> Source:
+def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
     """Open a dataset, which is read anew each time."""
+    schema = clean_schema(dataset.schema) if clean else dataset.schema
+    names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
-        return _chunks(dataset.to_batches(batch_readahead=4, fragment_readahead=1))
+        return _chunks(dataset.to_batches(batch_readahead=4, fragment_readahead=1), names)
 
-    return Source(dataset.schema, chunks, zero_copy=False)
-
-
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
-    return map(_chunk, batches)
+    return Source(schema, chunks, zero_copy=False)
 
 
-def _chunk(batch: pa.RecordBatch) -> Chunk:
-    return Chunk(batch.num_rows, nbytes(batch), lambda start, length, names: [batch.slice(start, length).select(names)])
+def clean_schema(schema: pa.Schema) -> pa.Schema:
+    """Give a schema under names that can be sent."""
+    return pa.schema([f.with_name(name) for f, name in zip(schema, clean_names(schema.names), strict=True)])
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -> Iterator[Chunk]:
+    return map(to_chunk, batches) if names is None else (to_chunk(batch.rename_columns(names)) for batch in batches)
+
+
+def to_chunk(batch: pa.RecordBatch, place: str = "") -> Chunk:
+    """Give a batch as a chunk, whose rows are views."""
+
+    def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
+        rows = batch if length == batch.num_rows else batch.slice(start, length)
+        return [rows if column is None else rows.select([column])]
+
+    return Chunk(batch.num_rows, nbytes(batch, exact=False), cut, place)
 
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
-from rt_frames._names import check_column_names
+from rt_frames._names import CLEAN, check_column_names, clean_names
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import CONVERSION_ERRORS, ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
@@ -41,12 +41,13 @@ _Target = ObjectType | _Cast
 
 
 def open_pandas(
-    frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None, refusals: Refusals
+    frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None, clean: bool, refusals: Refusals
 ) -> Source:
     """Open a frame; the chosen index levels come first."""
-    names, levels = _names_and_levels(frame, index)
+    names, levels = _names_and_levels(frame, index, clean)
     series = [*levels, *(series for _, series in frame.items())]
     types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
+    _explain_levels(names[: len(levels)], refusals)
     columns: dict[str, _Column] = {}
     for name, one, target in zip(names, series, types, strict=True):
         try:
@@ -54,11 +55,12 @@ def open_pandas(
         except UnsupportedTypeError as error:
             refusals.note(name, error)
 
-    def cut(start: int, length: int, names: list[str]) -> list[pa.RecordBatch]:
-        arrays = [columns[name][1](start, start + length) for name in names]
+    def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
+        wanted = names if column is None else [column]
+        arrays = [columns[name][1](start, start + length) for name in wanted]
         if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than Arrow keeps in one array
-            return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
-        return [pa.RecordBatch.from_arrays(arrays, names=names)]
+            return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
+        return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
     chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
     objects = frozenset(
@@ -68,33 +70,44 @@ def open_pandas(
     return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
 
 
-def arrow_schema(frame: pd.DataFrame, refusals: Refusals) -> pa.Schema:
+def arrow_schema(frame: pd.DataFrame, clean: bool, refusals: Refusals) -> pa.Schema:
     """Give the schema alone; only ``object`` columns are looked into."""
-    names, levels = _names_and_levels(frame, None)
+    names, levels = _names_and_levels(frame, None, clean)
 
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
     types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {}, refusals)
+    _explain_levels(names[: len(levels)], refusals)
     return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
 
 
-def _names_and_levels(frame: pd.DataFrame, index: bool | None) -> tuple[list[str], list[pd.Series[Any]]]:
+def _names_and_levels(frame: pd.DataFrame, index: bool | None, clean: bool) -> tuple[list[str], list[pd.Series[Any]]]:
     """Name the columns, and give those that are levels of the index, which come first."""
     found = list(frame.index.names)
-    levels = [] if index is False else [i for i, name in enumerate(found) if index or name is not None]
-    if levels and found == [None]:
+    chosen = () if index is False or (index is None and _is_positions(frame.index)) else range(len(found))
+    if chosen and found == [None]:
         labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
     else:
-        labels = [f"level_{i}" if found[i] is None else found[i] for i in levels]
+        labels = [f"level_{i}" if found[i] is None else found[i] for i in chosen]
     labels = [*labels, *frame.columns]
+    if clean:
+        labels = clean_names(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
-        raise ValueError(
-            f"column labels must be strings; these are not: {list_names(odd)}; "
-            "give them names first, for example df.rename(columns=str)"
-        )
-    check_column_names(labels, "rename one; named index levels count, index=False leaves them out")
-    return labels, [pd.Series(frame.index.get_level_values(i)) for i in levels]
+        raise ValueError(f"column labels must be strings; these are not: {list_names(odd)}; {CLEAN}")
+    check_column_names(labels, "levels of the index count, index=False leaves them out; " if chosen else "")
+    return labels, [pd.Series(frame.index.get_level_values(i)) for i in chosen]
+
+
+def _is_positions(index: pd.Index[Any]) -> bool:
+    """Tell an index that only counts the rows from one that is data: one with a name, dates, text, several levels."""
+    return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
+
+
+def _explain_levels(levels: list[str], refusals: Refusals) -> None:
+    """Say of what is a level of the index that it is no column yet: the advice is for columns."""
+    for name in levels:
+        refusals.append_advice(name, "it is a level of the index: call df.reset_index() first")
 
 
 def _types(

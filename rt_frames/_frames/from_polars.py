@@ -1,4 +1,8 @@
-"""A Polars frame → a `Source`; it is exported slice by slice, since Polars keeps text in a layout of its own."""
+"""A Polars frame → a `Source`, exported slice by slice as it lies in memory.
+
+Polars keeps text as views. They are not asked for in another layout here, which would take longer than Arrow's cast,
+and hold up all other threads of Python for as long.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,36 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import clean_names
 from rt_frames._schema.dtype import to_arrow_type
 
 
-def open_polars(frame: pl.DataFrame, refusals: Refusals) -> Source:
+def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a frame in memory."""
+    if clean:
+        frame = frame.rename(dict(zip(frame.columns, clean_names(frame.columns), strict=True)))
     schema, chunk = arrow_schema(frame.schema, refusals), _chunk(frame)
-    copied = (types.is_large_string, types.is_large_binary, types.is_dictionary, types.is_nested)
+    copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
         schema,
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        zero_copy=not any(is_copied(arrow) for arrow in schema.types for is_copied in copied),
+        zero_copy=not any(contains(arrow, is_copied) for arrow in set(schema.types) for is_copied in copied),
         dictionaries=functools.cache(lambda: _categories(frame)),
     )
 
 
-def open_lazy(frame: pl.LazyFrame, refusals: Refusals) -> Source:
+def open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
-    return Source(arrow_schema(frame.collect_schema(), refusals), lambda: _run(frame), zero_copy=False)
+    schema = frame.collect_schema()
+    if clean:
+        names = dict(zip(schema, clean_names(schema), strict=True))
+        frame, schema = frame.rename(names), pl.Schema((names[name], dtype) for name, dtype in schema.items())
+    return Source(arrow_schema(schema, refusals), lambda: _run(frame), zero_copy=False)
 
 
 def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
@@ -51,11 +63,15 @@ def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
-    def cut(start: int, length: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def cut(start: int, length: int, column: str | None) -> pa.RecordBatchReader:
         rows = frame.slice(start, length)
-        yield from _to_arrow(rows if len(names) == rows.width else rows.select(names)).to_batches()
+        return _export(rows if column is None else rows.select(column))
 
     return Chunk(frame.height, int(frame.estimated_size()), cut)
+
+
+def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_stream(frame)
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
@@ -73,8 +89,4 @@ def _categories(frame: pl.DataFrame) -> dict[str, pa.Array]:
         for name, dtype in frame.schema.items()
         if isinstance(dtype, pl.Categorical)
     }
-    return {name: _to_arrow(values).column(0).combine_chunks() for name, values in used.items()}
-
-
-def _to_arrow(frame: pl.DataFrame) -> pa.Table:
-    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return {name: _export(values).read_all().column(0).combine_chunks() for name, values in used.items()}

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rt_frames._frames.convert import dictionary_columns
 from rt_frames._frames.source import BATCH_BYTES, Source, nbytes, rows_within
 from rt_frames._prefetch import prefetch
 
@@ -83,7 +82,7 @@ class IPCStream:
             codec = policy.next_codec()
             buffers = _timed(writer(codec), batch, codec, policy)
             # dictionaries that were made must be sent: their writer does not make them again
-            if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not dictionary_columns(schema):
+            if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not self._source.layout.dictionaries:
                 buffers = writer(None).write(batch)
             left = None if left is None else left - batch.num_rows
             yield batch.num_rows, [*head, *buffers, *([_END_OF_STREAM] if left == 0 else [])]

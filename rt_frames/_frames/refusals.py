@@ -33,6 +33,11 @@ class Refusals:
         """Note the first error of a column."""
         self._errors.setdefault(column, error)
 
+    def append_advice(self, column: str, advice: str) -> None:
+        """Add to what is said of a column, if it is refused."""
+        if error := self._errors.get(column):
+            error.args = (f"{error}; {advice}",)
+
     def check(self, order: Sequence[str]) -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
         columns = tuple(name for name in order if name in self._errors)
@@ -44,4 +49,4 @@ class Refusals:
             lines = [f"{len(errors)} columns cannot be sent:", *map(str, errors[:MAX_LISTED])]
             if more := columns[MAX_LISTED:]:
                 lines.append(f"and {len(more)} more: {list_names(more)}")
-            raise UnsupportedTypeError("\n".join(lines), columns=columns) from errors[0]
+            raise UnsupportedTypeError("\n".join(lines), columns=columns)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.convert import Converter
+from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
 
 BATCH_BYTES = 16 * 2**20
@@ -20,11 +20,11 @@ FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begi
 
 
 class Chunk(NamedTuple):
-    """Rows that lie in memory; ``cut(start, length, names)`` makes record batches of some rows and columns."""
+    """Rows that lie in memory; ``cut(start, length, column)`` makes record batches of some, of one column or of all."""
 
     rows: int
     nbytes: int
-    cut: Callable[[int, int, list[str]], Iterable[pa.RecordBatch]]
+    cut: Callable[[int, int, str | None], Iterable[pa.RecordBatch]]
     place: str = ""
 
 
@@ -36,6 +36,8 @@ class Source:
     ----------
     schema : pyarrow.Schema
         Of what is sent; until `open_source` has made it portable, of what the library holds.
+    layout : Layout
+        Of what is sent, once `open_source` has made it.
     chunks : callable
         Gives the rows; may be called again only where ``replayable``.
     rows, nbytes : int or None
@@ -65,18 +67,19 @@ class Source:
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
+    layout: Layout = field(default_factory=lambda: Layout(pa.schema([])))
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     close: Callable[[], None] = lambda: None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give record batches of the schema; at least one, since some services take no schema alone."""
-        convert, first = Converter(self.schema, self.casts, self.dictionaries()), True
-        for batch, place in self._cut():
+        convert, first = Converter(self.layout, self.casts, self.dictionaries()), True
+        for batch, place, size in self._cut():
             converted = convert(batch, place)
             if not converted.num_rows:
                 continue  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             if first:
-                length = rows_within(FIRST_BATCH_BYTES, converted.num_rows, nbytes(converted))
+                length = rows_within(FIRST_BATCH_BYTES, converted.num_rows, size)
                 yield from (converted.slice(start, length) for start in range(0, converted.num_rows, length))
             else:
                 yield converted
@@ -87,24 +90,24 @@ class Source:
 
     def check_values(self, refusals: Refusals) -> None:
         """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
-        if self.nbytes is None:
+        if self.nbytes is None or not self.value_checked:
             return
         for name in self.schema.names:
             if name in self.value_checked and name not in refusals:
                 with refusals.of(name):
-                    convert = Converter(pa.schema([self.schema.field(name)]), self.casts)
-                    for batch, place in self._cut([name]):
+                    convert = Converter(self.layout.only(name), self.casts)
+                    for batch, place, _ in self._cut(name):
                         convert(batch, place)
 
-    def _cut(self, names: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, str]]:
-        """Give batches as they are laid out, each with its place in the source."""
-        number, wanted = 0, self.schema.names if names is None else names
+    def _cut(self, column: str | None = None) -> Iterator[tuple[pa.RecordBatch, str, int]]:
+        """Give batches as they are laid out, each with its place in the source and about its size."""
+        number = 0
         for rows, size, cut, place in self.chunks():
             step = rows_within(BATCH_BYTES, rows, size) if size > 2 * BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
-                for batch in cut(start, min(step, rows - start), wanted):
+                for batch in cut(start, min(step, rows - start), column):
                     number += 1
-                    yield batch, place or f"batch {number}"
+                    yield batch, place or f"batch {number}", size * batch.num_rows // max(rows, 1)
                     del batch
             del cut
 
@@ -114,8 +117,13 @@ def rows_within(limit: int, rows: int, nbytes: int) -> int:
     return max(1, rows * limit // max(nbytes, limit))
 
 
-def nbytes(data: pa.RecordBatch | pa.Table | pa.ChunkedArray) -> int:
-    """Tell how many bytes the rows themselves take; of views, older Arrow only knows what the buffers take."""
+def nbytes(data: pa.RecordBatch | pa.Table | pa.ChunkedArray, exact: bool = True) -> int:
+    """Tell how many bytes the rows themselves take; of views, older Arrow only knows what the buffers take.
+
+    That takes long for wide tables. Where not ``exact``, what lies in little memory is said to take all of it.
+    """
+    if not exact and (held := int(data.get_total_buffer_size())) <= BATCH_BYTES:
+        return held
     try:
         return int(data.nbytes)
     except pa.ArrowTypeError:

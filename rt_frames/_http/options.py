@@ -120,14 +120,3 @@ def is_loopback(base: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def check_if_exists(if_exists: Any) -> None:
-    """Refuse pandas' other words: the service documents no way to do what they say."""
-    if if_exists in ("replace", "append"):
-        raise ValueError(
-            f"if_exists: {if_exists!r} is not possible, the service documents neither a way to delete a table nor to "
-            'add rows to one; "fail" and "skip" are, or a table under a new name'
-        )
-    if if_exists not in ("fail", "skip"):
-        raise ValueError(f'if_exists: expected "fail" or "skip", got {if_exists!r}')

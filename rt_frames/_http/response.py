@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rt_frames._http.options import Key
 
+NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
 
 
@@ -73,20 +74,25 @@ def _decode_json(body: bytes) -> Any:
         raise ValueError("JSON that is nested too deeply") from None
 
 
+def _decode_whole(response: Response) -> Any:
+    """Decode an answer that is worth nothing without its body."""
+    if response.problem:
+        raise ValueError(f"the answer could not be read, {response.problem}")
+    try:
+        return _decode_json(response.body)
+    except ValueError:
+        raise ValueError("the answer is not JSON") from None
+
+
 def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     """Read a list of tables, in any form that services of this kind give it, and the token of its next page.
 
     ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
     a ``name`` column; the service's documentation leaves the form open.
     """
-    if response.problem:
-        raise ValueError(f"the answer could not be read, {response.problem}")
-    if response.body[:4] == b"\xff\xff\xff\xff":
+    if response.body[:4] == b"\xff\xff\xff\xff" and not response.problem:
         return _parse_arrow_names(response.body), None
-    try:
-        found = _decode_json(response.body)
-    except ValueError:
-        raise ValueError("the answer is not JSON") from None
+    found = _decode_whole(response)
     names: Any
     names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
     if isinstance(names, list):
@@ -96,6 +102,12 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     if not isinstance(token, str | None):
         raise ValueError("the answer's page_token is not a string")
     return names, token or None
+
+
+def parse_schema(response: Response) -> Any:
+    """Read the schema in a table's description, where the service gives it."""
+    found = _decode_whole(response)
+    return found.get("schema") if isinstance(found, dict) else None
 
 
 def _parse_arrow_names(body: bytes) -> list[str]:
@@ -132,21 +144,25 @@ _ADVICE = {
 }
 
 
+def describe_operation(operation: errors.Operation, table: str | None) -> str:
+    """Say what was asked for."""
+    return "list tables" if operation == "list" else f"{operation} table {table!r}"
+
+
 def to_error(response: Response, operation: errors.Operation, table: str | None, key: Key) -> errors.ResponseError:
     """Turn an answer that is not a success into its error."""
     status = response.status
     message = find_message(response.body, key)
     kind = errors.error_class(status, operation, message)
-    what = {"list": "list tables", "create": f"create table {table!r}", "alter": f"alter table {table!r}"}[operation]
+    if kind is errors.ConflictError and _find_code(response.body) == NAME_TAKEN:
+        kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(kind, "")
-    if status == 404 and operation != "alter":
-        advice = "there is no such project at this address; check the URL, or the database, region and domain"
     if kind is errors.RedirectError:
         said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
     new = [words for words in advice.split("; ") if words and words not in said]
     error = kind(
-        "; ".join([f"could not {what}: the service answered {status}, {said}", *new]),
+        "; ".join([f"could not {describe_operation(operation, table)}: the service answered {status}, {said}", *new]),
         status=status,
         message=message,
         body=shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN),
@@ -165,6 +181,14 @@ def find_message(body: bytes, key: Key) -> str:
         found = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text) if "<" in text[:200] else text
     printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in found)
     return one_line(key.hide(printable), MAX_MESSAGE)
+
+
+def _find_code(body: bytes) -> Any:
+    try:
+        found = _decode_json(body)
+    except ValueError:
+        return None
+    return found.get("code") if isinstance(found, dict) else None
 
 
 def _find_sentence(value: Any) -> str:
@@ -193,8 +217,12 @@ def parse_retry_after(header: str) -> float | None:
         return None
 
 
-def describe_outcome(name: str, *, listed: bool | None, before: bool | None, part_alone: bool) -> str:
-    """Say what a look at the list makes certain after a create whose outcome is open."""
+def describe_outcome(
+    name: str, *, listed: bool | None, before: bool | None, part_alone: bool, replaces: bool = False
+) -> str:
+    """Say what a look at the list makes certain after a create or replace whose outcome is open."""
+    if replaces and listed is not False:
+        return f"whether table {name!r} holds the old rows or the new ones is open; look at it, or replace it again"
     if listed is None:
         return f"whether table {name!r} exists now could not be found out; look before sending again"
     if listed and before is False:

@@ -3,12 +3,12 @@
 One explicit loop owns every repetition, and it knows how far the body came::
 
     nothing sent      → tried again, always
-    part sent         → a list is tried again; a create is UploadInterrupted, an alter OutcomeUnknown
-    all sent          → a list is tried again; a write without an answer is OutcomeUnknown
+    part sent         → a read is tried again; a create is UploadInterrupted, an alter OutcomeUnknown
+    all sent          → a read is tried again; a write without an answer is OutcomeUnknown
     2xx all the same  → where it came early, is a 202 or a web page, a write is OutcomeUnknown;
-                        where it cannot be understood, a list is tried again
+                        where it cannot be understood, a read is tried again
     429               → tried again while the body can be made again
-    500 502 503 504   → a list is tried again; a write is ServerError, its outcome is open
+    500 502 503 504   → a read is tried again; a write is ServerError, its outcome is open
     anything else     → never tried again
 
 At most ``retries`` repetitions, with full jitter up to 0.5·2ⁿ s (8 s at most) between them, 60 s in all;
@@ -35,9 +35,9 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.options import Key, Timeouts, is_loopback
-from rt_frames._http.response import MAX_BODY_SHOWN, Response, read_response, to_error
+from rt_frames._http.response import MAX_BODY_SHOWN, Response, describe_operation, read_response, to_error
 from rt_frames._http.upload import Upload
-from rt_frames._text import format_bytes, shorten
+from rt_frames._text import format_bytes, one_line, shorten
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -87,6 +87,16 @@ class Request:
     on_sent: Callable[[int, int, float], None] | None = None
     replayable: bool = True
     rows: int | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it changes nothing, so that it may be sent again whatever became of it."""
+        return self.operation in ("list", "describe")
+
+    @property
+    def what(self) -> str:
+        """What errors say could not be done."""
+        return describe_operation(self.operation, self.table)
 
 
 class Result(NamedTuple):
@@ -147,7 +157,10 @@ class Session:
                     raise outcome
                 finally:
                     del outcome  # a frame that holds its own error would hold the caller's data, too
-            log.debug("%s %s: %s; again in %.1f s", request.method, request.path, type(outcome).__name__, pause)
+            # an answer may repeat what was sent, so it is told by its status alone
+            status = getattr(outcome, "status", None)
+            reason = f"the service answered {status}" if status else one_line(str(outcome), 300)
+            log.info("%s %s is sent again in %.1f s: %s", request.method, request.path, pause, reason)
             time.sleep(pause)
 
     def _attempt(self, request: Request, request_id: str) -> Result | BaseException:
@@ -157,7 +170,7 @@ class Session:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent)
         try:
             with self._exchange(request, upload, request_id) as stream:
-                response = read_response(stream, MAX_LIST_BYTES if request.operation == "list" else MAX_ANSWER_BYTES)
+                response = read_response(stream, MAX_LIST_BYTES if request.is_read else MAX_ANSWER_BYTES)
             value = _interpret(request, upload, response, self._key)
             if isinstance(value, errors.RemoteError):
                 return value
@@ -212,15 +225,15 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")
-    if upload is not None and response.status == 202:
+    if not request.is_read and response.status == 202:
         return _open_outcome(request, upload, "the service answered 202, accepted but not done")
-    if upload is not None and response.is_web_page:
+    if not request.is_read and response.is_web_page:
         return _open_outcome(request, upload, f"a web page answered {response.status}, check the address")
     try:
         return request.parse(response)
     except ValueError as error:
         start = key.hide(response.body.decode("utf-8", "replace"))[:MAX_BODY_SHOWN]
-        text = f"could not list tables: {error}; the answer starts with {start[:200]!r}; check the address"
+        text = f"could not {request.what}: {error}; the answer starts with {start[:200]!r}; check the address"
         return errors.ResponseError(text, status=response.status, message=key.hide(str(error)), body=start)
 
 
@@ -236,17 +249,17 @@ def _interpret_failure(
     where = f"{base}: {reason}; nothing was sent"
     if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
         return errors.TLSError(f"the certificate was not accepted, {where}; check the host name, or give verify=PATH")
-    if upload is None and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
-        return errors.TransportError(f"could not list tables of {base}: no answer came ({reason}); try again")
+    if request.is_read and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
+        return errors.TransportError(f"could not {request.what} of {base}: no answer came ({reason}); try again")
     return errors.ConnectError(f"could not connect, {where}; check the address and the network, then try again")
 
 
 def _open_outcome(request: Request, upload: Upload | None, reason: str) -> errors.TransportError:
     """Make the error of a request that may or may not have been carried out."""
-    if upload is None:
-        return errors.TransportError(f"could not list tables: {reason}; try again")
+    if upload is None or request.is_read:
+        return errors.TransportError(f"could not {request.what}: {reason}; try again")
     sent, whole = upload.sent, upload.length
-    if request.operation == "create" and not upload.complete and not upload.answered:
+    if request.operation != "alter" and not upload.complete and not upload.answered:
         amount = f"{format_bytes(sent)} of {format_bytes(whole)}" if whole else format_bytes(sent)
         text = f"table {request.table!r}: {amount} were sent and the connection broke ({reason})"
         return errors.UploadInterrupted(text, bytes_sent=sent)
@@ -260,7 +273,7 @@ def _may_repeat(outcome: BaseException, request: Request) -> bool:
         return True
     if isinstance(outcome, errors.RateLimited):
         return request.replayable
-    if request.operation != "list":
+    if not request.is_read:
         return False
     if isinstance(outcome, errors.ResponseError):
         return outcome.status in (500, 502, 503, 504) or outcome.status // 100 == 2

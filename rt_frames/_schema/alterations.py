@@ -247,13 +247,16 @@ def refused_together(alterations: Iterable[Alteration]) -> str | None:
 
 
 def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
-    """Check what was asked for and give the request's body."""
+    """Check what was asked for and give the request's body; that of an empty plan is empty, and is not sent."""
+    is_plan = isinstance(alterations, AlterationPlan)
+    if isinstance(alterations, Mapping) and set(alterations) == {"alterations"}:
+        is_plan, alterations = True, alterations["alterations"]
     if isinstance(alterations, Alteration | Mapping):
         alterations = [alterations]
     if isinstance(alterations, str) or not isinstance(alterations, Iterable):
         raise TypeError(f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}")
     plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
-    if not plan:
+    if not plan and not is_plan:
         raise ValueError("alterations: the list is empty, there is nothing to send")
     if twice := list_names(duplicates([one.path for one in plan])):
         raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")

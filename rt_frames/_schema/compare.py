@@ -8,6 +8,7 @@ names of the items of lists, and the order of fields, are no difference.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._display import callers_level
 from rt_frames._names import did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.casts import refusal
 from rt_frames._schema.data_type import child_fields, is_list, list_kind
 from rt_frames._text import list_names
 from rt_frames.errors import AlterationError
@@ -45,8 +48,11 @@ def plan(
     asked_inside = any("." in path for path in (*asked, *nulls))
     comparison = _Comparison({**proven, **asked}, nulls, asked_inside, compare_nullability)
     found = comparison.compare("", list(before), list(after), "")
-    if comparison.one_sided and strict:
-        raise AlterationError(_advice(comparison.one_sided, asked, moved or {}))
+    if comparison.one_sided and (strict or not found):
+        advice = _advice(comparison.one_sided, asked, moved or {}, strict=strict)
+        if strict:
+            raise AlterationError(advice)
+        warnings.warn(advice, stacklevel=callers_level())
     for option, paths in (("rename", asked), ("nullable", nulls)):
         for path in paths:
             if path not in comparison.seen:
@@ -97,13 +103,13 @@ class _Comparison:
     def _compare_column(self, path: str, old: pa.Field, new: pa.Field, lists: str) -> list[Alteration]:
         rename = new.name if new.name != old.name else None
         nullable = self._new_nullable(path, old, new)
-        before, after = old.type, new.type
+        before, after = _storage(old.type), _storage(new.type)
         item, new_item = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
             if before != after or self.asked_inside:
                 inside = self._compare_inside(path, before, after, lists)
-        elif item != new_item or (self.compare_nullability and before != after):
+        elif _storage(item) != _storage(new_item) or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after)
         changes = rename is not None or data_type is not None or nullable is not None
         if (changes or inside) and ("." in old.name or "." in new.name):
@@ -155,6 +161,11 @@ def _check_names(parent: str, before: list[pa.Field], after: list[pa.Field], tar
             raise AlterationError(f"rename={{{path!r}: {target!r}}}: after has no column {wanted!r}; {offer}")
 
 
+def _storage(arrow: pa.DataType) -> pa.DataType:
+    """Give what an extension type is stored as, which is all that the service's words tell of it."""
+    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
+
+
 def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
     """Go down through lists that are alike to what the innermost of them hold."""
     # is_nested first: most columns are flat
@@ -188,11 +199,15 @@ def _chains(gone: list[str], come: list[str], moved: Mapping[str, str]) -> dict[
 
 
 def _advice(
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]], asked: Mapping[str, str], moved: Mapping[str, str]
+    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]],
+    asked: Mapping[str, str],
+    moved: Mapping[str, str],
+    *,
+    strict: bool,
 ) -> str:
-    gone = [join_path(parent, column.name) for parent, columns, _ in one_sided for column in columns]
-    come = [join_path(parent, column.name) for parent, _, columns in one_sided for column in columns]
-    chains = _chains(gone, come, moved)
+    gone = {join_path(parent, column.name): column for parent, columns, _ in one_sided for column in columns}
+    come = {join_path(parent, column.name): column for parent, _, columns in one_sided for column in columns}
+    chains = _chains(list(gone), list(come), moved)
     offers = dict(chains)
     for parent, *both in one_sided:
         known = set() if parent else {*moved, *moved.values()}
@@ -200,17 +215,25 @@ def _advice(
         offers |= {join_path(parent, name): new for name, new in _offers(*left).items()}
     sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
     text = f"before and after don't have the same columns; {'; '.join(sides)}. "
+    text += "" if strict else "With strict=False they are left alone, and nothing else differs: nothing is altered. "
     neither = "The service can neither add nor drop columns"
     if not offers:
-        return f"{text}{neither}: make both sides alike, or pass strict=False to leave such columns alone"
+        advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
+        return f"{text}{neither}{advice}"
+    casts = [
+        f"{path!r} is then cast from {gone[path].type} to {come[new].type}"
+        for path, name in offers.items()
+        if path in gone and (new := join_path(path.rpartition(".")[0], name)) in come
+        if gone[path].type != come[new].type
+    ]
     text += f"If they were renamed, pass rename={ {**asked, **offers}!r}"
     if len(offers) - len(chains.keys() - set(gone)) == len(gone) == len(come):
-        return text
-    return f"{text}, strict=False. {neither}; strict=False leaves the others alone"
+        return "; ".join([text, *casts])
+    return "; ".join([f"{text}, strict=False", *casts]) + f". {neither}; strict=False leaves the others alone"
 
 
 def _offers(gone: list[pa.Field], come: list[pa.Field]) -> dict[str, str]:
-    """Guess which column became which: of the same type and alike in name, the only one of a type, alike in name."""
+    """Guess which became which: of one type and alike in name, the only one of a type, alike in name, the last."""
     known = {column.name: column.type for column in gone[:_MAX_OFFERED]}
     free = {column.name: column.type for column in come[:_MAX_OFFERED]}
     found: dict[str, str] = {}
@@ -221,4 +244,7 @@ def _offers(gone: list[pa.Field], come: list[pa.Field]) -> dict[str, str]:
             if likest and (cutoff or len(fitting) == 1):
                 found[name] = likest[0]
                 del free[likest[0]]
+    left = [name for name in known if name not in found]
+    if len(left) == len(free) == 1 and refusal(known[left[0]], *free.values()) is None:
+        found[left[0]] = next(iter(free))
     return {name: found[name] for name in known if name in found}

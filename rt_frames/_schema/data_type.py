@@ -37,7 +37,8 @@ _TYPES = {
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
 # the sister dialect's names
-_TYPES |= {name: pa.type_for_alias(name) for name in ("utf8", "large_utf8", "float16", "float32", "float64", "boolean")}
+_SYNONYMS = ("utf8", "large_utf8", "float16", "float32", "float64", "boolean", "date32", "date64")
+_TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
@@ -57,19 +58,28 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
-def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0) -> dict[str, Any]:
-    """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's."""
+def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False) -> dict[str, Any]:
+    """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
+
+    A map can only be described (``maps``): there is nothing that a service casts to one.
+    """
     if level > MAX_LEVELS:
         raise _no_name(TOO_DEEP, path)
     if isinstance(arrow, pa.BaseExtensionType):
-        return to_data_type(arrow.storage_type, path, level + 1)
+        return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
         return {"type": "fixed_size_binary", "length": arrow.byte_width}
     kind, length = ("struct", 0) if types.is_struct(arrow) else list_kind(arrow)
+    if maps and types.is_map(arrow):
+        kind = "map"
     if not kind:
         return {"type": _to_name(arrow, path)}
     fields = [
-        {"name": f.name, "type": to_data_type(f.type, join_path(path, f.name), level + 1), "nullable": f.nullable}
+        {
+            "name": f.name,
+            "type": to_data_type(f.type, join_path(path, f.name), level + 1, maps=maps),
+            "nullable": f.nullable,
+        }
         for f in child_fields(arrow)
     ]
     return {"type": kind, "fields": fields, **({"length": length} if kind == "fixed_size_list" else {})}
@@ -99,7 +109,8 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     """Turn the service's ``data_type`` object into an Arrow type; the inverse of `data_type`.
 
     Besides the names that `data_type` gives, the sister dialect's are understood: ``utf8``,
-    ``large_utf8``, ``float16``, ``float32``, ``float64``, ``boolean``.
+    ``large_utf8``, ``float16``, ``float32``, ``float64``, ``boolean``, ``date32``, ``date64``; and ``map``, as services
+    describe tables, though none casts to one.
 
     Parameters
     ----------
@@ -129,6 +140,13 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     return _parse(data_type, "data_type", 0)
 
 
+def to_schema(described: Any) -> pa.Schema:
+    """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema."""
+    if not isinstance(described, Mapping):
+        raise ValueError(f'schema: expected an object with "fields", got {show_value(described)}')
+    return pa.schema(_parse_fields({"type": "schema", **described}, "schema", -1))
+
+
 def _parse(given: Any, at: str, level: int) -> pa.DataType:
     if level > MAX_LEVELS:
         raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
@@ -138,13 +156,8 @@ def _parse(given: Any, at: str, level: int) -> pa.DataType:
     name = given["type"]
     if name == "struct":
         return pa.struct(_parse_fields(given, at, level))
-    if name in ("list", "large_list", "fixed_size_list"):
-        fields = _parse_fields(given, at, level)
-        if len(fields) != 1:
-            raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
-        if name == "fixed_size_list":
-            return pa.list_(fields[0], _parse_length(given, at))
-        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
+    if name in ("list", "large_list", "fixed_size_list") or (name == "map" and given.get("fields")):
+        return _parse_list(given, at, level)
     if given.get("fields"):
         raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
     if name == "fixed_size_binary":
@@ -152,6 +165,20 @@ def _parse(given: Any, at: str, level: int) -> pa.DataType:
     if given.get("length") is not None:
         raise ValueError(f'{at}.length: a "{name:.80}" has no length')
     return _parse_name(name, f"{at}.type")
+
+
+def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
+    name, fields = given["type"], _parse_fields(given, at, level)
+    if len(fields) != 1:
+        raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
+    if name == "fixed_size_list":
+        return pa.list_(fields[0], _parse_length(given, at))
+    if name != "map":
+        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
+    parts = child_fields(fields[0].type)
+    if not types.is_struct(fields[0].type) or len(parts) != 2 or parts[0].nullable:
+        raise ValueError(f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values")
+    return pa.map_(*parts)
 
 
 def _parse_length(given: Mapping[str, Any], at: str) -> int:

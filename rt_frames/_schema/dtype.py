@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import difflib
 import re
 import sys
 import typing
@@ -24,6 +25,36 @@ from rt_frames._schema.portable import ADVICE, to_portable, unsupported
 from rt_frames._text import show_value
 
 _EXAMPLES = 'for example "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
+_MEANT = {  # what databases and people call types → words that are known
+    **dict.fromkeys(("text", "varchar", "char"), "large_string"),
+    **dict.fromkeys(("integer", "bigint", "long"), "int64"),
+    "smallint": "int16",
+    "tinyint": "int8",
+    "real": "float32",
+    "numeric": "decimal128(38, 9)",
+    "date": "date32",
+    "time": "time64[us]",
+    "blob": "large_binary",
+    "bytea": "large_binary",
+    **dict.fromkeys(("datetime", "timestamp"), "timestamp[us]"),
+    **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
+}
+_KNOWN = (
+    "bool",
+    "string",
+    "binary",
+    "date32",
+    "decimal128(38, 9)",
+    *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+    "large_string",
+    "large_binary",
+    "timestamp[us]",
+    "duration[us]",
+    "time64[us]",
+)
 _OWN_WORDS = {"str": "large_string", "string": "large_string", "utf8": "string", "int": "int64", "double": "float64"}
 _PYTHON: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
@@ -158,4 +189,12 @@ def _parse_pandas(text: str) -> Any:
             from rt_frames._schema.pandas_dtype import parse
 
             return parse(text)
-    raise ValueError(f"dtype {text!r:.80} is not known; pass one, {_EXAMPLES}")
+    raise ValueError(f"dtype {text!r:.80} is not known; {_did_you_mean(text.lower())}")
+
+
+def _did_you_mean(text: str) -> str:
+    if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
+        return f'did you mean "decimal128({match[1]}, {match[2]})"?'
+    word = re.split(r"\W", text, maxsplit=1)[0]
+    meant = [_MEANT[word]] if word in _MEANT else difflib.get_close_matches(text, _KNOWN, 1)
+    return f'did you mean "{meant[0]}"?' if meant else f"pass one, {_EXAMPLES}"

@@ -261,7 +261,7 @@ class _Look:
         found = self._two_kinds(steps, _is_missing) or self._two_kinds(steps, lambda v: not isinstance(v, np.generic))
         first, row, other = found or ("unknown", 0, None)
         place = f" at {self._path(steps)!r}" if steps else ""
-        example = "" if steps else f", for example df[{self._column!r}].astype(str)"
+        example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, _kind(other)})}"
         return UnsupportedTypeError(
             f"column {self._column!r} mixes kinds{place}: its first value is {first}, row {row} is {_kind(other)} "
             f"({show_value(other, 40)}); make it one kind first{example}"
@@ -277,6 +277,15 @@ class _Look:
                 if kind != first and {kind, first} != {"int", "float"}:
                     return first, row, value
         return None
+
+
+def _of_one_kind(column: str, kinds: set[str]) -> str:
+    """Give the code that makes one kind of two."""
+    if kinds <= {"int", "float", "Decimal"}:
+        return f"{column}.astype(float)"
+    if all(kind.startswith("date") for kind in kinds):
+        return f"pandas.to_datetime({column}{', utc=True' if kinds - {'date', _NAIVE} else ''})"
+    return f"{column}.astype(str)"
 
 
 def _objects(values: list[Any]) -> _Objects:

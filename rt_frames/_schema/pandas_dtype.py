@@ -52,6 +52,8 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
     if numpy_dtype is not None:
         return from_numpy(numpy_dtype, path)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
+    if type(dtype).__module__.partition(".")[0] == "geopandas":
+        raise unsupported(path, "a geometry", "make bytes of it, with .to_wkb(), or text, with .to_wkt()")
     raise unsupported(path, f"pandas' {show_value(dtype)}", advice)
 
 

@@ -31,7 +31,8 @@ _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarro
 # what helps where a column of such a type cannot be sent
 ADVICE = {
     "object": "without data it is not known what it holds; pass the type of the values",
-    "category": "the bare word has no value type; pass the CategoricalDtype or Enum, or the values' own type",
+    "category": "the bare word has no value type; pass a CategoricalDtype or Enum, or for text "
+    "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
     "complex": "send .real and .imag as two columns",
 }
 PANDAS_ADVICE = {  # by the names of pandas' extension types in Arrow
@@ -57,13 +58,12 @@ def is_portable(arrow: pa.DataType) -> bool:
     return arrow.id in _PORTABLE_IDS
 
 
-def is_portable_schema(schema: pa.Schema) -> bool:
-    """Tell whether all columns are portable as they are: asked once, since frames may be wide."""
+def is_plain(schema: pa.Schema) -> bool:
+    """Tell whether all columns are portable as they are and may be null: asked once, since frames may be wide."""
     try:
-        fields = list(schema)
+        return all(f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema)
     except KeyError:  # a type for which pyarrow has no class
         return False
-    return not any(field.type.id not in _PORTABLE_IDS or field.metadata for field in fields)
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:

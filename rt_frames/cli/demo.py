@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from rt_frames import _api
+from rt_frames.cli.files import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,12 @@ def calendar() -> dict[str, Any]:
         "pandas": frame.assign(day=pd.to_datetime(frame["day"]), weekday=frame["weekday"].astype("category")),
         "polars": pl.DataFrame(columns).with_columns(pl.col("weekday").cast(pl.Categorical)),
     }
+
+
+def of_file(path: Path) -> dict[str, Any]:
+    """Read a file as a frame of each library."""
+    table = read_table(path)
+    return {"pandas": table.to_pandas(), "polars": pl.from_arrow(table)}
 
 
 def run(frame: Any, name: str, folder: Path, show: Callable[[str, Any], None]) -> list[str]:

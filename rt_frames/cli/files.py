@@ -1,54 +1,143 @@
-"""Files of tables → frames: Parquet, CSV, NDJSON, and Arrow IPC in both its forms."""
+"""Files of tables → one `Source`, a few batches in memory at a time: Parquet, CSV, NDJSON and Arrow IPC, or a pipe.
+
+CSV and NDJSON say nothing of types: those of a sample hold for the whole file, and a value that contradicts them later
+is refused with file and line. Nothing is read a second time, but for what lies before such a line.
+"""
 
 from __future__ import annotations
 
-import functools
+import bisect
+import contextlib
 import glob
+import io
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
+from pyarrow import csv, json, types
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.from_arrow import to_chunk
+from rt_frames._frames.from_polars import open_lazy
+from rt_frames._frames.refusals import Refusals
+from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import clean_names
+from rt_frames._text import one_line
 
-    import pandas as pd
+SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".tsv"),
+    "ndjson": (".ndjson", ".jsonl"),
+    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
+}
+PACKED = (".gz", ".bz2", ".zst", ".lz4")  # CSV and NDJSON may be
+PIPE = Path("-")
+BLOCK_BYTES = 4 * 2**20  # of text, parsed at a time
 
 
-def read_pandas(path: Path) -> pd.DataFrame:
-    """Read a file as pandas would."""
-    return _format_of(path).read_pandas(path)
+class Options(NamedTuple):
+    """How files are read; what is None follows from their names.
+
+    Parameters
+    ----------
+    format : str, optional
+        One of `SUFFIXES`.
+    separator, decimal, encoding, nulls
+        What lies between the cells of CSV, what its decimal point and its characters are, which cells mean null.
+    sample : int
+        Bytes of each CSV or NDJSON file that its columns' types are taken from.
+    dtypes : dict of str to pyarrow.DataType
+        Types of columns, in place of the sample's.
+    """
+
+    format: str | None = None
+    separator: str | None = None
+    decimal: str = "."
+    encoding: str | None = None
+    nulls: tuple[str, ...] = ()
+    sample: int = 2**20
+    dtypes: Mapping[str, pa.DataType] = {}
 
 
-def read_polars(path: Path) -> pl.DataFrame:
-    """Read a file as Polars would."""
-    return _scan(path).collect()
+class _File(NamedTuple):
+    """An opened file: its schema, null where a sample held no value, and its rows in the schema that is wanted."""
+
+    path: Path
+    schema: pa.Schema
+    batches: Callable[[pa.Schema], Iterable[pa.RecordBatch]]
+    sampled: bool = False
 
 
-def scan_all(paths: Iterable[Path]) -> pl.LazyFrame:
-    """Open several files, or those that globs name, as one frame, in the order given; globs in that of their names.
+def open_files(
+    paths: Iterable[Path],
+    options: Options | None = None,
+    rename: Mapping[str, str] | None = None,
+    clean: bool = False,
+) -> Source:
+    """Open files, those that globs name, or a pipe, as one source, in the order given; globs in that of their names.
 
     Raises
     ------
     ValueError
         If a file is missing, cannot be read, or has other columns than the first.
     """
-    files = [file for path in paths for file in _expand(path)]
-    frames = [_scan(file) for file in files]
-    schemas = [frame.collect_schema() for frame in frames]
-    for file, schema in zip(files, schemas, strict=True):
-        if list(schema) != list(schemas[0]):
-            differing = sorted(set(schema) ^ set(schemas[0])) or "their order"
-            raise ValueError(f"{file} has other columns than {files[0]}: {differing}; make them alike first")
-        for column, dtype in schema.items():
-            if dtype != (first := schemas[0][column]):
-                raise ValueError(f"{file}: column {column!r} is {dtype}, and {first} in {files[0]}; cast it first")
-    return pl.concat(frames) if len(frames) > 1 else frames[0]
+    options, rename = options or Options(), rename or {}
+    parsed = {name: t.value_type if types.is_dictionary(t) else t for name, t in options.dtypes.items()}
+    options = options._replace(dtypes=parsed)
+    files = [_open(path, options) for given in paths for path in _expand(given)]
+    schema = _common_schema(files, options.dtypes)
+    if unknown := [name for name in rename if name not in schema.names]:
+        raise ValueError(f"--rename: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
+    names = [rename.get(name, name) for name in schema.names]
+    names = clean_names(names) if clean else names
+
+    def chunks() -> Iterator[Chunk]:
+        for path, _, open_batches, _ in files:
+            with _naming(path):
+                for batch in open_batches(schema):
+                    yield to_chunk(batch.rename_columns(names), str(path))
+
+    renamed = pa.schema(list(zip(names, schema.types, strict=True)))
+    return Source(renamed, chunks, replayable=all(file.path != PIPE for file in files), zero_copy=False)
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a file whole."""
+    source = open_source(open_files([path]))
+    return pa.Table.from_batches(source.batches(), source.schema)
+
+
+def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Give the schema that all files have; a column of which no sample held a value is text."""
+    names, found = files[0].schema.names, files[0].schema.types
+    for path, schema, *_ in files[1:]:
+        if schema.names != names:
+            differing = sorted({*schema.names} ^ {*names}) or "their order"
+            raise ValueError(f"{path} has other columns than {files[0].path}: {differing}; make them alike first")
+        for column, (name, arrow, first) in enumerate(zip(names, schema.types, found, strict=True)):
+            if types.is_null(first):
+                found[column] = arrow
+            elif arrow != first and not types.is_null(arrow) and name not in dtypes:
+                raise ValueError(
+                    f"{path}: column {name!r} is {arrow}, and {first} in {files[0].path}; cast it first, or say which "
+                    f"type it is, for example --dtype {name}={_wider(arrow, first)}"
+                )
+    unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
+    return pa.schema([(n, unknown if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> str:
+    numbers = all(types.is_integer(arrow) or types.is_floating(arrow) for arrow in (one, other))
+    return "float64" if numbers else "string"
 
 
 def _expand(path: Path) -> Iterator[Path]:
-    if path.exists() or not glob.has_magic(str(path)):
+    if path == PIPE or path.exists() or not glob.has_magic(str(path)):
         yield path
         return
     found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
@@ -57,63 +146,222 @@ def _expand(path: Path) -> Iterator[Path]:
     yield from map(Path, found)
 
 
-def _scan(path: Path) -> pl.LazyFrame:
-    """Open a file, and read no more of it than its schema."""
-    try:
-        frame = _format_of(path).scan(path)
-        frame.collect_schema()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    return frame
+def _open(path: Path, options: Options) -> _File:
+    with _naming(path):
+        return _OPENERS[_format_of(path, options.format)](path, options)
 
 
-def _format_of(path: Path) -> Format:
+def _format_of(path: Path, given: str | None) -> str:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name its files, for example '{path}/*.parquet'")
-    if not path.is_file():
+    if path != PIPE and not path.exists():
         raise ValueError(f"{path}: there is no such file")
-    found = next((known for known in FORMATS if path.suffix.lower() in known.suffixes), None)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PACKED:
+        del suffixes[-1]
+    found = given or next((name for name, known in SUFFIXES.items() if suffixes and suffixes[-1] in known), None)
     if found is None:
-        *most, last = (f"{known.title} ({', '.join(known.suffixes)})" for known in FORMATS)
-        raise ValueError(f"{path}: the name ends in {path.suffix!r}; {', '.join(most)} and {last} can be read")
+        known = ", ".join(itertools.chain(*SUFFIXES.values()))
+        raise ValueError(
+            f"{path}: its name does not say what it holds, as {known} do; give --format {'|'.join(SUFFIXES)}"
+        )
+    if found in ("parquet", "arrow") and path.suffix.lower() in PACKED:
+        raise ValueError(f"{path}: only CSV and NDJSON files may be compressed as a whole; unpack it first")
     return found
 
 
-class Format(NamedTuple):
-    """What the names of its files end in, and how each library opens them."""
-
-    title: str
-    suffixes: tuple[str, ...]
-    scan: Callable[[Path], pl.LazyFrame]
-    read_pandas: Callable[[Path], pd.DataFrame]
-
-
-def _scan_arrow(path: Path) -> pl.LazyFrame:
-    return pl.read_ipc_stream(path).lazy() if _is_stream(path) else pl.scan_ipc(path)
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in what its library raises, on one line."""
+    try:
+        yield
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeError) as error:
+        raise ValueError(f"{path} cannot be read: {one_line(str(error), 300)}") from error
 
 
-def _read_arrow(path: Path) -> pd.DataFrame:
-    open_ipc = pa.ipc.open_stream if _is_stream(path) else pa.ipc.open_file
-    with pa.memory_map(str(path)) as file:
-        frame: pd.DataFrame = open_ipc(file).read_all().to_pandas()
-    return frame
+def _open_parquet(path: Path, _options: Options) -> _File:
+    data: Any = io.BytesIO(sys.stdin.buffer.read()) if path == PIPE else path
+    return _scanned(path, pl.scan_parquet(data))
 
 
-def _is_stream(path: Path) -> bool:
+def _scanned(path: Path, frame: pl.LazyFrame) -> _File:
+    refusals = Refusals()
+    source = open_lazy(frame, False, refusals)
+    refusals.check(source.schema.names)
+    return _File(path, source.schema, lambda _: (b for rows, _, cut, _ in source.chunks() for b in cut(0, rows, None)))
+
+
+def _open_arrow(path: Path, _options: Options) -> _File:
+    if path == PIPE:
+        piped = pa.ipc.open_stream(sys.stdin.buffer)
+        return _File(path, piped.schema, lambda _: piped)
     with path.open("rb") as file:
-        return file.read(6) != b"ARROW1"
+        if file.read(6) == b"ARROW1":
+            return _scanned(path, pl.scan_ipc(path))
+
+    def open_stream() -> pa.RecordBatchReader:
+        return pa.ipc.open_stream(pa.memory_map(str(path)))
+
+    return _File(path, open_stream().schema, lambda _: open_stream())
 
 
-def _pandas() -> Any:
-    import pandas as pd  # late: only the demo reads with it, and it takes longer to load than all else here
+class _Pipe(io.RawIOBase):
+    """Standard input from its beginning, of which some was read for a sample."""
 
-    return pd
+    def __init__(self, head: bytes) -> None:
+        self._parts: list[Any] = [io.BytesIO(head), sys.stdin.buffer]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return next((count for part in self._parts if (count := part.readinto(buffer))), 0)
 
 
-_scan_csv = functools.partial(pl.scan_csv, try_parse_dates=True, infer_schema_length=None)
-FORMATS = (
-    Format("Parquet", (".parquet", ".pq"), pl.scan_parquet, lambda path: _pandas().read_parquet(path)),
-    Format("CSV", (".csv",), _scan_csv, lambda path: _pandas().read_csv(path)),
-    Format("NDJSON", (".ndjson", ".jsonl"), pl.scan_ndjson, lambda path: _pandas().read_json(path, lines=True)),
-    Format("Arrow IPC", (".arrow", ".feather", ".ipc", ".arrows"), _scan_arrow, _read_arrow),
-)
+class _Csv:
+    """How CSV is parsed, what a column of a sample becomes, and what the parser's errors mean."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes)
+        self.path, self._options, self._separator = path, options, options.separator or ("\t" if tabs else ",")
+
+    def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
+        """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
+        options = self._options
+        reader = csv.open_csv(
+            stream,
+            csv.ReadOptions(use_threads=False, block_size=block),  # threads would not count rows
+            csv.ParseOptions(
+                delimiter=self._separator,
+                newlines_in_values=True,
+                invalid_row_handler=(lambda _row: "skip") if schema is None else None,  # it is named when it is read
+            ),
+            csv.ConvertOptions(
+                column_types=schema,
+                decimal_point=options.decimal,
+                null_values=["", *options.nulls],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=bool(options.nulls),
+            ),
+        )
+        names = reader.schema.names
+        if len(names) == 1 and options.separator is None and (other := re.search(r"[;\t|]", names[0])):
+            raise ValueError(f"{self.path} has one column, {names[0]!r:.100}; give --separator {other[0]!r}")
+        return reader
+
+    def settle(self, arrow: pa.DataType) -> pa.DataType:
+        """Leave times their fractions; what is not UTF-8 comes as binary, and is refused as text."""
+        if types.is_string(arrow) or types.is_binary(arrow):
+            return pa.large_string()
+        if types.is_timestamp(arrow) and arrow.unit == "s":
+            return pa.timestamp("us", arrow.tz)
+        return pa.time64("us") if types.is_time(arrow) else arrow
+
+    def explain(self, error: Exception, schema: pa.Schema, _rows: int, lines: Iterable[bytes]) -> str | None:
+        """Tell line and column of an error; where cells hold line ends a row is no line, so the line is looked at."""
+        if row := re.match(r"CSV parse error: Row #(\d+): ((?:.|\n)*)", str(error)):
+            number, text = int(row[1]), row[2]
+            return f"{_line(lines, number, text.partition(': ')[2][:50])}: {one_line(text, 200)}"
+        cell = re.match(r"In CSV column #(\d+): Row #(\d+): CSV[^:]*: (?:invalid value '((?:.|\n)*)')?", str(error))
+        if cell is None:
+            return None
+        name, arrow, number, value = schema.names[int(cell[1])], schema.types[int(cell[1])], int(cell[2]), cell[3]
+        if value is None:
+            return f"{_line(lines, number, chr(0xFFFD))}: column {name!r} is not UTF-8; give --encoding, such as cp1252"
+        wider = "float64" if types.is_integer(arrow) and re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", value) else "string"
+        return (
+            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}; give --dtype "
+            f"{name}={wider}, --null {value!r:.50}, or a larger --sample"
+        )
+
+
+def _line(lines: Iterable[bytes], number: int, text: str) -> str:
+    """Call a row by its line, where the line of that number holds the text."""
+    line = next(itertools.islice(lines, number - 1, None), b"").decode("utf-8", "replace")
+    return f"{'line' if text in line else 'row'} {number}"
+
+
+class _Ndjson:
+    """As `_Csv`."""
+
+    def __init__(self, path: Path, _options: Options) -> None:
+        self.path = path
+
+    def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
+        """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
+        options = json.ParseOptions(schema, unexpected_field_behavior="infer" if schema is None else "error")
+        reader = json.open_json(stream, json.ReadOptions(use_threads=False, block_size=block), options)
+        return reader if schema is None else pa.RecordBatchReader.from_batches(schema, map(_valid, reader))
+
+    def settle(self, arrow: pa.DataType) -> pa.DataType:
+        """Leave texts that look like times texts."""
+        if types.is_struct(arrow):
+            return pa.struct([field.with_type(self.settle(field.type)) for field in arrow])
+        if types.is_list(arrow):
+            return pa.list_(self.settle(arrow.value_type))
+        is_text = types.is_string(arrow) or types.is_timestamp(arrow) or types.is_null(arrow)
+        return pa.large_string() if is_text else arrow
+
+    def explain(self, error: Exception, schema: pa.Schema, rows: int, lines: Iterable[bytes]) -> str | None:
+        """Find the line of an error among those that come after so many rows: the first that cannot be parsed."""
+        near = list(itertools.islice(lines, rows, rows + BLOCK_BYTES // 8))
+
+        def fails(number: int) -> bool:
+            try:
+                self.parse(io.BytesIO(b"".join(near[: number + 1])), schema, 2**30).read_all()
+            except (pa.ArrowException, UnicodeError):
+                return True
+            return False
+
+        at = bisect.bisect_left(range(len(near)), True, key=fails)
+        reason = re.sub(r"^JSON parse error: | in row \d+$", "", one_line(str(error), 300))
+        misled = re.search("changed from|convert|unexpected field", reason)
+        advice = "; give --dtype, or a larger --sample" if misled else ""
+        return f"line {rows + at + 1}: {reason}{advice}" if at < len(near) else None
+
+
+def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
+    batch.validate(full=True)  # the parser takes any bytes for text
+    return batch
+
+
+def _open_text(path: Path, options: Options, text: _Csv | _Ndjson) -> _File:
+    """Open a file of lines of text: its schema comes from a sample, and is what the rest is parsed with."""
+
+    def open_bytes(head: bytes = b"") -> pa.NativeFile:
+        return pa.PythonFile(_Pipe(head), "r") if path == PIPE else pa.input_stream(str(path))
+
+    def open_stream() -> pa.NativeFile:
+        stream = open_bytes(head)
+        return pa.transcoding_input_stream(stream, options.encoding, "utf8") if options.encoding else stream
+
+    with contextlib.closing(open_bytes()) as file:
+        head = file.read(options.sample)
+    sample = head.decode(options.encoding, "replace").encode() if options.encoding else head
+    if len(head) == options.sample:  # of its last line a part may be missing
+        sample = sample[: sample.rfind(b"\n") + 1] or sample
+    found = text.parse(io.BytesIO(sample), None, len(sample) + 1).schema
+    settled = [f.type if types.is_null(f.type) else text.settle(f.type) for f in found]
+    given = [options.dtypes.get(name, arrow) for name, arrow in zip(found.names, settled, strict=True)]
+
+    def batches(wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        try:
+            for batch in text.parse(open_stream(), wanted, max(BLOCK_BYTES, len(sample))):
+                yield batch
+                rows += batch.num_rows
+        except (pa.ArrowException, UnicodeError) as error:
+            lines: Any = [] if path == PIPE else io.BufferedReader(open_stream())
+            if where := text.explain(error, wanted, rows, lines):
+                raise ValueError(f"{path}, {where}") from error
+            raise
+
+    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches, sampled=True)
+
+
+_OPENERS: dict[str, Callable[[Path, Options], _File]] = {
+    "parquet": _open_parquet,
+    "csv": lambda path, options: _open_text(path, options, _Csv(path, options)),
+    "ndjson": lambda path, options: _open_text(path, options, _Ndjson(path, options)),
+    "arrow": _open_arrow,
+}

@@ -14,7 +14,7 @@ from rt_frames._names import duplicates
 from rt_frames._schema.data_type import arrow_type, child_fields, is_list
 from rt_frames._text import list_names
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.validate import check_name
+from rt_frames.local.validate import check_field, check_name
 
 _FIELDS = {"path": "path", "rename": "name", "data_type": "data_type", "nullable": "nullable"}  # ours → the engine's
 
@@ -94,6 +94,7 @@ def _check_values(given: dict[str, Any], path: list[Column]) -> None:
         check_name(given["name"])
     if "data_type" in given:
         given["data_type"] = arrow_type(given["data_type"])
+        check_field(pa.field(path[-1].name, given["data_type"]))
         if any(is_.is_large_list(above.type) or is_.is_fixed_size_list(above.type) for above in path[:-1]):
             raise ValueError(
                 f"the engine does not cast {path[-1].type} to {given['data_type']} here: it casts inside a list, but "

@@ -101,7 +101,7 @@ class ChunkedBody(Body):
         return count
 
     def _open_chunk(self) -> None:
-        size = re.fullmatch(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\n]*)?\r\n", self._stream.readline(1024))
+        size = re.fullmatch(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n", self._stream.readline(1024))
         if not size:
             raise EOFError
         self._left = int(size[1], 16)

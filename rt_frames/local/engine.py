@@ -9,6 +9,7 @@ below (`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_PLACES`).
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import os
 import re
@@ -20,8 +21,8 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._prefetch import prefetch
-from rt_frames._schema.data_type import is_list
-from rt_frames._text import one_line
+from rt_frames._schema.data_type import child_fields, is_list
+from rt_frames._text import list_names, one_line
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
+KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
 NOT_STORED = "the table could not be stored"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
@@ -69,7 +71,9 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
                 cause = error  # the engine words it anew
                 raise
 
-    with _as_http_errors(NOT_STORED):
+    narrow = list_names(_narrow_dictionaries(schema))
+    hint = f"; if dictionaries outgrow the codes of columns {narrow}, send codes of int32" if narrow else ""
+    with _as_http_errors(NOT_STORED, hint):
         try:
             reader = pa.RecordBatchReader.from_batches(schema, counted())
             lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
@@ -83,11 +87,68 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
         return verify_readable(dataset)
 
 
+def open_table(folder: Path, version: int | None = None) -> Any:
+    """Open a table to read it, as it is or as it was."""
+    try:
+        return lance.dataset(str(folder), version=version)
+    except BaseException as error:  # panics
+        if version is None:
+            raise
+        raise HTTPError(404, f"the table has no version {version}, or has it no more; leave it out") from error
+
+
+def replace(folder: Path, staged: Path) -> int:
+    """Make a staged table the next version of the one in `folder`, by one commit, and give that version."""
+    old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
+    fragments = [fragment.metadata for fragment in new.get_fragments()]
+    files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
+    with _as_http_errors(NOT_STORED):
+        try:
+            (folder / "data").mkdir(exist_ok=True)
+            for path, target in files.items():
+                path.rename(target)
+            operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
+            version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
+        except BaseException:
+            if old.latest_version == old.version:
+                for target in files.values():
+                    with contextlib.suppress(OSError):
+                        target.unlink()
+            raise
+    _forget_versions(folder)
+    return int(version)
+
+
+def _forget_versions(folder: Path) -> None:
+    """Remove what was replaced a while ago; who opened it then has read it by now."""
+    with contextlib.suppress(Exception):  # the next one removes it
+        dataset: Any = lance.dataset(str(folder))
+        since = datetime.datetime.now() - KEEP_REPLACED
+        replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was
+        recent = sum(at > since for at in replaced[-MAX_REPLACED:])
+        dataset.cleanup_old_versions(retain_versions=recent + 1, error_if_tagged_old_versions=False)
+
+
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     """Read the first and the last row, so that no table is published that cannot be read; give its version."""
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
+        # dictionaries are put together page by page, and may outgrow their codes on any of them
+        narrow = [name for name in _narrow_dictionaries(dataset.schema) if columns is None or name in columns]
+        for _ in dataset.to_batches(columns=narrow) if narrow else ():
+            pass
     return int(dataset.version)
+
+
+def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
+    """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
+
+    def holds_one(arrow: pa.DataType) -> bool:
+        if is_.is_dictionary(arrow):
+            return bool(arrow.index_type.bit_width < 32)
+        return any(holds_one(field.type) for field in child_fields(arrow))
+
+    return [field.name for field in schema if holds_one(field.type)]
 
 
 def alter(folder: Path, body: bytes) -> int:
@@ -141,17 +202,17 @@ def _values(array: Any, steps: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _as_http_errors(what: str) -> Iterator[None]:
+def _as_http_errors(what: str, hint: str = "") -> Iterator[None]:
     """Do what the engine may refuse, or fail at."""
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # panics of the engine are BaseExceptions
-        raise to_http_error(error, what) from error
+        raise to_http_error(error, what, hint) from error
 
 
-def to_http_error(error: BaseException, what: str) -> HTTPError:
+def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
     """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
@@ -165,4 +226,4 @@ def to_http_error(error: BaseException, what: str) -> HTTPError:
         if part in text:
             return HTTPError(400, f"{what}: {reason}")
     reason = one_line(_PLACES.split(text or type(error).__name__)[0], 300).rstrip(" ,:")
-    return HTTPError(400, f"{what}: the engine says {reason!r}")
+    return HTTPError(400, f"{what}: the engine says {reason!r}{hint}")

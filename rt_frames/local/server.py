@@ -1,8 +1,10 @@
 """The server around the application: starts on a free port, stops with the process.
 
 Relied upon of cheroot, each with a test in ``tests/local/test_relied_upon.py``: a server makes its connections of
-`ConnectionClass` and its gateways of `gateway`; a connection has `rfile`, `wfile`, `socket` and `close`; a request
-has `conn`, `chunked_read` and `close_connection`, and what `rfile.remaining` says is read before an answer is sent;
+`ConnectionClass`, these their requests of `RequestHandlerClass`, and the server its gateways of `gateway`; a connection
+has `rfile`, `wfile`, `socket` and `close`; a request has `conn`, `chunked_read`, `close_connection`, reads its headers
+with `header_reader`, tells what it refuses with `simple_response`, and what `rfile.remaining` says is read before an
+answer is sent;
 `expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
 with something to read; the pool `requests` has `idle`, `qsize`, `grow` and `shrink`, its threads are `WorkerThread`s.
 """
@@ -10,20 +12,23 @@ with something to read; the pool `requests` has `idle`, `qsize`, `grow` and `shr
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
+import re
 import secrets
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cheroot.server import HTTPConnection
+from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
-from rt_frames.local.body import ChunkedBody, SizedBody
+from rt_frames.local.body import Body, ChunkedBody, SizedBody
 from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
@@ -35,6 +40,8 @@ THREADS, MAX_THREADS = 8, 128  # that wait for requests; while bodies are waited
 HEAD_SECONDS = 10  # of silence, until the key was seen
 BODY_SECONDS = 600  # a client that computes what it sends may take its time
 MAX_HEADER_BYTES = 64 * 2**10
+_HEADER = re.compile(rb"([\w!#$%&'*+.^`|~-]+):[ \t]*([^\0\r\n]*?)[ \t]*\r\n")
+_SINGLE_HEADERS = (b"Content-Length", b"Transfer-Encoding", b"Content-Type", b"Host", b"X-Api-Key")
 
 
 class LocalService:
@@ -193,8 +200,48 @@ def _close_with_the_process() -> None:
         service.close()
 
 
+class _Request(HTTPRequest):
+    """Takes no request whose end another reader could find elsewhere, and answers what it refuses as all else."""
+
+    def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
+        """Read the headers; cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0."""
+        while (line := rfile.readline()) != b"\r\n":
+            header = _HEADER.fullmatch(line)
+            if not header:
+                raise ValueError("a header is not a name, a colon, a value and a line end; correct it")
+            name = header[1].title()
+            if name in headers and name in _SINGLE_HEADERS:
+                raise ValueError(f"the header {name.decode()} is there twice; send it once")
+            headers[name] = b", ".join(filter(None, (headers.get(name), header[2])))
+        length, coding = headers.get(b"Content-Length"), headers.get(b"Transfer-Encoding")
+        if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
+            raise ValueError("the Content-Length is not a number of bytes; send digits alone")
+        if coding is not None and (coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1"):
+            raise ValueError("the Transfer-Encoding is not understood; send 'chunked', with HTTP/1.1")
+        if length is not None and coding is not None:
+            raise ValueError("Content-Length and Transfer-Encoding exclude each other; send one of them")
+
+    def simple_response(self, status: str, msg: str = "") -> None:
+        """Refuse what is not understood, and close: what follows could be taken for another request."""
+        self.close_connection = True
+        answer = json.dumps({"error": {"code": int(status[:3]), "message": msg or status[4:]}})
+        head = f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\nConnection: close"
+        with contextlib.suppress(OSError):
+            self.conn.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode())
+            self.conn.take_in(SizedBody(self.conn.rfile, sys.maxsize))
+
+
 class _Connection(HTTPConnection):
     """Closes both files of its socket; cheroot forgets the one it writes to, which then fails to send what is left."""
+
+    RequestHandlerClass = _Request
+
+    def take_in(self, body: Body) -> None:
+        """Take in, for a while, what is still being sent, so that an early answer is heard."""
+        with contextlib.suppress(HTTPError, OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+            self.socket.settimeout(1)
+            body.linger()
 
     def close(self) -> None:
         try:
@@ -222,13 +269,9 @@ class _Gateway(Gateway_10):
 
     def respond(self) -> None:
         super().respond()
-        sock = self.req.conn.socket
-        with contextlib.suppress(HTTPError, OSError):
-            sock.settimeout(HEAD_SECONDS)
-            if not self._body.ended:
-                sock.shutdown(socket.SHUT_WR)
-                sock.settimeout(1)
-                self._body.linger()
+        self.req.conn.socket.settimeout(HEAD_SECONDS)
+        if not self._body.ended:
+            self.req.conn.take_in(self._body)
 
 
 class _Server(Server):

@@ -1,7 +1,8 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
-A table is written into ``ROOT/.rt_frames-staging``, opened and read, and published by one rename. Every writer holds
-a lock on its own folder there, so that a folder without a lock is what a killed process left, and is wiped.
+A table is written into ``ROOT/.rt_frames-staging``, opened and read, and published by one rename, or as the next
+version of the table that it replaces. Every writer holds a lock on its own folder there, so that a folder without a
+lock is what a killed process left, and is wiped. Who changes a table that is there holds a lock on its folder.
 Several processes may serve one folder.
 """
 
@@ -13,10 +14,9 @@ import fcntl
 import os
 import re
 import shutil
-import threading
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
@@ -32,6 +32,11 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _ATTEMPTS = 4
 
 
+class _Missing(HTTPError):
+    def __init__(self, name: str) -> None:
+        super().__init__(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
+
+
 class Store:
     """The tables of one folder.
 
@@ -45,7 +50,6 @@ class Store:
         self.root = root.resolve()
         self._staging = self.root / ".rt_frames-staging"
         self._make_folder()
-        self._locks: dict[str, threading.Lock] = {}
         self._wipe()
 
     def _make_folder(self) -> None:
@@ -59,16 +63,23 @@ class Store:
         found = (folder.name.removesuffix(".lance") for folder in self.root.glob("*.lance"))
         return sorted(name for name in found if _NAME.fullmatch(name) and self._is_table(name))
 
-    def check_free(self, name: str) -> None:
-        """Refuse a name that is taken, or that cannot be one."""
+    def check_free(self, name: str, *, replace: bool = False) -> None:
+        """Refuse a name that is taken, by a table that is not to be replaced, or that cannot be one."""
         folder = self._folder(name)
+        if replace and self._is_table(name):
+            return
         if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise _taken(name)
 
     def check_there(self, name: str) -> None:
         """Refuse a name that no table has."""
         if not self._is_table(name):
-            raise HTTPError(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
+            raise _Missing(name)
+
+    def open(self, name: str, version: int | None = None) -> Any:
+        """Open a table to read it."""
+        self.check_there(name)
+        return engine.open_table(self._folder(name), version)
 
     def _is_table(self, name: str) -> bool:
         return (self._folder(name) / "_versions").is_dir()
@@ -81,17 +92,31 @@ class Store:
             )  # fmt: skip
         return self.root / f"{name}.lance"
 
-    def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write a table beside the others, verify that it can be read, and publish it at once."""
-        target = self._folder(name)
+    def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False) -> int:
+        """Write a table beside the others, verify that it can be read, and publish it at once; give its version."""
         try:
             with self._staged() as folder:
                 version = engine.write(folder / "table", schema, batches)
-                (folder / "table").rename(target)
-                return version
+                return self._publish(folder / "table", name, replace=replace) or version
         except OSError as error:
-            taken = error.errno in _TAKEN
-            raise (_taken(name) if taken else engine.to_http_error(error, engine.NOT_STORED)) from error
+            raise engine.to_http_error(error, engine.NOT_STORED) from error
+
+    def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
+        """Give the table that was staged its name; where it replaced another, tell which version of that it is."""
+        target = self._folder(name)
+        for _ in range(_ATTEMPTS):
+            try:
+                staged.rename(target)
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise
+            else:
+                return None
+            if not replace:
+                break
+            with contextlib.suppress(_Missing), self._held(name):  # dropped meanwhile: the name is free
+                return engine.replace(target, staged)
+        raise _taken(name)
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
@@ -118,19 +143,38 @@ class Store:
 
     def alter(self, name: str, body: bytes) -> int:
         """Apply the changes that a request asks for, all or none, and give the new version."""
-        with self._locks.setdefault(name, threading.Lock()):
+        with self._held(name) as folder:
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
-                    return engine.alter(self._folder(name), body)
-            return engine.alter(self._folder(name), body)
+                    return engine.alter(folder, body)
+            return engine.alter(folder, body)
+
+    def drop(self, name: str) -> None:
+        """Take a table away at once; who has it open loses its files."""
+        with self._held(name) as target, self._staged() as folder:
+            target.rename(folder / "table")
+
+    @contextlib.contextmanager
+    def _held(self, name: str) -> Iterator[Path]:
+        """Give the folder of a table, which nobody else changes meanwhile, in this process or another."""
+        folder = self._folder(name)
+        with contextlib.ExitStack() as locks:
+            try:
+                handle = locks.enter_context(_locked(folder))
+                there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
+            except (FileNotFoundError, NotADirectoryError):
+                there = False
+            if not there:  # or no more: who had the lock dropped it
+                raise _Missing(name)
+            yield folder
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, how: int = 0) -> Iterator[None]:
+def _locked(folder: Path, how: int = 0) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | how)
-        yield
+        yield handle
     finally:
         os.close(handle)
 

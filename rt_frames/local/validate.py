@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+import math
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import duplicates, has_control_characters
+from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import child_fields
 from rt_frames._text import list_names, one_line
 from rt_frames.local.http_error import HTTPError
@@ -23,7 +26,8 @@ from rt_frames.local.ipc_messages import Messages
 if TYPE_CHECKING:
     from rt_frames.local.body import Body
 
-MAX_COLUMNS, MAX_LIST_SIZE, MAX_DEPTH = 10_000, 2**20, 64
+MAX_COLUMNS, MAX_FIELDS, MAX_DEPTH = 10_000, 20_000, 60
+MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # in one value, and in one table: what costs a sender no bytes, but a reader
 _RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 _FOREIGN = (
     is_.is_union, is_.is_run_end_encoded, is_.is_interval,
@@ -48,21 +52,104 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
-    wide = any(is_.is_decimal(arrow) for field in schema for _, arrow in _walk(field.type, field.name))
+    wide = any(is_.is_decimal(_storage(inside.type)) for field in schema for _, inside in _walk(field, field.name))
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
 
 def _batches(reader: Any, messages: Messages) -> Iterator[pa.RecordBatch]:
+    schema, nulls = reader.schema, 0
+    untyped = [field.name for field in schema if is_.is_null(field.type)]
+    checked = [
+        column for column, field in enumerate(schema)
+        if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in _walk(field, field.name))
+    ]  # fmt: skip
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
             batch = next(reader, None)
             if batch is None:
                 break
-            batch.validate(full=True)
+            nulls += len(untyped) * batch.num_rows
+            if nulls > MAX_NULLS:
+                raise HTTPError(
+                    413, f"columns {list_names(untyped)}: they are nulls without a type, which a table has at most "
+                    f"{MAX_NULLS:,} of; give them a type"
+                )  # fmt: skip
+            _check_batch(batch)
+            for column in checked:
+                _check_values(schema.field(column), batch.column(column), schema.names[column])
         if batch.num_rows:
             yield batch
         del batch  # its memory is free for the next
     messages.check_end()
+
+
+def _check_batch(batch: pa.RecordBatch) -> None:
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        paths = (_find_invalid(column, name) for name, column in zip(batch.schema.names, batch.columns, strict=True))
+        path = next(filter(None, paths), None)
+        reason = re.sub(r"^In column \d+: (Invalid: )?", "", str(error))
+        raise pa.ArrowInvalid(f"column {path!r:.200}: {reason}") from None
+
+
+def _find_invalid(array: pa.Array, path: str) -> str | None:
+    """Find the values that Arrow refuses, inside structs too; what offsets that may lead out point to is not seen."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        inside = zip(child_fields(array.type), _inside(array), strict=True) if is_.is_struct(array.type) else ()
+        found = (_find_invalid(values, join_path(path, field.name)) for field, values in inside)
+        return next(filter(None, found), path)
+    return None
+
+
+def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
+    """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
+    if array.null_count and not field.nullable:
+        raise HTTPError(400, f"column {path!r:.200} holds nulls, but its field is not nullable; make it nullable")
+    if isinstance(field.type, pa.JsonType):
+        _check_json(array.storage, path)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    array = array.filter(array.is_valid()) if array.type.num_fields and array.null_count else array
+    for child, values in zip(child_fields(array.type), _inside(array), strict=True):
+        _check_values(child, values, join_path(path, child.name))
+
+
+def _inside(array: pa.Array) -> list[pa.Array]:
+    """Give the values of the fields inside an array."""
+    arrow = array.type
+    if is_.is_struct(arrow):
+        return [array.field(i) for i in range(arrow.num_fields)]
+    if is_.is_map(arrow):
+        return [pa.StructArray.from_arrays([array.keys, array.items], fields=child_fields(arrow.field(0).type))]
+    return [array.flatten()] if arrow.num_fields else []
+
+
+def _check_json(texts: pa.Array, path: str) -> None:
+    """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value."""
+    for text in texts.drop_null().to_pylist():
+        try:
+            json.loads(text, parse_int=_to_exact_int, parse_float=_to_finite, object_pairs_hook=_to_distinct)
+        except (ValueError, RecursionError) as error:
+            reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
+            raise HTTPError(400, f"column {path!r:.200} {reason}; correct it, or send the column as text") from None
+
+
+def _to_exact_int(digits: str) -> None:
+    if not -(2**63) <= int(digits) < 2**64:
+        raise ValueError("a whole number of more than 64 bits")
+
+
+def _to_finite(digits: str) -> None:
+    if math.isinf(float(digits)):
+        raise ValueError("a number beyond those of 64 bits")
+
+
+def _to_distinct(pairs: list[tuple[str, Any]]) -> None:
+    if twice := duplicates(name for name, _ in pairs):
+        raise ValueError(f"{list_names(twice)} more than once in one object")
 
 
 @contextlib.contextmanager
@@ -81,10 +168,15 @@ def _check_schema(schema: pa.Schema) -> None:
     if not 0 < len(schema.names) <= MAX_COLUMNS:
         raise HTTPError(400, f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}")
     _check_unique(schema.names, "columns")
+    fields = 0
     for field in schema:
         check_name(field.name)
-        if not is_.is_null(field.type):
-            _check_type(field)
+        fields += 1 if is_.is_null(field.type) else check_field(field)
+        if fields > MAX_FIELDS:
+            raise HTTPError(
+                400, f"up to column {field.name!r:.200} there are {fields} fields; a table has at most {MAX_FIELDS}, "
+                "those inside its columns included: send fewer"
+            )  # fmt: skip
 
 
 def check_name(name: str) -> None:
@@ -105,39 +197,51 @@ def _check_unique(names: list[str], what: str) -> None:
         raise HTTPError(400, f"{what} occur more than once: {list_names(twice)}; names must be unique")
 
 
-def _check_type(column: pa.Field) -> None:
-    """Refuse types that make Lance panic, or write what it cannot read back."""
-    for path, arrow in _walk(column.type, column.name):
-        if advice := _unsupported_reason(arrow):
-            raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(arrow)[:200]}; {advice}")
-        names = [field.name for field in child_fields(arrow)]
+def check_field(column: pa.Field) -> int:
+    """Refuse types that make Lance panic, or write what it cannot read back; give the number of fields."""
+    fields = 0
+    for path, field in _walk(column, column.name):
+        fields += 1
+        if advice := _unsupported_reason(field):
+            raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}")
+        names = [inside.name for inside in child_fields(_storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")
         for name in names:
             if not name or has_control_characters(name):
                 raise HTTPError(400, f"column {path!r:.200} has a field with the name {name!r:.100}; rename that")
+    return fields
 
 
-def _walk(arrow: pa.DataType, path: str, depth: int = 0) -> Iterator[tuple[str, pa.DataType]]:
-    """Give a type, and all types inside it, as they are stored, with their paths."""
+def _walk(field: pa.Field, path: str, depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
+    """Give a field, and all fields inside it, with their paths."""
     if depth > MAX_DEPTH:
         raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
-    stored = arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
-    yield path, stored
-    for field in child_fields(stored):
-        yield from _walk(field.type, f"{path}.{field.name}", depth + 1)
+    yield path, field
+    for inside in child_fields(_storage(field.type)):
+        yield from _walk(inside, join_path(path, inside.name), depth + 1)
 
 
-def _unsupported_reason(arrow: pa.DataType) -> str | None:
-    if is_.is_fixed_size_list(arrow):
-        if not 0 < arrow.list_size <= MAX_LIST_SIZE:
-            return f"fixed sizes go from 1 to {MAX_LIST_SIZE}"
-        item = arrow.value_type
-        fixed = is_.is_primitive(item) or is_.is_decimal(item) or is_.is_fixed_size_binary(item)
-        return None if fixed or is_.is_fixed_size_list(item) else "use a list of variable size"
+def _storage(arrow: pa.DataType) -> pa.DataType:
+    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
+
+
+def _unsupported_reason(field: pa.Field) -> str | None:
+    arrow, metadata = _storage(field.type), field.metadata or {}
+    if b"lance-encoding:blob" in metadata or metadata.get(b"ARROW:extension:name", b"").startswith(b"lance."):
+        return "it is read back in another form; send it without the field's metadata"
+    size, item = 1, arrow
+    while is_.is_fixed_size_list(item):
+        size, item = size * item.list_size, item.value_type
+    if not 0 < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1) <= MAX_FIXED_SIZE:
+        return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
+    if item != arrow and not (is_.is_primitive(item) or is_.is_decimal(item) or is_.is_fixed_size_binary(item)):
+        return "use a list of variable size"
     if is_.is_null(arrow):
         return "give it a type"
     if any(test(arrow) for test in _FOREIGN):
         return "cast it first"
+    if is_.is_map(arrow) and arrow.keys_sorted:
+        return "make it a map whose keys are not said to be sorted"
     if is_.is_decimal(arrow) and arrow.bit_width < 128:
         return "cast it to decimal128"
     if is_.is_dictionary(arrow) and not any(test(arrow.value_type) for test in _CATEGORIES):

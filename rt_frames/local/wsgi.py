@@ -1,4 +1,7 @@
-"""The WSGI application: three routes, one header, errors as ``{"error": {"code", "message"}}``."""
+"""The WSGI application: routes, one header, errors as ``{"error": {"code", "message"}}``.
+
+The routes are those of the service's documentation, and those at which the protocol's official client looks today.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,16 @@ import http
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qs, unquote_to_bytes
 
+import pyarrow as pa
+
+from rt_frames._schema.data_type import to_data_type
+from rt_frames._text import make_printable
+from rt_frames.errors import UnsupportedTypeError
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import open_stream
 
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
     from rt_frames.local.store import Store
 
 log = logging.getLogger("rt_frames")
+access = logging.getLogger("rt_frames.access")  # a line a request, for who runs the service
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 MAX_JSON_BYTES = 16 * 2**20
@@ -45,10 +55,11 @@ class Application:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         body: Body = environ["rt_frames.body"]
+        start = time.monotonic()
         status, answer = self._answer(environ, body)
-        log.debug(
-            "embedded service: %s %.300r -> %s after %s bytes",
-            environ["REQUEST_METHOD"], environ["REQUEST_URI"], status, body.received,
+        access.debug(
+            "%s %s %.300s %s, %d bytes received, %.0f ms", environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"],
+            make_printable(environ["REQUEST_URI"]), status, body.received, (time.monotonic() - start) * 1000,
         )  # fmt: skip
         payload = json.dumps(answer).encode()
         headers = [("Content-Type", JSON), ("Content-Length", str(len(payload)))]
@@ -79,11 +90,11 @@ class Application:
         if not hmac.compare_digest(given, self._key):
             raise HTTPError(401, "the x-api-key header is missing or wrong; give the key of this service")
 
-    def _route(self, environ: Environ, body: Body) -> dict[str, Any]:
+    def _route(self, environ: Environ, body: Body) -> Any:
         path, method = environ["REQUEST_URI"].partition("?")[0], environ["REQUEST_METHOD"]
         path = re.sub(r"^https?://[^/]*", "", path)
         for wanted, route, respond in self._routes:
-            if match := re.fullmatch(route.replace("{name}", "([^/]+)"), path):
+            if match := re.fullmatch(_pattern(route), path):
                 if method != wanted:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
                 return respond(self, environ, body, *map(_decode_name, match.groups()))
@@ -93,25 +104,71 @@ class Application:
     def _list(self, _environ: Environ, _body: Body) -> dict[str, Any]:
         return {"tables": self._store.names()}
 
-    def _create(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
-        self._store.check_free(name)
+    def _list_page(self, environ: Environ, _body: Body) -> dict[str, Any]:
+        after, limit = _query_parameter(environ, "page_token"), _query_parameter(environ, "limit")
+        if not re.fullmatch("[0-9]{0,18}", limit, re.ASCII) or limit.strip("0") == "" != limit:
+            raise HTTPError(400, f"limit is {limit!r:.100}; give a whole number from 1")
+        names = [name for name in self._store.names() if name > after]
+        page = names[: int(limit or len(names))]
+        return {"tables": page, **({"page_token": page[-1]} if len(page) < len(names) else {})}
+
+    def _create(self, environ: Environ, body: Body, name: str, *, replace: bool = False) -> dict[str, Any]:
+        self._store.check_free(name, replace=replace)
         _check_content_type(environ, ARROW)
         schema, batches = open_stream(body)
-        return {"version": self._store.create(name, schema, batches)}
+        return {"version": self._store.create(name, schema, batches, replace=replace)}
+
+    def _create_or_replace(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
+        mode = _query_parameter(environ, "mode") or "create"
+        if mode not in ("create", "overwrite"):
+            raise HTTPError(400, f"mode is {mode!r:.100}; there are create and overwrite")
+        try:
+            return self._create(environ, body, name, replace=mode == "overwrite")
+        except HTTPError as error:
+            if error.status == 409:  # which the official client does not take for a name that is taken
+                error.status = 400
+            raise
 
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
-        text = body.read(MAX_JSON_BYTES).to_pybytes()
-        if body.read(1).size:
-            raise HTTPError(413, f"an alter request has at most {MAX_JSON_BYTES // 2**20} MiB; send several")
-        return {"version": self._store.alter(name, text)}
+        return {"version": self._store.alter(name, _read_json(body))}
+
+    def _describe(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
+        table = self._store.open(name)
+        try:
+            fields = to_data_type(pa.struct(list(table.schema)), maps=True)["fields"]
+        except UnsupportedTypeError as error:
+            raise HTTPError(501, f"the schema cannot be told: {error}") from error
+        return {"version": table.version, "schema": {"fields": fields}}
 
     _routes = (
         ("GET", "/v1/tables", _list),
         ("POST", "/v1/tables/{name}", _create),
-        ("POST", "/v1/table/{name}/alter_columns", _alter),
+        ("POST", "/v1/table/{name}/alter_columns/", _alter),
+        ("GET", "/v1/namespace/$/table/list", _list_page),
+        ("GET", "/v1/table/", _list_page),
+        ("POST", "/v1/table/{name}/create/", _create_or_replace),
+        ("POST", "/v1/table/{name}/describe/", _describe),
     )
+
+
+def _pattern(route: str) -> str:
+    """Turn a route into a regular expression; where it ends in a slash, that may be missing."""
+    return re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)") + (
+        "?" if route[-1] == "/" else ""
+    )
+
+
+def _query_parameter(environ: Environ, name: str) -> str:
+    return parse_qs(str(environ["QUERY_STRING"])).get(name, [""])[-1]
+
+
+def _read_json(body: Body) -> bytes:
+    text: bytes = body.read(MAX_JSON_BYTES).to_pybytes()
+    if body.read(1).size:
+        raise HTTPError(413, f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several")
+    return text
 
 
 def _check_content_type(environ: Environ, wanted: str) -> None:

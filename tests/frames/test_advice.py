@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import re
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.compare import stored
 
 
 def refusal(frame: object, **options: object) -> str:
@@ -55,6 +63,8 @@ def test_whole_numbers_beyond_64_bits_are_sent_as_the_type_that_holds_them():
     assert batch.column(0).to_pylist() == [2**70]
 
 
+NOON = datetime.datetime(2020, 1, 1, 12)
+DAY, NOON_UTC = NOON.date(), NOON.replace(tzinfo=datetime.UTC)
 PERIODS = pd.Series(pd.period_range("2020", periods=2, freq="M"), name="x")
 CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
 
@@ -63,6 +73,14 @@ CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
     ("frame", "code", "helped"),
     [
         (objects("a", 1), "df['x'].astype(str)", lambda df: df["x"].astype(str)),
+        (objects(1.5, Decimal(1)), "df['x'].astype(float)", lambda df: df["x"].astype(float)),
+        (objects(DAY, NOON), "pandas.to_datetime(df['x'])", lambda df: pd.to_datetime(df["x"])),
+        (
+            objects(NOON, NOON_UTC),
+            "pandas.to_datetime(df['x'], utc=True)",
+            lambda df: pd.to_datetime(df["x"], utc=True),
+        ),
+        (objects(DAY, NOON_UTC), "pandas.to_datetime(df['x'], utc=True)", lambda df: pd.to_datetime(df["x"], utc=True)),
         (PERIODS.to_frame(), ".dt.to_timestamp()", lambda df: df["x"].dt.to_timestamp()),
         (PERIODS.to_frame(), ".astype(str)", lambda df: df["x"].astype(str)),
         (CUT.to_frame(), ".astype(str)", lambda df: df["x"].astype(str)),
@@ -85,12 +103,89 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(frame, code, help
     open_source(column.to_frame() if isinstance(column, pl.Series) else pd.DataFrame({"x": column}))
 
 
-def test_labels_and_dots_are_mended_as_the_message_says():
-    assert "df.rename(columns=str)" in refusal(pd.DataFrame({0: [1]}))
-    open_source(pd.DataFrame({0: [1]}).rename(columns=str))
-    frame = pd.DataFrame({"a.b": [1]})
-    offered = re.search(r"with (\{.*\})$", refusal(frame))
-    open_source(frame.rename(columns=ast.literal_eval(offered[1])))
+SALES = pd.DataFrame({"city": ["Bern", "Bern", "Genf"], "month": [1, 2, 1], "sold": [3, 4, 5]})
+ODD_NAMES = [
+    (SALES.pivot_table(index="city", columns="month", values="sold"), ["city", "1", "2"]),
+    (SALES.groupby("city").agg({"sold": ["min", "max"]}), ["city", "sold_min", "sold_max"]),
+    (SALES.groupby("city", as_index=False).agg({"sold": ["min", "max"]}), ["city", "sold_min", "sold_max"]),
+    (pd.crosstab(SALES["city"], SALES["month"], margins=True), ["city", "1", "2", "All"]),
+    (pd.json_normalize([{"a": {"b": 1}, "a_b": 2}]), ["a_b", "a_b_2"]),
+    (pd.DataFrame([[1, 2, 3, 4]], columns=["x", "x", "x_2", ""]), ["x", "x_3", "x_2", "_"]),
+    (pd.DataFrame([[1, 2]], columns=pd.Index(["a\nb", "a\ud800"], dtype=object)), ["a_b", "a_"]),
+    (pd.DataFrame([[1]], columns=pd.to_datetime(["2020-01-01"])), ["2020-01-01 00:00:00"]),
+    (pl.DataFrame({"a.b": [1], "": [2]}), ["a_b", "_"]),
+    (pl.LazyFrame({"a.b": [1], "a_b": [2]}), ["a_b_2", "a_b"]),
+    (pa.table([[1], [2]], ["a", "a"]), ["a", "a_2"]),
+    (pa.record_batch([[1], [2]], ["a", "a"]), ["a", "a_2"]),
+    (ds.dataset(pa.table({"a.b": [1]})), ["a_b"]),
+    ([pl.DataFrame({"a.b": [1]}), pl.DataFrame({"a.b": [2]})], ["a_b"]),
+    ((frame for frame in [SALES.rename(columns={"sold": 0})]), ["city", "month", "0"]),
+]
+
+
+@pytest.mark.parametrize(("frame", "names"), ODD_NAMES)
+def test_every_refusal_of_names_ends_with_what_makes_names_of_them(client, service, name, frame, names):
+    if not isinstance(frame, Iterator):
+        assert refusal(frame).endswith("; rename them, or pass clean_names=True")
+        if not isinstance(frame, list) and "dot" not in refusal(frame):  # what is no change may have a dot in a plan
+            with pytest.raises(ValueError, match=r"clean_names=True$"):
+                rt.plan_alterations(frame, pa.schema({"a": "int8"}))
+        assert rt.plan_alterations(frame, dict.fromkeys(names, int), strict=False, clean_names=True) is not None
+    table = rt.to_table(frame, name, clean_names=True)
+    assert table.schema.names == names
+    found = stored(service, name)
+    assert found.schema.names == names
+    assert found.num_rows == table.rows > 0
+
+
+def test_a_reader_is_given_clean_names_batch_by_batch():
+    reader = pa.table([[1, 2], [3, 4]], ["a.b", "a.b"]).to_reader(max_chunksize=1)
+    batches = [batch.to_pydict() for batch in open_source(reader, clean_names=True).batches()]
+    assert batches == [{"a_b": [1], "a_b_2": [3]}, {"a_b": [2], "a_b_2": [4]}]
+
+
+def test_dask_frames_are_given_clean_names():
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(SALES.rename(columns={"sold": "sold.at"}), npartitions=2)
+    (first, *_) = open_source(frame, clean_names=True).batches()
+    assert first.schema.names == ["city", "month", "sold_at"]
+
+
+def test_dtypes_and_plans_go_by_the_clean_names():
+    frame = SALES.groupby("city").agg({"sold": ["min", "max"]})
+    schema = open_source(frame, clean_names=True, dtypes={"sold_max": "int16"}).schema
+    assert schema == pa.schema({"city": pa.large_string(), "sold_min": pa.int64(), "sold_max": pa.int16()})
+    with pytest.raises(ValueError, match=r"dtypes names columns.*'sold.max'.*the columns are.*'sold_max'"):
+        open_source(frame, clean_names=True, dtypes={"sold.max": "int16"})
+    plan = rt.plan_alterations(frame, frame.astype({("sold", "max"): "int16"}), clean_names=True)
+    assert plan.to_json() == {"alterations": [{"path": "sold_max", "data_type": {"type": "int16"}}]}
+
+
+def test_names_that_need_no_cleaning_stay_what_they_are():
+    assert open_source(SALES, clean_names=True).schema == open_source(SALES).schema
+    with pytest.raises(ValueError, match="clean_names: expected True or False, got 'yes'"):
+        open_source(SALES, clean_names="yes")
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.period_range("2020", periods=2, freq="M", name="m"),
+        pd.period_range("2020", periods=2, freq="M"),
+        pd.CategoricalIndex(pd.cut([1, 5], [0, 2, 6]), name="m"),
+        pd.MultiIndex.from_arrays([[1, 2], pd.period_range("2020", periods=2, freq="M")]),
+        pd.Index(["a", 1]),
+    ],
+)
+def test_a_level_of_the_index_becomes_a_column_as_the_message_says(index):
+    frame = pd.DataFrame({"x": [1, 2]}, index=index)
+    for opened in (open_source, lambda frame: rt.plan_alterations(frame, frame)):
+        with pytest.raises(UnsupportedTypeError, match=r"it is a level of the index: call df\.reset_index\(\) first$"):
+            opened(frame)
+    open_source(frame, index=False)
+    column = frame.reset_index().iloc[:, -2]
+    helped = column.dt.to_timestamp() if isinstance(column.dtype, pd.PeriodDtype) else column.astype(str)
+    open_source(pd.DataFrame({"m": helped}))
 
 
 @pytest.mark.parametrize("dtype", ["float", "int33", {"type": "int33"}, {"type": "list"}, "object", complex])
@@ -98,3 +193,150 @@ def test_a_dtype_that_means_nothing_is_refused_with_its_column(dtype):
     assert re.search(r"column 'x'", refusal(objects(1), dtypes={"x": dtype}))
     with pytest.raises((ValueError, TypeError), match="column 'x'"):
         rt.plan_alterations({"x": dtype}, {"x": int})
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["text", "varchar(20)", "INTEGER", "bigint", "date", "datetime", "timestamp", "time", "decimal(10,2)", "numeric",
+     "numeric(5, 1)", "blob", "strng", "flaot64", "boolen", "int46"],
+)  # fmt: skip
+def test_the_dtype_that_a_word_may_mean_is_offered_and_known(word):
+    offered = re.search(r'did you mean "(.+)"\?$', refusal(objects("a"), dtypes={"x": word}))
+    assert rt.data_type(offered[1])
+
+
+def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
+    offered = re.search(r"for text (pyarrow\.dictionary\(.*\))$", refusal(objects("a", "b"), dtypes={"x": "category"}))
+    source = open_source(objects("a", "b"), dtypes={"x": eval(offered[1], {"pyarrow": pa})})
+    assert source.schema.field("x").type == pa.dictionary(pa.int32(), pa.large_string())
+
+
+RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
+
+
+@pytest.mark.parametrize(
+    ("after", "casts"),
+    [
+        (RENAMED, "; 'sold' is then cast from int64 to int32"),
+        (SALES.copy().rename(columns={"sold": "amount"}), ""),
+        (RENAMED.rename(columns={"city": "town"}), "; 'sold' is then cast from int64 to int32"),
+    ],
+)
+def test_the_options_that_are_offered_for_renamed_columns_make_the_plan(client, service, name, after, casts):
+    with pytest.raises(rt.errors.AlterationError) as caught:
+        rt.plan_alterations(SALES.copy(), after)
+    offered = re.search(r"pass (rename=\{.*?\})(.*)$", str(caught.value))
+    assert offered[2] == casts
+    options = eval(f"dict({offered[1]})")
+    SALES.remote.to_table(name)
+    after.remote.alter_table(name, SALES, **options)
+    assert stored(service, name).schema == after.remote.schema
+
+
+def test_strict_false_that_leaves_nothing_to_do_says_so_where_it_was_asked_for():
+    for plan in (lambda: RENAMED.remote.plan_alterations(SALES, strict=False),
+                 lambda: rt.plan_alterations(SALES, RENAMED, strict=False)):  # fmt: skip
+        with pytest.warns(UserWarning, match=r"nothing is altered\. If they were renamed, pass rename=") as warned:
+            assert not plan()
+        assert warned[0].filename == __file__
+    assert rt.plan_alterations(SALES, RENAMED.astype({"month": "int8"}), strict=False)[0].path == "month"
+
+
+def run(code: str, data: object) -> object:
+    return eval(code, {"data": data, "pandas": pd, "polars": pl, "pyarrow": pa})
+
+
+ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "helped"),
+    [
+        (SALES["sold"], ".to_frame()", SALES["sold"].to_frame()),
+        (pl.Series("a", [1]), ".to_frame()", pl.Series("a", [1]).to_frame()),
+        (pa.array([1]), 'pyarrow.table({"name": data})', None),
+        (pa.chunked_array([[1]]), 'pyarrow.table({"name": data})', None),
+        (ROWS, "pandas.DataFrame(data)", None),
+        (iter(ROWS), "pandas.DataFrame(data)", None),
+        ({"city": ["Bern"]}, "pandas.DataFrame(data)", None),
+        (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]), "pandas.DataFrame(data)", None),
+    ],
+)
+def test_what_is_no_frame_becomes_one_as_the_message_says(data, code, helped):
+    with pytest.raises(TypeError, match=r"^data: ") as caught:
+        open_source(data)
+    assert code in str(caught.value)
+    assert list(open_source(run(code, data) if helped is None else helped).batches())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".ndjson", ".arrow", ".CSV"])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_path_is_read_as_the_message_says(tmp_path, suffix, kind):
+    path = tmp_path / f"sales{suffix}"
+    frame = pl.from_pandas(SALES)
+    write = {".csv": frame.write_csv, ".ndjson": frame.write_ndjson, ".arrow": frame.write_ipc}
+    write.get(suffix.lower(), frame.write_parquet)(path)
+    with pytest.raises(TypeError, match="is not a dataframe") as caught:
+        open_source(kind(path))
+    code = re.search(r"for example with (polars\..*\))$", str(caught.value))[1]
+    assert sum(batch.num_rows for batch in open_source(run(code, None)).batches()) == 3
+
+
+def test_a_scanner_of_a_dataset_is_sent():
+    scanner = ds.dataset(pa.table({"a": [1, 2, 3]})).scanner(columns=["a"], filter=ds.field("a") > 1)
+    assert [batch.to_pydict() for batch in open_source(scanner).batches()] == [{"a": [2, 3]}]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: rt.to_table(SALES, "t", client="http://x"), r"client: expected what rt\.connect.* got 'http://x'"),
+        (lambda c: rt.list_tables(client=rt), "client: expected"),
+        (lambda c: c.table("t").rename("sold"), r"columns: expected a dict by path.* got 'sold'"),
+        (lambda c: c.table("t").rename([("a", "b")]), "columns: expected a dict by path"),
+        (lambda c: c.table("t").cast({}), r"dtypes: expected a dict by path.* got \{\}"),
+        (lambda c: c.table("t").set_nullable("sold"), "nullable: expected a dict by path"),
+        (lambda c: SALES.remote.plan_alterations("sales"), "before: expected a frame or schema, got the text 'sales'"),
+        (lambda c: rt.plan_alterations(SALES, "sales"), "after: expected a frame or schema"),
+    ],
+)
+def test_a_wrong_argument_is_named_as_it_was_written(remote, server, call, message):
+    with pytest.raises(TypeError, match=message):
+        call(remote)
+    assert server.requests == []
+
+
+def test_geometries_are_sent_as_the_message_says():
+    geopandas = pytest.importorskip("geopandas")
+    frame = geopandas.GeoDataFrame({"a": [1]}, geometry=geopandas.points_from_xy([7.4], [46.9]))
+    assert "column 'geometry': a geometry cannot be sent; make bytes of it, with .to_wkb()" in refusal(frame)
+    assert open_source(frame.to_wkb()).schema.names == ["a", "geometry"]
+
+
+def test_notebooks_show_the_callers_line_and_the_one_that_raised(remote):
+    ultratb = pytest.importorskip("IPython.core.ultratb")
+
+    def frames(call):
+        try:
+            call()
+        except Exception:  # noqa: BLE001  # whatever it raises
+            text = "\n".join(ultratb.FormattedTB(mode="Context").structured_traceback(*sys.exc_info()))
+            return re.findall(r"^File .*/([\w.]+):\d+, in ([\w.]+)", re.sub(r"\x1b\[[0-9;]*m", "", text), re.MULTILINE)
+        raise AssertionError
+
+    def generate():
+        yield SALES
+        raise RuntimeError("of the caller's own")
+
+    with rt.connect("http://127.0.0.1:9", api_key="k", retries=0, default=False) as nobody:
+        for call, raised, others in (
+            (lambda: SALES.remote.to_table("t", client=nobody), "session.py", 0),
+            (lambda: objects("a", 1).remote.to_table("t"), "objects.py", 0),
+            (lambda: RENAMED.remote.plan_alterations(SALES), "compare.py", 0),
+            (lambda: rt.to_table(pa.table({"x": ["a"]}), "t", dtypes={"x": "int8"}), "convert.py", 2),  # of two causes
+        ):
+            shown = [file for file, _ in frames(call) if file != Path(__file__).name]
+            assert (len(shown) - 1, shown[-1]) == (others, raised)
+    assert frames(lambda: rt.to_table(generate(), "t"))[-1][0] == Path(__file__).name
+    rt.disconnect()
+    assert [file for file, _ in frames(lambda: SALES.remote.to_table("t"))][2:] == ["_api.py"]

@@ -50,9 +50,9 @@ def test_a_frame_without_columns_is_refused(remote, server, frame):
         ([1, "b"], "must be strings.* 1"),
         ([("a", "b"), "c"], "must be strings"),
         (["a", "a"], "more than once.*'a'"),
-        (["a", ""], "empty string"),
+        (["a", ""], "must not be empty, and number 2 is"),
         (["a", "x\ny"], "control characters"),
-        (["a", "x.y"], "dot.*'x.y': 'x_y'"),
+        (["a", "x.y"], "dot.*'x.y'; rename them, or pass clean_names=True"),
     ],
 )
 def test_labels_that_cannot_be_names_are_refused_by_name(remote, server, labels, message):
@@ -76,27 +76,53 @@ def multi() -> pd.DataFrame:
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), None, ["k", "a"]),
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), False, ["a"]),
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), True, ["k", "a"]),
-        (multi(), None, ["k", "a"]),
+        (multi(), None, ["k", "level_1", "a"]),
         (multi(), True, ["k", "level_1", "a"]),
         (multi(), False, ["a"]),
         (pd.DataFrame({"a": [1]}, index=pd.DatetimeIndex(["2020-01-01"], name="day")), None, ["day", "a"]),
         (pd.DataFrame({"a": [1]}, index=pd.CategoricalIndex(["u"], name="c")), None, ["c", "a"]),
+        (pd.DataFrame({"a": [1]}, index=pd.DatetimeIndex(["2020-01-01"])), None, ["index", "a"]),
+        (pd.DataFrame({"a": [1]}, index=pd.DatetimeIndex(["2020-01-01"])), False, ["a"]),
+        (pd.DataFrame({"index": [1]}, index=["text"]), None, ["level_0", "index"]),
+        (pd.DataFrame({"a": [1]}, index=[1.5]), None, ["index", "a"]),
+        (pd.DataFrame({"a": [1]}, index=[True]), None, ["index", "a"]),
+        (pd.DataFrame({"a": [1]}, index=pd.Index([7], dtype="Int64")), None, ["a"]),
+        (pd.DataFrame({"a": [1]}, index=pd.Index([7], dtype="uint8")), None, ["a"]),
+        (pd.DataFrame({"a": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])), None, ["level_0", "level_1", "a"]),
+        (pd.DataFrame({"a": [1.5, 2.5, 9.0]}).describe(), None, ["index", "a"]),
+        (pd.DataFrame({"a": [1, 2, 3], "b": [3, 1, 2]}).corr(), None, ["index", "a", "b"]),
+        (pd.DataFrame({"a": [1, 2, 3]}).query("a > 1"), None, ["a"]),
     ],
 )
 def test_index_levels_become_columns_by_rule(frame, index, columns):
     table = sent(frame, index=index)
     assert table.schema.names == columns
-    if index is True:
+    assert index is not None or rt.plan_alterations(frame, table.schema).to_json() == {"alterations": []}
+    if len(columns) > len(frame.columns):
         wanted = frame.reset_index()
         for have, want in zip(table.columns, wanted.columns, strict=True):
             assert [str(v) for v in have.to_pylist()] == [str(v) for v in wanted[want].tolist()]
 
 
-def test_an_index_level_named_like_a_column_is_refused():
-    frame = pd.DataFrame({"a": [1]}, index=pd.Index([7], name="a"))
-    with pytest.raises(ValueError, match="index=False"):
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"a": [1]}, index=pd.Index([7], name="a")),
+        pd.DataFrame({"level_0": [1], "index": [2]}, index=["x"]),  # of which reset_index makes no frame either
+    ],
+)
+def test_an_index_level_named_like_a_column_is_refused(frame):
+    with pytest.raises(ValueError, match="levels of the index count, index=False leaves them out"):
         sent(frame)
-    assert sent(frame, index=False).to_pydict() == {"a": [1]}
+    assert sent(frame, index=False).to_pydict() == frame.to_dict("list")
+    assert sent(frame, clean_names=True).num_columns == len(frame.columns) + 1
+
+
+def test_a_change_of_the_index_is_seen_by_a_plan():
+    days = pd.DataFrame({"a": [1]}, index=pd.DatetimeIndex(["2020-01-01"]).as_unit("s"))
+    assert [c.path for c in rt.plan_alterations(days, days.set_index(days.index.as_unit("ms")))] == ["index"]
+    with pytest.raises(rt.errors.AlterationError, match="only before: 'index'"):
+        rt.plan_alterations(days, days.reset_index(drop=True))
 
 
 def test_only_pandas_frames_take_the_index_option():

@@ -45,6 +45,8 @@ PANDAS = {
     "datetime64[ns, UTC]": (DAYS.tz_localize("UTC"), None),
 }  # fmt: skip
 
+pytestmark = pytest.mark.filterwarnings("ignore:before and after")  # with strict=False, where no rename is found
+
 
 def polars_frame(kind: str, name: str, *, other: bool = False) -> pl.DataFrame:
     values, dtype = POLARS[kind]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 import uuid
 
@@ -267,5 +268,30 @@ def test_logs_tell_each_request_and_table_and_never_the_key(remote, caplog):
     ours = [r for r in caplog.records if r.name == "rt_frames"]
     assert [r.levelname for r in ours] == ["DEBUG", "INFO"]
     assert re.search(r"POST /v1/tables/t 200, \d+ bytes sent, [\d.]+ ms, [0-9a-f-]{36}", ours[0].getMessage())
-    assert "created table t" in ours[1].getMessage()
+    assert re.match(r"created table t, 2 rows, 1 column, \d+ bytes, \d+ ms, [0-9a-f-]{36}$", ours[1].getMessage())
     assert KEY not in caplog.text
+
+
+def test_info_tells_what_was_skipped_and_why_something_is_sent_again(remote, server, caplog):
+    caplog.set_level("INFO", "rt_frames")
+    cell = "a cell that nobody else may read"
+    refusal = {"error": {"message": f"slow down with {cell} and {KEY}"}}
+    server.answering((429, refusal, {"Retry-After": "0"}), (200, {"version": 1}), (409, {"error": "it exists"}))
+    pl.DataFrame({"text": [cell]}).remote.to_table("t")
+    pl.DataFrame({"text": [cell]}).remote.to_table("t", if_exists="skip")
+    first, _, third = (record.getMessage() for record in caplog.records)
+    assert re.fullmatch(r"POST /v1/tables/t is sent again in [\d.]+ s: the service answered 429", first)
+    assert third == "skipped table t, which is there already; nothing was stored"
+    assert KEY not in caplog.text
+    assert cell not in caplog.text
+
+
+def test_info_tells_a_connection_that_failed(caplog):
+    caplog.set_level("INFO", "rt_frames")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    client = rt.connect(f"http://127.0.0.1:{port}", api_key=KEY, retries=1, default=False)
+    with pytest.raises(rt.errors.ConnectError):
+        client.list_tables()
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert re.match(r"GET /v1/tables is sent again in [\d.]+ s: could not connect, .*Connection refused", line)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import socket
 import struct
+import time
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -110,6 +112,15 @@ HOSTILE = {
     "a negative number of rows": lambda: rows_claimed(-5),
     "lists of 2**31 nulls": lambda: stream(pa.table({"v": pa.nulls(0, pa.list_(pa.null(), 2**31 - 1))})),
     "100 000 columns": lambda: stream(pa.table({f"c{i}": pa.nulls(0, pa.int8()) for i in range(100_000)})),
+    "a struct of 30 000 fields": lambda: stream(
+        pa.table({"s": pa.nulls(0, pa.struct([(f"c{i}", pa.int8()) for i in range(30_000)]))})
+    ),
+    "structs of 30 000 fields": lambda: stream(
+        pa.table({f"s{j}": pa.nulls(0, pa.struct([(f"c{i}", pa.int8()) for i in range(300)])) for j in range(100)})
+    ),
+    "lists of fixed sizes of 2**40": lambda: stream(
+        pa.table({"v": pa.nulls(0, pa.list_(pa.list_(pa.int8(), 2**20), 2**20))})
+    ),
     "a depth of 70": lambda: stream(pa.table({"d": pa.nulls(0, deep(70))})),
     "a bomb": bomb,
 }  # fmt: skip
@@ -140,6 +151,39 @@ def test_s04_a_hostile_stream_is_refused_in_bounded_memory(hardened, make):
     assert hardened.peak_megabytes() - before < 600
     assert hardened.caller.tables() == ["warm"]
     assert hardened.caller.staged() == []
+
+
+def test_s15_nulls_without_a_type_are_counted_over_all_batches_and_columns(hardened):
+    one = rows_claimed(2**24)
+    head, end = len(pa.schema([("n", pa.null())]).serialize()), one[-8:]
+    for count, columns in ((2, 1), (20_000, 1), (1, 2)):
+        batches = one[head:-8] * count
+        body = one[:head] + batches + end
+        if columns == 2:
+            body = stream(pa.table({"n": pa.nulls(77_777), "o": pa.nulls(77_777)}))
+            body = body.replace(struct.pack("<q", 77_777), struct.pack("<q", 2**23 + 1))
+        started = time.monotonic()
+        answer = hardened.caller.create("t", body)
+        assert (answer.status_code, "'n'" in message(answer)) == (413, True)
+        assert time.monotonic() - started < 5
+    assert hardened.caller.tables() == ["warm"]
+
+
+def test_s15_every_kind_of_request_has_a_cap(hardened):
+    caller = hardened.caller
+    column = json.dumps({"path": "n", "rename": "m"}).encode()
+    body = b'{"alterations": [' + b",".join([column] * (17 * 2**20 // len(column))) + b"]}"
+    answer = caller.send("POST", "/v1/table/warm/alter_columns", body, content_type="application/json")
+    assert answer.status_code == 413
+    with caller.connect() as connection:
+        connection.sendall(
+            caller.head("/v1/tables", f"Content-Length: {2**40}").replace(b"POST", b"GET", 1) + bytes(1000)
+        )
+        assert b" 200 " in connection.recv(65536)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+    assert hardened.alive
 
 
 def test_s04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):

@@ -97,13 +97,26 @@ def test_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothin
     assert caller.read("t").equals(before)
 
 
+def deep(levels: int) -> pa.DataType:
+    return pa.list_(deep(levels - 1)) if levels else pa.int8()
+
+
 TYPES = {
     "fixed_size_list of text": (pa.list_(pa.string(), 2), [None]),
     "fixed_size_list of structs": (pa.list_(pa.struct([("x", pa.int8())]), 2), [None]),
     "fixed_size_list of lists": (pa.list_(pa.list_(pa.int8()), 2), [None]),
     "fixed_size_list of nulls": (pa.list_(pa.null(), 2), [None]),
     "fixed_size_list of none": (pa.list_(pa.int8(), 0), [[]]),
-    "huge fixed_size_list": (pa.list_(pa.int8(), 2**20 + 1), []),
+    "huge fixed_size_list": (pa.list_(pa.int8(), 2**24 + 1), []),
+    "huge fixed_size_lists": (pa.list_(pa.list_(pa.int8(), 2**12), 2**12 + 1), []),
+    "huge fixed_size_list of fixed_size_binary": (pa.list_(pa.binary(2**12), 2**12 + 1), []),
+    "huge fixed_size_binary": (pa.binary(2**24 + 1), []),
+    "fixed_size_binary of none": (pa.binary(0), []),
+    "fixed_size_list of fixed_size_binary of none": (pa.list_(pa.binary(0), 2), []),
+    "fixed_size_list of dictionaries": (pa.list_(pa.dictionary(pa.int32(), pa.string()), 2), []),
+    "map of sorted keys": (pa.map_(pa.string(), pa.int8(), keys_sorted=True), []),
+    "dictionary of dates": (pa.dictionary(pa.int32(), pa.date32()), []),
+    "too deep": (deep(61), []),
     "empty struct": (pa.struct([]), [{}]),
     "null inside": (pa.list_(pa.null()), [[None]]),
     "view": (pa.string_view(), ["a"]),
@@ -168,3 +181,99 @@ def test_wrong_addresses_methods_and_content_types_have_answers_of_their_own(cal
     assert [answer.status_code for answer, _ in asked] == [status for _, status in asked]
     assert all(message(answer) for answer, _ in asked)
     assert caller.tables() == ["t"]
+
+
+def array(arrow: pa.DataType, *values: object) -> pa.Array:
+    return pa.array(values, arrow)
+
+
+def not_null(arrow: pa.DataType) -> pa.Field:
+    return pa.field("x", arrow, nullable=False)
+
+
+def json_of(*texts: str | None) -> pa.Array:
+    return pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
+
+
+HALF_DAY = pa.array([43_200_000], pa.int64()).view(pa.date64())
+VALUES = {
+    "date64 of half a day": (HALF_DAY, "'c'", "whole number of days"),
+    "such a date in a struct": (pa.StructArray.from_arrays([HALF_DAY], ["x"]), "'c.x'", "whole number of days"),
+    "time beyond a day": (pa.array([86_400], pa.int32()).view(pa.time32("s")), "'c'", "acceptable range"),
+    "null in a field that is not nullable": (
+        pa.StructArray.from_arrays([array(pa.int8(), 1, None)], fields=[not_null(pa.int8())]), "'c.x'", "holds nulls"),
+    "such a null in a list": (
+        pa.ListArray.from_arrays([0, 2], array(pa.int8(), 1, None), type=pa.list_(not_null(pa.int8()))),
+        "'c.x'", "holds nulls"),
+    "such a null in a map": (
+        pa.MapArray.from_arrays([0, 1], array(pa.string(), "k"), array(pa.int8(), None),
+                                type=pa.map_(pa.string(), not_null(pa.int8()))),
+        "'c.entries.value'", "holds nulls"),
+    "no JSON": (json_of("{"), "'c'", "Expecting"),
+    "empty text for JSON": (json_of("1", None, ""), "'c'", "Expecting"),
+    "JSON of 65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),
+    "JSON beyond doubles": (json_of("1e400"), "'c'", "64 bits"),
+    "JSON of one name twice": (json_of('{"a": 1, "a": 2}'), "'c'", "'a' more than once"),
+    "JSON in a list in a struct": (
+        pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1], json_of("1e400"))], ["x"]),
+        "'c.x.item'", "1e400"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "column", "said"), VALUES.values(), ids=VALUES)
+def test_a_value_that_tables_cannot_hold_is_refused_with_its_path(caller, values, column, said):
+    answer = caller.create("t", pa.table({"fine": pa.nulls(len(values), pa.int8()), "c": values}))
+    assert answer.status_code == 400
+    assert column in message(answer)
+    assert said in message(answer)
+    assert caller.tables() == []
+
+
+def test_nulls_under_a_null_are_no_nulls_of_a_field_that_is_not_nullable(caller):
+    inner = pa.array([1, None], pa.int64())
+    struct = pa.StructArray.from_arrays([inner], fields=[not_null(pa.int64())], mask=pa.array([False, True]))
+    table = pa.table({"s": struct, "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), not_null(pa.int64())))})
+    assert caller.create("t", table).status_code == 200
+    assert caller.read("t").to_pylist() == table.to_pylist()
+
+
+def test_json_that_the_engine_keeps_is_stored_with_its_values_at_every_depth(caller):
+    texts = json_of('{"b": [1, 2.5, -9223372036854775808, 18446744073709551615], "a": null}', None, '"text"')
+    nested = pa.ListArray.from_arrays([0, 2, 3, 3], texts)
+    caller.create("t", pa.table({"c": texts, "l": nested}))
+    back = caller.read("t")
+    assert [text and json.loads(text) for text in back["c"].to_pylist()] == [
+        {"b": [1, 2.5, -(2**63), 2**64 - 1], "a": None}, None, "text"
+    ]  # fmt: skip
+    assert [len(texts) for texts in back["l"].to_pylist()] == [2, 1, 0]
+
+
+def test_a_form_of_storage_that_is_read_back_otherwise_is_refused(caller):
+    for metadata in ({"lance-encoding:blob": "true"}, {"ARROW:extension:name": "lance.json"}):
+        field = pa.field("x", pa.large_binary(), metadata=metadata)
+        for name, schema in {"x": pa.schema([field]), "s.x": pa.schema([("s", pa.struct([field]))])}.items():
+            answer = caller.create("t", schema.empty_table())
+            assert (answer.status_code, f"'{name}'" in message(answer)) == (400, True)
+
+
+def test_dictionaries_that_outgrow_their_codes_are_refused_and_small_ones_are_stored(caller):
+    small = pa.dictionary(pa.int8(), pa.string())
+    batches = [
+        pa.record_batch({"n": [b] * 100, "k": pa.array([f"{i}-{b}" for i in range(100)]).cast(small)}) for b in (0, 1)
+    ]
+    answer = caller.create("t", pa.Table.from_batches(batches))
+    assert answer.status_code == 400
+    assert "columns 'k', send codes of int32" in message(answer)
+    table = pa.Table.from_batches(batches[:1])
+    assert caller.create("t", table).status_code == 200
+    assert caller.read("t").equals(table)
+
+
+def test_a_cast_to_a_type_that_tables_cannot_hold_is_refused(caller):
+    caller.create("t", nested())
+    big = {"type": "fixed_size_list", "length": 2**24 + 1, "fields": LIST_64["fields"]}
+    for data_type in (to("null"), to("dict:date32:day:int32:false"), big):
+        answer = caller.alter("t", {"path": "v", "data_type": data_type})
+        assert answer.status_code == 400
+        assert "'v'" in message(answer)
+    assert caller.version("t") == 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 import pytest
-from cheroot.server import HTTPConnection
+from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.wsgi import Gateway_10, Server
 
 from rt_frames.local import LocalService, engine, server
@@ -142,6 +142,28 @@ def test_cheroot_stops_within_its_expiration_interval():
         ask(server)
         started = time.monotonic()
     assert time.monotonic() - started < 2
+
+
+def test_cheroot_reads_headers_with_header_reader_and_tells_what_it_refuses_with_simple_response():
+    refused = []
+
+    class Strict(HTTPRequest):
+        def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
+            while (line := rfile.readline()) != b"\r\n":
+                headers[line[:4]] = line
+            raise ValueError("made up")
+
+        def simple_response(self, status: str, msg: str = "") -> None:
+            refused.append((status, msg, self.conn.rfile.read(4), self.response_protocol))
+            super().simple_response(status, msg)
+
+    class Handling(Connection):
+        RequestHandlerClass = Strict
+
+    with running(ConnectionClass=Handling) as server:
+        assert b" 400 " in ask(server, "Content-Length: 4", body=b"abcd")
+        assert server.seen == []
+    assert refused == [("400 Bad Request", "made up", b"abcd", "HTTP/1.1")]
 
 
 def test_cheroot_refuses_headers_over_max_request_header_size():

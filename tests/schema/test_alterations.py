@@ -281,8 +281,16 @@ def test_what_a_column_was_is_known_to_a_plan_and_neither_compared_nor_shown_nor
 def test_alterations_are_taken_in_every_form():
     said = {"alterations": [{"path": "a", "rename": "b"}]}
     one = Alteration("a", rename="b")
-    forms = [one, [one], {"path": "a", "rename": "b"}, [{"path": "a", "rename": "b", "data_type": None}]]
-    assert [as_json(form) for form in forms] == list(itertools.repeat(said, 4))
+    forms = [one, [one], {"path": "a", "rename": "b"}, [{"path": "a", "rename": "b", "data_type": None}], said]
+    assert [as_json(form) for form in forms] == list(itertools.repeat(said, 5))
+    assert as_json(AlterationPlan()) == as_json(AlterationPlan().to_json()) == {"alterations": []}
+
+
+def test_an_extension_type_is_no_other_type_than_what_it_is_stored_as():
+    before = columns(u=pa.binary(16), l=pa.list_(pa.binary(16)), j=pa.string())
+    after = columns(u=pa.uuid(), l=pa.list_(pa.uuid()), j=pa.json_())
+    assert not plan(before, after)
+    assert not plan(after, before)
 
 
 def test_the_two_requests_of_a_plan_still_show_what_was_before():

@@ -254,6 +254,35 @@ def test_what_is_nested_too_deeply_is_an_error_on_either_side(levels):
             convert(deep)
 
 
+MAPS = [
+    pa.map_(pa.string(), pa.int8()),
+    pa.map_(pa.int32(), pa.list_(pa.map_(pa.date32(), pa.float64()))),
+    pa.map_(pa.string(), pa.field("v", pa.struct([("x", pa.bool_())]), nullable=False)),
+]
+
+
+@pytest.mark.parametrize("arrow", MAPS, ids=str)
+def test_a_map_is_read_as_services_describe_it(arrow):
+    said = to_data_type(arrow, maps=True)
+    assert said["type"] == "map"
+    assert rt.arrow_type(said) == arrow
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [INT],
+        [{"type": "struct", "fields": []}],
+        [{"type": "struct", "fields": [child(INT, "key", nullable=True), child(INT, "value")]}],
+        [{"type": "struct", "fields": [child(INT, "key", nullable=False)]}],
+        [{"type": "struct", "fields": [child(INT, "key", nullable=False), child(INT, "value")]}] * 2,
+    ],
+)
+def test_a_map_has_one_field_of_keys_and_values(entries):
+    with pytest.raises(ValueError, match=r"data_type\.fields: .* map"):
+        rt.arrow_type({"type": "map", "fields": [child(one, "entries") for one in entries]})
+
+
 @pytest.mark.parametrize(
     ("arrow", "said"),
     [

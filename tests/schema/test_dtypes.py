@@ -560,7 +560,7 @@ def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
         "import sys; sys.modules['pandas'] = None\nimport rt_frames as rt\n"
         "try: rt.data_type('Int64')\nexcept ValueError as error: print(error)"
     )
-    assert printed_by(code).startswith("dtype 'Int64' is not known; pass one, for example")
+    assert printed_by(code).startswith("dtype 'Int64' is not known; did you mean")
 
 
 @pytest.mark.parametrize(

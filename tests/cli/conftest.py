@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+
+import pytest
+
+from rt_frames.cli.main import main
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Give the console script's function these words, in this process, and standard input where there is some."""
+
+    def run(*args: object, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            if stdin is not None:
+                patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+            words = list(map(str, args))
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+                main(words)
+        shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
+        return subprocess.CompletedProcess(words, ended.value.code, *shown)
+
+    return run
+
+
+@pytest.fixture
+def env(service):
+    return {"RT_FRAMES_URL": service.url, "RT_FRAMES_API_KEY": service.api_key}

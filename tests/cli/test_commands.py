@@ -1,0 +1,304 @@
+"""What the commands of the console script say, and what they say when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pyarrow as pa
+import pytest
+import requests
+
+import rt_frames as rt
+from rt_frames._extras import install_command
+from tests.support.compare import stored
+from tests.support.servers import KEY
+
+FRAME = pl.DataFrame({"n": [1, 2], "s": ["x", None]})
+
+
+@pytest.fixture
+def file(tmp_path):
+    FRAME.write_parquet(tmp_path / "t.parquet")
+    return tmp_path / "t.parquet"
+
+
+def test_show_tells_the_columns_of_a_table(run, file, tmp_path, name):
+    run("create", name, file, "--url", tmp_path / "tables")
+    done = run("show", name, "--url", tmp_path / "tables")
+    assert done.stdout.splitlines()[0] == f"{name}: 2 columns, at {tmp_path / 'tables'}"
+    assert re.search(r"^n +int64 +yes$", done.stdout, re.MULTILINE)
+    assert json.loads(run("show", name, "--json", "--url", tmp_path / "tables").stdout)["columns"] == [
+        {"name": "n", "type": "int64", "nullable": True},
+        {"name": "s", "type": "large_string", "nullable": True},
+    ]
+
+
+def test_a_service_that_cannot_tell_the_columns_is_named(run, env):
+    done = run("show", "t", **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{env['RT_FRAMES_URL']} does not tell the columns of 't'" in done.stderr
+
+
+def test_plan_compares_tables_and_files(run, file, tmp_path, name):
+    after = tmp_path / "after.csv"
+    after.write_text("number,s\n1,x\n")
+    url = ("--url", tmp_path / "tables")
+    run("create", name, file, *url)
+    done = run("plan", name, after, "--rename", "n=number", "--dtype", "number=int32", "--json", *url)
+    assert json.loads(done.stdout) == {
+        "alterations": [{"path": "n", "rename": "number", "data_type": {"type": "int32"}}]
+    }
+    assert re.search(
+        r"^n +int64 +int32 +narrows", run("plan", name, file, "--dtype", "n=int32", *url).stdout, re.MULTILINE
+    )
+    assert "nothing to alter" in run("plan", file, name, *url).stdout
+    assert "nothing to alter" in run("plan", file, file).stdout  # no service is needed
+
+
+def test_a_plan_that_does_not_fit_shows_what_to_write_in_the_shell(run, file, tmp_path):
+    (tmp_path / "after.csv").write_text("number,s\n1,x\n")
+    done = run("plan", file, tmp_path / "after.csv")
+    assert done.returncode == 1
+    assert "--rename n=number" in done.stderr
+    assert run("plan", file, tmp_path / "after.csv", "--rename", "n=number").returncode == 0
+    (tmp_path / "after.csv").write_text("n\n1\n")
+    assert "--no-strict" in run("plan", file, tmp_path / "after.csv").stderr
+    assert run("plan", file, tmp_path / "after.csv", "--no-strict").returncode == 0
+
+
+def test_json_tells_rows_and_columns(run, file, env, name):
+    facts = json.loads(run("create", name, file, "--json", **env).stdout)
+    assert (facts["rows"], facts["created"], facts["table"], facts["version"]) == (2, True, name, 1)
+    assert facts["bytes"] > 100
+    assert [column["name"] for column in facts["columns"]] == ["n", "s"]
+    skipped = json.loads(run("create", name, file, "--json", "--if-exists", "skip", **env).stdout)
+    assert (skipped["created"], skipped["rows"]) == (False, None)
+
+
+def test_a_person_reads_a_sentence(run, file, env, service, name):
+    at = f"at {service.url}"
+    assert re.fullmatch(rf"created {name}: 2 columns, 2 rows, [\d.]+ k?B sent, version 1, {at}\n",
+                        run("create", name, file, **env).stdout)  # fmt: skip
+    assert (
+        run("create", name, file, "--if-exists", "skip", **env).stdout == f"skipped, was there already: {name}: {at}\n"
+    )
+    assert run("alter", name, "--cast", "n=int32", **env).stdout == f"altered {name}: version 2, {at}\n"
+
+
+@pytest.mark.parametrize("command", [["tables"], ["show", "t"], ["alter", "t", "--rename", "a=b"], ["plan", "a", "b"]])
+def test_only_create_and_serve_make_a_folder(run, tmp_path, file, command):
+    done = run(*command, "--url", tmp_path / "typo")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "typo: there is no such folder; create and serve make one" in done.stderr
+    assert not (tmp_path / "typo").exists()
+    assert run("create", "t", file, "--url", tmp_path / "typo").returncode == 0
+
+
+def test_an_empty_list_of_tables_is_no_line(run, tmp_path):
+    (tmp_path / "tables").mkdir()
+    assert run("tables", "--url", tmp_path / "tables").stdout == ""
+
+
+def test_quiet_says_nothing_and_verbose_what_was_logged(run, file, env, name):
+    assert run("create", name, file, "-q", **env).stdout == ""
+    done = run("create", name, file, "--if-exists", "skip", "-v", **env)
+    assert f"skipped table {name}" in done.stderr
+    assert "GET /v1/tables" not in done.stderr
+    done = run("create", name, file, "--if-exists", "skip", "-vv", **env)
+    assert "GET /v1/tables 200" in done.stderr
+    assert KEY not in done.stderr
+    assert not logging.getLogger("rt_frames").handlers
+
+
+def test_an_error_is_short_and_verbose_shows_where_it_came_from(run, env, name):
+    short, long = (run("create", name, "missing.csv", *more, **env) for more in ([], ["-v"]))
+    assert short.stderr == "Error: missing.csv: there is no such file\n"
+    assert "Traceback" in long.stderr
+    assert long.stderr.endswith(short.stderr)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ({"n": [None]}, [], "--dtype n=large_string"),
+        ({"n": [2**40]}, ["--dtype", "n=int32"], "column 'n', row 0 ("),
+        ({"n": [1]}, ["--dtype", "m=int32"], "columns that are not there: ['m']"),
+        ({"n": [1]}, ["--rename", "m=k"], "--rename: there is no column 'm'"),
+    ],
+)
+def test_errors_speak_of_options(run, env, tmp_path, name, content, options, words):
+    pl.DataFrame(content).write_parquet(tmp_path / "t.parquet")
+    done = run("create", name, tmp_path / "t.parquet", *options, **env)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) <= 3
+    if content == {"n": [None]}:
+        assert run("create", name, tmp_path / "t.parquet", "--dtype", "n=large_string", **env).returncode == 0
+
+
+def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run, file, env, name):
+    run("create", name, file, **env)
+    again = run("create", name, file, **env)
+    assert again.returncode == 1
+    assert "--if-exists skip" in again.stderr
+    assert "if_exists" not in again.stderr
+    assert "--key-file" in run("tables", "--url", env["RT_FRAMES_URL"]).stderr
+    assert "no service: give --url" in run("tables").stderr
+
+
+def test_plain_http_to_another_machine_needs_an_option(run):
+    service = ("tables", "--url", "http://192.0.2.1:9")
+    done = run(*service, RT_FRAMES_API_KEY=KEY)
+    assert done.returncode == 1
+    assert "--allow-insecure" in done.stderr
+
+
+def test_allow_insecure_reaches_a_service_that_is_not_loopback(run, server):
+    server.listed = ["a"]
+    server.answering((200, {}))
+    # 0.0.0.0 leads to this machine, and is no loopback address
+    done = run("tables", "--allow-insecure", "--url", f"http://0.0.0.0:{server.port}", RT_FRAMES_API_KEY=KEY)
+    assert done.stdout == "a\n"
+
+
+def complete(words: str, *, cwd: object, **env: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "rt_frames.cli"], capture_output=True, text=True, check=True, cwd=cwd,
+        env={**os.environ, **env, "_RT_FRAMES_COMPLETE": "bash_complete", "COMP_WORDS": f"rt-frames {words}",
+             "COMP_CWORD": str(len(words.split(" ")))},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.split()]
+
+
+def test_shells_complete_the_names_of_tables(file, tmp_path):
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        for name in ("sales", "sales_2", "other"):
+            client.create_table(name, FRAME)
+    assert complete("alter sa", cwd=tmp_path, RT_FRAMES_URL="./tables") == ["sales", "sales_2"]
+    assert complete("show --url ./tables o", cwd=tmp_path) == ["other"]
+    assert complete("plan sales_", cwd=tmp_path, RT_FRAMES_URL="./tables") == ["sales_2", "sales_"]  # or a file
+    assert complete("show s", cwd=tmp_path, RT_FRAMES_URL="./nowhere") == []
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_serve_writes_a_line_for_each_request(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rt_frames.cli", "serve", tmp_path / "tables"], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "RT_FRAMES_API_KEY": KEY},
+    )  # fmt: skip
+    url = process.stdout.readline().strip().partition("=")[2]
+    rt.connect(url, api_key=KEY, default=False).create_table("t", FRAME)
+    requests.get(f"{url}/v1/tables%0Ax", headers={"x-api-key": "wrong"}, timeout=9)
+    process.send_signal(signal.SIGINT)
+    lines = process.communicate(timeout=20)[1].splitlines()
+    assert re.search(r" 127\.0\.0\.1 POST /v1/tables/t 200, \d+ bytes received, \d+ ms$", lines[1])
+    assert re.search(r" 127\.0\.0\.1 GET /v1/tables%0Ax 401, 0 bytes received, \d+ ms$", lines[2])
+    assert KEY not in str(lines)
+
+
+def test_a_port_that_cannot_be_is_wrong_usage(run, tmp_path):
+    done = run("serve", tmp_path, "--port", "99999")
+    assert done.returncode == 2
+    assert "0<=x<=65535" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--separator", "ab"], "--separator: expected one ASCII character, got 'ab'"),
+        (["--encoding", "nonsense"], "unknown encoding: nonsense; for example cp1252"),
+        (["--sample", "0"], "--sample"),
+        (["--dtype", "a"], "'a': expected NAME=DTYPE"),
+    ],
+)
+def test_options_that_cannot_be_are_wrong_usage(run, env, file, options, words):
+    done = run("create", "t", file, *options, **env)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def run_without(module: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where a module is not installed."""
+    code = f"import sys; sys.modules[{module!r}] = None; exec(sys.argv.pop(1))"
+    return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["cheroot", "lance"])
+@pytest.mark.parametrize("command", [["serve", "t"], ["tables", "--url", "."], ["demo"]])
+def test_a_missing_extra_is_a_sentence_with_its_command(module, command, tmp_path):
+    code = "from rt_frames.cli.main import main; main()"
+    done = run_without(module, code, *command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"Error: {module} must be installed for this: {install_command('local')}\n"
+
+
+def test_connect_to_a_folder_says_so_too():
+    done = run_without("lance", "import rt_frames as rt; rt.connect('./t')")
+    assert done.stderr.splitlines()[-1].endswith(f"lance must be installed for this: {install_command('local')}")
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, 'pip install "rt_frames[local]"'),
+        ({"url": "file:///a%20b/c", "dir_info": {}}, 'pip install "/a b/c[local]"'),
+        ({"url": "file:///a", "dir_info": {"editable": True}}, 'pip install -e "/a[local]"'),
+        ({"url": "file:///a/rt.whl", "archive_info": {}}, 'pip install "/a/rt.whl[local]"'),
+        ({"url": "https://a/rt.whl", "archive_info": {}}, 'pip install "rt_frames[local] @ https://a/rt.whl"'),
+        ({"url": "https://a/r", "vcs_info": {"vcs": "git"}}, 'pip install "rt_frames[local] @ git+https://a/r"'),
+    ],
+)
+def test_the_command_is_that_of_the_place_it_was_installed_from(tmp_path, origin, command):
+    folder = tmp_path / "rt_frames-9.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: rt_frames\nVersion: 9\n")
+    if origin is not None:
+        (folder / "direct_url.json").write_text(json.dumps(origin))
+    code = "from rt_frames._extras import install_command; print(install_command('local'))"
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": path})  # fmt: skip
+    assert done.stdout.strip() == command
+
+
+def test_ctrl_c_ends_a_csv_at_once(tmp_path, server):
+    """A gigabyte of CSV would take seconds; it is read while nobody takes what was made of it."""
+    with (tmp_path / "big.csv").open("wb") as file:
+        file.write(b"a,b\n" + b"1,some text\n" * 4_000_000)
+
+    def take_nothing(connection):
+        request = connection.head()
+        if request.method == "GET":
+            connection.answer(200, {"tables": []})
+            connection.head()
+        time.sleep(60)
+
+    server.script = take_nothing
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rt_frames.cli", "create", "n", tmp_path / "big.csv", "--url", server.url],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "RT_FRAMES_API_KEY": KEY},
+    )  # fmt: skip
+    while len(server.requests) < 2:
+        time.sleep(0.05)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=20)[1]
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert time.monotonic() - start < 3
+
+
+def test_types_of_a_table_from_csv_are_those_of_pandas_and_polars(run, env, service, tmp_path, name):
+    (tmp_path / "t.csv").write_text("at,s,n\n2020-01-02 03:04:05,x,1\n")
+    run("create", name, tmp_path / "t.csv", **env)
+    frame = pl.read_csv(tmp_path / "t.csv", try_parse_dates=True)
+    assert stored(service, name).schema == pa.schema(frame.remote.schema)

@@ -1,0 +1,256 @@
+"""Files that the console script reads, read back from the tables they became."""
+
+from __future__ import annotations
+
+import bz2
+import datetime as dt
+import gzip
+import json
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tests.support.compare import stored
+
+LATE = 60_000  # rows; more than the sample holds
+
+
+@pytest.fixture
+def create(run, env, service, tmp_path, name):
+    """Write bytes to a file, create a table of it with some options, and give the table."""
+
+    def create(content: bytes, file: str = "t.csv", *options: object) -> pa.Table:
+        (tmp_path / file).write_bytes(content)
+        done = run("create", name, tmp_path / file, *options, **env)
+        assert done.returncode == 0, done.stderr
+        return stored(service, name)
+
+    return create
+
+
+@pytest.fixture
+def refused(run, env, tmp_path, name):
+    """Write bytes to a file that is refused; give what is said, without the folder's name."""
+
+    def refused(content: bytes, file: str = "t.csv", *options: object) -> str:
+        (tmp_path / file).write_bytes(content)
+        done = run("create", name, tmp_path / file, *options, **env)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert len(done.stderr.splitlines()) <= 3
+        assert name not in run("tables", **env).stdout.split()
+        return done.stderr.removeprefix("Error: ").replace(f"{tmp_path}/", "").strip()
+
+    return refused
+
+
+def test_cells_are_typed_as_what_they_are(create):
+    found = create(
+        b"n,x,flag,day,at,zoned,time,text,none\n"
+        b"1,1.5,true,2020-01-02,2020-01-02 03:04:05,2020-01-02T03:04:05Z,03:04:05,a,\n"
+        b',,,,,,,"",\n'
+    )
+    assert [str(t) for t in found.schema.types] == [
+        "int64", "double", "bool", "date32[day]", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]",
+        "large_string", "large_string",
+    ]  # fmt: skip
+    first, second = found.to_pylist()
+    assert first["at"] == dt.datetime(2020, 1, 2, 3, 4, 5)
+    assert first["day"] == dt.date(2020, 1, 2)
+    assert second == dict.fromkeys(found.column_names) | {"text": ""}  # what is quoted is not missing
+
+
+def test_csv_of_a_semicolon_country(create):
+    found = create("preis;größe\n1,5;ü\n2;ö\n".encode("cp1252"), "t.csv", "--separator", ";", "--decimal", ",",
+                   "--encoding", "cp1252")  # fmt: skip
+    assert found.to_pylist() == [{"preis": 1.5, "größe": "ü"}, {"preis": 2.0, "größe": "ö"}]
+
+
+def test_a_separator_that_was_not_given_is_offered(refused):
+    assert refused(b"id;name\n1;a\n") == "t.csv has one column, 'id;name'; give --separator ';'"
+    assert "--separator '\\t'" in refused(b"id\tname\n1\ta\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "options"),
+    [
+        ("t.tsv", b"a\tb\n1\tx\n", []),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,x\n", mtime=0), []),
+        ("t.tsv.bz2", bz2.compress(b"a\tb\n1\tx\n"), []),
+        ("t.ndjson.gz", gzip.compress(b'{"a": 1, "b": "x"}\n', mtime=0), []),
+        ("t.txt", b"a\tb\n1\tx\n", ["--format", "csv", "--separator", r"\t"]),
+        ("t", b'{"a": 1, "b": "x"}\n', ["--format", "ndjson"]),
+        ("utf16.csv", "a,b\n1,x\n".encode("utf-16"), ["--encoding", "utf-16"]),
+        ("bom.csv", b"\xef\xbb\xbfa,b\n1,x\n", []),
+    ],
+)
+def test_files_of_many_names_hold_the_same_table(create, file, content, options):
+    assert create(content, file, *options).to_pylist() == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "arrow", "parquet"])
+def test_standard_input_of_any_format_is_read(run, env, service, name, form, tmp_path):
+    rows = {"a": list(range(LATE)), "b": [f"{n} ü" for n in range(LATE)]}
+    frame, path = pl.DataFrame(rows), tmp_path / "t"
+    {"csv": frame.write_csv, "ndjson": frame.write_ndjson, "arrow": frame.write_ipc_stream,
+     "parquet": frame.write_parquet}[form](path)  # fmt: skip
+    done = run("create", name, "-", "--format", form, "--sample", "0.01", stdin=path.read_bytes(), **env)
+    assert done.returncode == 0, done.stderr
+    assert stored(service, name).to_pydict() == rows
+    assert "-: its name does not say" in run("create", name, "-", stdin=b"", **env).stderr
+
+
+def test_a_pipe_in_another_encoding_is_read_whole(run, env, service, name):
+    text = "a,b\n" + "1,ü\n" * LATE
+    options = ("--format", "csv", "--encoding", "cp1252", "--sample", "0.01")
+    assert run("create", name, "-", *options, stdin=text.encode("cp1252"), **env).returncode == 0
+    assert stored(service, name)["b"].to_pylist() == ["ü"] * LATE
+
+
+def test_types_that_are_asked_for_are_what_cells_are_parsed_as(create):
+    options = ("--dtype", "code=string", "--dtype", "price=decimal128(10, 2)", "--dtype", "kind=category[string]")
+    found = create(b"code,price,n\n007,1.10,1\n042,2.25,2\n", "t.csv", *options[:4], "--rename", "code=id")
+    assert found.to_pydict()["id"] == ["007", "042"]
+    assert str(found["price"].to_pylist()[1]) == "2.25"
+    assert found.schema.names == ["id", "price", "n"]
+
+
+def test_names_that_a_table_cannot_have_are_cleaned_where_that_is_asked_for(create, refused):
+    content = b",a.b,a.b,c\n1,2,3,4\n"
+    assert "--clean-names" in refused(content)
+    assert create(content, "t.csv", "--clean-names", "--rename", "c=d.e").to_pylist() == [
+        {"_": 1, "a_b": 2, "a_b_2": 3, "d_e": 4}
+    ]
+
+
+def test_cells_that_mean_null_can_be_named(create):
+    found = create(b'a,b\n1,NA\nNA,"NA"\n', "t.csv", "--null", "NA")
+    assert found.to_pydict() == {"a": [1, None], "b": [None, None]}
+
+
+def test_a_column_that_is_empty_in_the_sample_is_text(create):
+    found = create(b"a,b\n" + b"1,\n" * LATE + b"2,late\n")
+    assert found["b"].to_pylist()[-1] == "late"
+
+
+def test_cells_of_several_lines_are_one_cell(create):
+    assert create(b'a,b\n1,"x\ny"\n', "t.csv", "--sample", "0.001")["b"].to_pylist() == ["x\ny"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (b"oops,x", "t.csv, line 60002: column 'a' is int64, and this is 'oops'; give --dtype a=string, --null 'oops'"),
+        (b"1.5,x", "t.csv, line 60002: column 'a' is int64, and this is '1.5'; give --dtype a=float64"),
+        (b"1,2,3", "t.csv, line 60002: Expected 2 columns, got 3: 1,2,3"),
+        (b"1", "t.csv, line 60002: Expected 2 columns, got 1: 1"),
+        (b"1,\xe4", "t.csv, line 60002: column 'b' is not UTF-8; give --encoding, such as cp1252"),
+        (b'"o\nops",x', "t.csv, row 60002: column 'a' is int64, and this is 'o\\nops'"),
+        (b"\noops,x", "t.csv, row 60002: column 'a' is int64, and this is 'oops'"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_contradicts_the_sample_is_named(refused, cell, words, packed):
+    content = b"a,b\n" + b"1,x\n" * LATE + cell + b"\n" + b"1,x\n" * 1000
+    sample = ("--sample", "0.1")
+    if packed:
+        assert words.replace("t.csv", "t.csv.gz") in refused(gzip.compress(content, mtime=0), "t.csv.gz", *sample)
+    else:
+        assert words in refused(content, "t.csv", *sample)
+
+
+def test_the_advice_about_a_late_cell_helps(create):
+    content = b"a\n" + b"1\n" * LATE + b"1.5\n"
+    for options in (["--dtype", "a=float64"], ["--sample", "1"]):
+        assert create(content, "t.csv", *options, "--if-exists", "skip")["a"].to_pylist()[-1] == 1.5
+
+
+def test_a_cell_that_is_not_of_the_type_that_was_asked_for_is_named(refused):
+    assert refused(b"a\n1\nx\n", "t.csv", "--dtype", "a=int32").startswith(
+        "t.csv, line 3: column 'a' is int32, and this"
+    )
+
+
+def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
+    options = ("--format", "csv", "--sample", "0.01")
+    done = run("create", name, "-", *options, stdin=b"a\n" + b"1\n" * LATE + b"oops\n", **env)
+    assert "-, row 60002: column 'a' is int64, and this is 'oops'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"a": "x"}', "line 60001: Column(/a) changed from number to string; give --dtype, or a larger --sample"),
+        (b'{"a": 1.5}', "line 60001: Failed to convert JSON to int64, couldn't parse:1.5"),
+        (b'{"a": 1, "b": 2}', "line 60001: unexpected field"),
+        (b'{"a": 1, "t', "line 60001: Invalid encoding in string."),
+        (b"neither", "line 60001: Invalid value."),
+        (b"\n\n[1]", "line 60003: Column() changed from object to array"),
+        (b'{"a": 1, "t": "\xe4"}', "line 60001: "),
+    ],
+)
+def test_a_line_of_ndjson_that_contradicts_the_sample_is_named(refused, line, words):
+    content = b'{"a": 1, "t": "x"}\n' * LATE + line + b"\n" + b'{"a": 1}\n' * 100
+    assert refused(content, "t.ndjson", "--sample", "0.1").startswith(f"t.ndjson, {words}")
+
+
+def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
+    rows = [{"at": "2020-01-02", "in": {"x": [1, None], "none": None}}, {"at": "x", "in": {"x": [], "none": "y"}}]
+    found = create("".join(json.dumps(row) + "\n" for row in rows).encode(), "t.jsonl")
+    assert found.to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("t.csv", b"", "t.csv cannot be read: Empty CSV file"),
+        ("t.ndjson", b"", "t.ndjson cannot be read: Empty JSON"),
+        ("t.ndjson", b"[1]", "t.ndjson cannot be read: JSON parse error"),
+        ("t.parquet", b"PAR1 cut", "t.parquet cannot be read: "),
+        ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),
+        ("t.arrows", b"neither", "t.arrows cannot be read: "),
+        ("t.csv.gz", b"not packed", "t.csv.gz cannot be read: "),
+        ("t.csv.gz", gzip.compress(b"a\n" * 100, mtime=0)[:-12], "t.csv.gz cannot be read: "),
+        ("t.csv", b"a,a\n1,2\n", "column names must be unique; these occur more than once: 'a'"),
+        ("t.parquet.gz", b"", "t.parquet.gz: only CSV and NDJSON files may be compressed as a whole"),
+        ("t.xlsx", b"PK", "t.xlsx: its name does not say what it holds, as .parquet, .pq, .csv, .tsv, .ndjson"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(refused, file, content, words):
+    assert refused(content, file).startswith(words)
+
+
+def test_of_many_files_the_bad_one_is_named(run, env, tmp_path, name):
+    for number in range(12):
+        (tmp_path / f"{number:02}.csv").write_bytes(b"a,b\n1,x\n" if number != 7 else b"a,b\n1,x,y\n1,x\n")
+    done = run("create", name, tmp_path / "*.csv", **env)
+    assert f"{tmp_path}/07.csv, line 2: Expected 2 columns, got 3: 1,x,y" in done.stderr
+    frame = pl.DataFrame({"n": range(100_000)})
+    for number in range(3):
+        frame.write_parquet(tmp_path / f"{number}.parquet", compression="uncompressed", statistics=False)
+    damaged = bytearray((tmp_path / "1.parquet").read_bytes())
+    damaged[4:200] = bytes(196)
+    (tmp_path / "1.parquet").write_bytes(damaged)
+    assert f"{tmp_path}/1.parquet cannot be read: " in run("create", name, tmp_path / "*.parquet", **env).stderr
+    assert name not in run("tables", **env).stdout.split()
+
+
+def test_files_whose_samples_differ_agree_or_say_which_option_makes_them(run, env, service, tmp_path, name):
+    for number, content in enumerate([b"a,b\n,1\n", b"a,b\nx,2.5\n"]):
+        (tmp_path / f"{number}.csv").write_bytes(content)
+    done = run("create", name, tmp_path / "*.csv", **env)
+    assert f"1.csv: column 'b' is double, and int64 in {tmp_path}/0.csv" in done.stderr
+    assert "--dtype b=float64" in done.stderr
+    assert run("create", name, tmp_path / "*.csv", "--dtype", "b=float64", **env).returncode == 0
+    assert stored(service, name).to_pydict() == {"a": [None, "x"], "b": [1.0, 2.5]}
+
+
+def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, name):
+    frame = pl.DataFrame({"n": [1], "s": ["x"]})
+    frame.write_csv(tmp_path / "1.csv")
+    frame.write_parquet(tmp_path / "2.parquet")
+    frame.write_ipc(tmp_path / "3.arrow")
+    frame.write_ipc_stream(tmp_path / "4.arrows", compat_level=pl.CompatLevel.oldest())
+    done = run("create", name, *(tmp_path / file for file in ("1.csv", "2.parquet", "3.arrow", "4.arrows")), **env)
+    assert done.returncode == 0, done.stderr
+    assert stored(service, name).to_pydict() == {"n": [1] * 4, "s": ["x"] * 4}
