@@ -188,8 +188,9 @@ class Worker:
 
     def _interrupt(self, kind: str, watched: list[weakref.ref[Any]]) -> float | None:
         """Make a call, and tell how late it was interrupted."""
-        self._killer.arm(self._random.uniform(0, 1.1 * self._takes[kind]))
+        delay = self._random.uniform(0, 1.1 * self._takes[kind])
         try:
+            self._killer.arm(delay)
             self._call(kind, watched)
             sent = self._killer.disarm()
         except KeyboardInterrupt:
