@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rt_frames._http.options import Key
 
+READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
 
@@ -157,7 +158,7 @@ def to_error(response: Response, operation: errors.Operation, table: str | None,
     if kind is errors.ConflictError and _find_code(response.body) == NAME_TAKEN:
         kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
-    advice = _ADVICE.get(kind, "")
+    advice = "try again later" if kind is errors.ServerError and operation in READS else _ADVICE.get(kind, "")
     if kind is errors.RedirectError:
         said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
     new = [words for words in advice.split("; ") if words and words not in said]

@@ -14,9 +14,9 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 from itertools import chain
@@ -416,6 +416,8 @@ def serve(root: Path, host: str, port: int) -> None:
 
     Each request is a line on standard error.
     """
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads: a handler would wait for the main one to wake
     from rt_frames.local import LocalService
 
     if not _is_quiet():
@@ -426,11 +428,11 @@ def serve(root: Path, host: str, port: int) -> None:
         if key is None:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
         click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)
-        try:
-            while True:
-                time.sleep(3600)
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+        signal.sigwait(ends)
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+    click.echo("stopped", err=True)
 
 
 @main.command()
