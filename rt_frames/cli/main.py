@@ -199,26 +199,31 @@ def _complete_table_or_file(ctx: click.Context, param: click.Parameter, incomple
 _TABLE = click.argument("name", shell_complete=_complete_table)
 
 
+_SAMPLE = click.FloatRange(0.001, 2000)
+
+
 def _with_files(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how files are read; the command is given ``open_files``, and the types asked for."""
 
     @_with_options(
-        click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by name."),
-        click.option("--separator", metavar="CHAR", help="Between the cells of CSV. Default: a comma; tabs in .tsv."),
+        click.option(
+            "--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by the name."
+        ),
+        click.option("--separator", metavar="CHAR", help="Between cells of CSV. Default: a comma; a tab in .tsv."),
         click.option("--decimal", metavar="CHAR", default=".", show_default=True, help="The decimal point of CSV."),
         click.option("--encoding", callback=_check_encoding, help="Of CSV and NDJSON. Default: UTF-8."),
-        click.option(
-            "--null", "nulls", multiple=True, metavar="TEXT", help="A cell of CSV that means null, as '' does."
-        ),
+        click.option("--null", "nulls", multiple=True, metavar="TEXT", help="A further cell of CSV that means null."),
         click.option(
             "--sample",
-            type=click.FloatRange(0.001, 2000),
+            type=_SAMPLE,
             default=1.0,
             show_default=True,
             metavar="MB",
-            help="How much of a CSV or NDJSON file the types of its columns are taken from.",
+            help="Of text that types are found in.",
         ),
-        click.option("--dtype", "dtypes", multiple=True, metavar="NAME=DTYPE", help="Make a column this type."),
+        click.option(
+            "--dtype", "dtypes", multiple=True, metavar="NAME=DTYPE", help="A column's type, if not as found."
+        ),
     )
     @functools.wraps(command)
     def run(dtypes: tuple[str, ...], **options: Any) -> None:
@@ -285,7 +290,10 @@ def tables(connect: Callable[[], Client], as_json: bool) -> None:
 @_TABLE
 @_with_service
 def show(name: str, connect: Callable[[], Client], as_json: bool) -> None:
-    """Show the columns of table NAME, where the service tells them: a folder does."""
+    """Show the columns of table NAME.
+
+    A folder's service can tell them, and one of --dialect lancedb.
+    """
     table = connect().table(name)
     columns = _columns(_schema(table))
     if as_json:
@@ -298,7 +306,9 @@ def show(name: str, connect: Callable[[], Client], as_json: bool) -> None:
 
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
-        raise ValueError(f"{table.client} does not tell the columns of {table.name!r}; only a folder's service does")
+        raise ValueError(
+            f"{table.client} does not tell the columns of {table.name!r}; only a folder or --dialect lancedb does"
+        )
     return table.schema
 
 
@@ -314,11 +324,12 @@ def create(
     name: str, paths: tuple[Path, ...], if_exists: Any, rename: tuple[str, ...], clean_names: bool, open_files: Any,
     dtypes: Any, connect: Callable[..., Client], as_json: bool,
 ) -> None:  # fmt: skip
-    """Create table NAME from files: Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format.
+    """Create table NAME from files.
 
-    Several files, or a glob such as 'data/*.parquet', make one table. They are streamed, so that they may be larger
-    than memory; a progress bar is shown on standard error where that is a terminal. The types of CSV and NDJSON come
-    from a sample of each file; a later cell that does not fit is refused with its line. They may be packed: .csv.gz.
+    Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
+    'data/*.parquet', make one table. They are streamed, so that they may be larger than memory; a progress bar is shown
+    on standard error where that is a terminal. The types of CSV and NDJSON come from a sample of each file; a later
+    cell that does not fit is refused with its line. They may be packed: .csv.gz.
     """
     new = _pairs(rename, "OLD=NEW")
     table = connect(make_folder=True).create_table(
@@ -343,7 +354,10 @@ def plan(
     before: str, after: str, rename: tuple[str, ...], strict: bool, open_files: Any, dtypes: Any,
     connect: Callable[[], Client], as_json: bool,
 ) -> None:  # fmt: skip
-    """Show what would have to change for BEFORE to have the columns of AFTER; each is a file, or else a table."""
+    """Show what would change from BEFORE to AFTER.
+
+    Each is a file, or else a table. Nothing is sent; alter makes the change.
+    """
     from rt_frames import _api
     from rt_frames.cli.files import SUFFIXES
 
@@ -367,10 +381,11 @@ def plan(
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @_with_service
 def alter(name: str, dry_run: bool, connect: Callable[[], Client], as_json: bool, **changes: tuple[str, ...]) -> None:
-    """Change columns of table NAME, in one request, or in two where the engine does not take all in one.
+    """Change columns of table NAME.
 
-    PATH is a column's name, or outer.inner for a field of a struct. DTYPE is what pandas, Polars or Arrow call it:
-    int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
+    In one request, or in two where the engine does not take all in one. PATH is a column's name, or outer.inner for a
+    field of a struct. DTYPE is what pandas, Polars or Arrow call it: int32, float64, string, date32, 'timestamp[us,
+    tz=UTC]'.
     """
     plan = _parse_changes(**changes)
     requests = plan.requests()
@@ -412,9 +427,9 @@ def _parse_changes(rename: tuple[str, ...], cast: tuple[str, ...], nullable: tup
 @click.option("--port", default=0, show_default="a free one", type=click.IntRange(0, 65535), help="The port.")
 @_verbosity
 def serve(root: Path, host: str, port: int) -> None:
-    """Serve the tables of folder ROOT over HTTP, with the key of RT_FRAMES_API_KEY or a random one.
+    """Serve the tables of folder ROOT over HTTP.
 
-    Each request is a line on standard error.
+    The key is that of RT_FRAMES_API_KEY, or a random one that is printed. Each request is a line on standard error.
     """
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads: a handler would wait for the main one to wake
@@ -440,7 +455,10 @@ def serve(root: Path, host: str, port: int) -> None:
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables in this folder.")
 @_verbosity
 def demo(path: Path | None, keep: Path | None) -> None:
-    """Do the main job with FILE, or with a calendar, on the embedded service, and check every stored value."""
+    """Show the main job, and check every value.
+
+    With FILE, or with a calendar, on the embedded service.
+    """
     require("local", "cheroot", "lance")
     from rt_frames.cli.demo import calendar, of_file, run
 

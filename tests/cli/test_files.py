@@ -128,6 +128,10 @@ def test_cells_that_mean_null_can_be_named(create):
     assert found.to_pydict() == {"a": [1, None], "b": [None, None]}
 
 
+def test_exports_that_quote_everything_have_nulls_where_that_is_said(create):
+    assert create(b'a,b\n"1",""\n"",""\n', "t.csv", "--null", "").to_pydict() == {"a": [1, None], "b": [None, None]}
+
+
 def test_a_column_that_is_empty_in_the_sample_is_text(create):
     found = create(b"a,b\n" + b"1,\n" * LATE + b"2,late\n")
     assert found["b"].to_pylist()[-1] == "late"
