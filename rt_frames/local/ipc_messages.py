@@ -8,7 +8,9 @@ metadata says. Metadata are a flatbuffer: a table's fields are found through the
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rt_frames.local.body import Body
 
 MAX_METADATA_BYTES, MAX_MESSAGE_BYTES, MAX_BATCH_ROWS = 2**26, 2**31, 2**27
+MAX_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2  # of one message of each request, together
 _MARK = b"\xff\xff\xff\xff"
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # the MessageHeader of Arrow's Message.fbs
 
@@ -31,6 +34,26 @@ _OTHER_FORMATS = {
     b"{": "JSON; send an Arrow IPC stream",
     b"[": "JSON; send an Arrow IPC stream",
 }
+
+
+class _Memory:
+    """What the messages that are being read take, those of all requests together."""
+
+    def __init__(self) -> None:
+        self._lock, self._taken = threading.Lock(), 0
+
+    def take(self, nbytes: int) -> None:
+        with self._lock:
+            if self._taken + nbytes > MAX_BYTES:
+                raise HTTPError(429, "other uploads take the memory there is; send smaller batches, or all of it later")
+            self._taken += nbytes
+
+    def give_back(self, nbytes: int) -> None:
+        with self._lock:
+            self._taken -= nbytes
+
+
+_memory = _Memory()
 
 
 class Messages:
@@ -47,6 +70,10 @@ class Messages:
     def __init__(self, body: Body) -> None:
         self._body, self._parts = body, deque[memoryview]()
         self._number, self._ended = 0, False
+        self._largest = 0
+
+    def __del__(self) -> None:
+        _memory.give_back(self._largest)
 
     def first(self) -> bytes:
         """Give the first message, which stays to be read."""
@@ -98,14 +125,20 @@ class Messages:
             body_length, compressed = _parse_metadata(metadata)
             if not 0 <= body_length <= MAX_MESSAGE_BYTES:
                 raise HTTPError(400, f"message {self._number} has {body_length} bytes; send batches under 2 GiB")
+            self._take_memory(body_length)
             body = self._read_exactly(body_length)
             # the first eight bytes of a compressed buffer say how large it becomes
             sizes = (max(_number(body, offset, "<q"), size) for offset, size in compressed if size >= 8)
-            if sum(sizes) > MAX_MESSAGE_BYTES:
+            if (expanded := sum(sizes)) > MAX_MESSAGE_BYTES:
                 raise HTTPError(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
+            self._take_memory(body_length + expanded)
         except (struct.error, IndexError) as error:
             raise HTTPError(400, f"message {self._number} of the Arrow stream is damaged; send it again") from error
         self._parts += [part for part in (metadata, body) if part]
+
+    def _take_memory(self, nbytes: int) -> None:
+        _memory.take(max(nbytes - self._largest, 0))
+        self._largest = max(nbytes, self._largest)
 
     def _read_exactly(self, size: int) -> memoryview:
         data = memoryview(self._body.read(size)).cast("B")
