@@ -36,26 +36,6 @@ _OTHER_FORMATS = {
 }
 
 
-class _Memory:
-    """What the messages that are being read take, those of all requests together."""
-
-    def __init__(self) -> None:
-        self._lock, self._taken = threading.Lock(), 0
-
-    def take(self, nbytes: int) -> None:
-        with self._lock:
-            if self._taken + nbytes > MAX_BYTES:
-                raise HTTPError(429, "other uploads take the memory there is; send smaller batches, or all of it later")
-            self._taken += nbytes
-
-    def give_back(self, nbytes: int) -> None:
-        with self._lock:
-            self._taken -= nbytes
-
-
-_memory = _Memory()
-
-
 class Messages:
     """A body as the file that Arrow reads; its reads may have any size.
 
@@ -66,6 +46,8 @@ class Messages:
     """
 
     closed = False
+    _lock = threading.RLock()  # another request's messages may be collected while it is held
+    _together = 0  # bytes of the largest messages of all requests
 
     def __init__(self, body: Body) -> None:
         self._body, self._parts = body, deque[memoryview]()
@@ -73,7 +55,8 @@ class Messages:
         self._largest = 0
 
     def __del__(self) -> None:
-        _memory.give_back(self._largest)
+        with Messages._lock:
+            Messages._together -= self._largest
 
     def first(self) -> bytes:
         """Give the first message, which stays to be read."""
@@ -137,8 +120,12 @@ class Messages:
         self._parts += [part for part in (metadata, body) if part]
 
     def _take_memory(self, nbytes: int) -> None:
-        _memory.take(max(nbytes - self._largest, 0))
-        self._largest = max(nbytes, self._largest)
+        with Messages._lock:
+            more = max(nbytes - self._largest, 0)
+            if Messages._together + more > MAX_BYTES:
+                raise HTTPError(429, "other uploads take the memory there is; send smaller batches, or all of it later")
+            Messages._together += more
+            self._largest += more
 
     def _read_exactly(self, size: int) -> memoryview:
         data = memoryview(self._body.read(size)).cast("B")
