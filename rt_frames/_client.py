@@ -459,7 +459,7 @@ class RemoteTable:
         return f"RemoteTable({self.name!r}{facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self._schema or ()]
+        fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
