@@ -507,6 +507,9 @@ class FolderClient(Client):
     def __str__(self) -> str:
         return str(self._folder)
 
+    def __repr__(self) -> str:
+        return f"Client({str(self)!r}, the embedded service, which needs no key)"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _folder_client, (self._folder, {**self._options, "dialect": self._dialect})
 

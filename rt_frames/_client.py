@@ -368,7 +368,7 @@ class Client:
         self._check_name(name)
         asked = as_json(alterations)
         if not asked["alterations"]:
-            return RemoteTable(name, self, created=False)
+            return RemoteTable(name, self)
         body = json.dumps(asked, allow_nan=False).encode()
         start = time.monotonic()
         request = Request(
@@ -387,16 +387,25 @@ class Client:
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:
     """Make a client again in another process, whose environment must hold the same key: keys are not pickled."""
     key = os.environ.get("RT_FRAMES_API_KEY")
-    if not key:
-        raise errors.NotConnectedError(
-            f"a client of {url} was unpickled, and keys are not pickled; set RT_FRAMES_API_KEY in this process too"
-        )
-    if not hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
-        raise errors.NotConnectedError(
-            f"a client of {url} was unpickled, and RT_FRAMES_API_KEY holds another key than the one it was made with; "
-            "set the variable to that key, or call rt_frames.connect(..., api_key=...) in this process"
-        )
-    return Client(url, api_key=key, allow_insecure=True, **options)
+    if key and hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
+        return Client(url, api_key=key, allow_insecure=True, **options)
+    client = _KeylessClient(url, api_key="none", allow_insecure=True, **options)
+    client.reason = f"a client of {url} was unpickled, and " + (
+        "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
+        "rt_frames.connect(..., api_key=...) in this process"
+        if key
+        else "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
+    )
+    return client
+
+
+class _KeylessClient(Client):
+    """A client in a process without its key; it says so when it is used: pools do not survive an error before that."""
+
+    reason = ""
+
+    def _send(self, request: Request, retries: int | None = None) -> Result:  # noqa: ARG002  # none is sent
+        raise errors.NotConnectedError(self.reason)
 
 
 @dataclass(frozen=True)
@@ -459,7 +468,7 @@ class RemoteTable:
         return f"RemoteTable({self.name!r}{facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self._schema or ()]
+        fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
