@@ -260,8 +260,11 @@ def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
     if not plan and not is_plan:
         raise ValueError("alterations: the list is empty, there is nothing to send")
-    if twice := list_names(duplicates([one.path for one in plan])):
-        raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")
+    if twice := duplicates([one.path for one in plan]):
+        listed = list_names(twice)
+        raise ValueError(
+            f"alterations: {listed} occur more than once; put what changes in a column into one alteration"
+        )
     return plan.to_json()
 
 
