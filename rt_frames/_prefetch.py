@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import queue
+import signal
+import sys
 import threading
-from collections.abc import Generator, Iterator
-from typing import TypeVar
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+class Background(threading.Thread):
+    """A thread that nobody waits for but the end of the interpreter; ``stop`` asks it to end after what it is at."""
+
+    def __init__(self, run: Callable[[], None], name: str, stop: Callable[[], Any] = lambda: None) -> None:
+        super().__init__(target=run, name=f"rt_frames {name}", daemon=True)
+        self.stop = stop
+
+
+@atexit.register
+def _end_threads() -> None:
+    """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end would abort it.
+
+    Another Ctrl-C then ends the process as it ends programs in other languages.
+    """
+    threads = [thread for thread in threading.enumerate() if isinstance(thread, Background)]
+    if threads and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for printed in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError, ValueError):
+                printed.flush()
+    for thread in threads:
+        thread.stop()
+    for thread in threads:
+        if thread.is_alive():  # an interrupt may have come while it was started
+            thread.join()
+
+
+def allow_interrupts() -> None:
+    """Let Ctrl-C end a wait for a thread; Polars has the system take such a wait up again, as Python never does."""
+    signal.siginterrupt(signal.SIGINT, True)
 
 
 def prefetch(source: Iterator[T]) -> Generator[T]:
     """Give what ``source`` gives, one step ahead.
 
-    What the source raises is raised here. However this ends, the source is closed, on its thread, and the
-    thread has ended.
+    What the source raises is raised here. However this ends, the source is closed, on its thread. By then the thread
+    has ended, save after a KeyboardInterrupt: it ends after the step that it is at, which may take long.
     """
-    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    wanted: queue.SimpleQueue[Any] = queue.SimpleQueue()
     made: queue.SimpleQueue[T | _Ended] = queue.SimpleQueue()
-    thread = threading.Thread(target=_run, args=(source, wanted, made), name="rt_frames prefetch", daemon=True)
+    reader = _Reader()
+    # an interrupt may come at any place, also where things are cleaned up: the end of this frame then puts what is not
+    # True; and `threading` keeps a thread for ever whose start was interrupted, so that it is not given the source yet
+    gone = weakref.ref(reader, wanted.put)
+    thread = Background(lambda: _run(wanted, made, gone), "prefetch", lambda: wanted.put(False))
+    allow_interrupts()
     try:
         thread.start()
+        wanted.put(source)
         wanted.put(True)
         while not isinstance(step := made.get(), _Ended):
             wanted.put(True)
             yield step
     finally:
         wanted.put(False)
-        if thread.is_alive():  # an interrupt may have come before it was
+        if thread.is_alive() and not _is_interrupted(sys.exception()):
             thread.join()
+        del reader
     if step.error is not None:
         try:
             raise step.error
@@ -36,15 +80,26 @@ def prefetch(source: Iterator[T]) -> Generator[T]:
             del step  # a frame that holds its own error would hold the caller's data, too
 
 
+class _Reader:
+    """Alive while somebody reads."""
+
+
 class _Ended:
     error: BaseException | None = None
 
 
-def _run(source: Iterator[T], wanted: queue.SimpleQueue[bool], made: queue.SimpleQueue[T | _Ended]) -> None:
-    ended = _Ended()
+def _is_interrupted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _run(wanted: queue.SimpleQueue[Any], made: queue.SimpleQueue[Any], _gone: Any) -> None:
+    ended, source = _Ended(), wanted.get()
     try:
-        while wanted.get():
+        while wanted.get() is True:
             made.put(next(source))
+        ended.error = RuntimeError("the interpreter ends")  # whoever reads must not take this for the source's end
     except StopIteration:
         pass
     except BaseException as error:  # noqa: BLE001  # raised where the reader is

@@ -7,7 +7,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from tests.longer import answers, crowd, kills, streams
+from tests.longer import answers, crowd, interrupts, kills, streams
 from tests.longer.attack.draw import draw
 from tests.longer.attack.judge import Case, Judge
 
@@ -32,6 +32,14 @@ def test_killed_clients_and_services_leave_no_table_in_part(count):
     assert killed["client"] + killed["service"] == count
 
 
+@times(3, 200)
+def test_a_table_that_is_replaced_is_the_old_one_or_the_new_one_whoever_is_killed(count):
+    killed = kills.run_replacing(count, seed=1)
+    assert killed["client"] + killed["service"] >= count
+    assert killed["acknowledged"] > 0
+    assert killed["reads"] > 0
+
+
 @times(100, 1000)
 def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
     assert sum(answers.run(count, seed=1).values()) == count * 6 // 5
@@ -40,6 +48,13 @@ def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
 @times(2, 20)
 def test_sixteen_clients_at_once_disturb_nobody(count):
     assert crowd.run(16, seconds=count) >= 16
+
+
+@times(10, 100)
+def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(count):
+    counted = interrupts.run(count, seed=1)
+    assert sum(counted.values()) - counted["latest"] == count
+    assert any(what.endswith("interrupted") for what in counted)
 
 
 draws_maps = pytest.mark.skipif(not hasattr(pl, "Map"), reason="what is drawn has Polars' maps, which came with 2.1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -31,10 +32,22 @@ def open_table(table: pa.Table, clean: bool) -> Source:
 
 
 def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
-    """Open a stream of batches."""
+    """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
     schema = clean_schema(reader.schema) if clean else reader.schema
     names = schema.names if clean else None
-    return Source(schema, lambda: _chunks(reader, names), replayable=False, close=reader.close)
+    begun = False
+
+    def chunks() -> Iterator[Chunk]:
+        nonlocal begun
+        begun = True
+        with contextlib.closing(reader):
+            yield from _chunks(reader, names)
+
+    def close() -> None:
+        if not begun:
+            reader.close()
+
+    return Source(schema, chunks, replayable=False, close=close)
 
 
 def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:

@@ -1,0 +1,160 @@
+"""Ctrl-C while each step waits, and at the end of the interpreter: F45 of the matrix in README.md."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.support.faults import MIB, certificates
+from tests.support.servers import KEY, Connection, Server
+
+AT_ONCE = 2.0  # seconds, on a machine that has other things to do; what is waited for takes longer
+
+PROGRAM = """
+import sys, threading, time
+import numpy as np, polars, pyarrow as pa
+import rt_frames as rt
+
+SCHEMA = pa.schema([("a", pa.int64())])
+BATCH = pa.record_batch([np.arange(2**17)], SCHEMA)
+
+def slow():
+    yield BATCH
+    time.sleep({seconds})
+    yield BATCH
+
+def create(data):
+    client.create_table("t", data)
+
+calls = {{
+    "list": lambda: client.list_tables(),
+    "alter": lambda: client.table("t").rename({{"a": "b"}}),
+    "small": lambda: create(BATCH),
+    "large": lambda: create(pa.table({{"a": np.arange(2**23)}})),
+    "reader": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow())),
+    "generator": lambda: create(slow()),
+}}
+client = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, default=False)
+"""
+
+IN_TURN = """
+for call in map(str.strip, sys.stdin):
+    try:
+        calls[call]()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    print(client.list_tables(), flush=True)
+"""
+
+
+class Program:
+    """A process that calls the service and is interrupted."""
+
+    def __init__(self, server: Server, verify: object, code: str, seconds: float = 3) -> None:
+        code = PROGRAM.format(url=server.url, key=KEY, verify=verify, seconds=seconds) + code
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def call(self, name: str) -> None:
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self) -> str:
+        """Wait for the end, which must be no abort, and give what was printed as an error."""
+        _, printed = self.process.communicate(timeout=30)
+        assert "Fatal" not in printed
+        assert KEY not in printed
+        return printed
+
+
+class Stalling:
+    """Is the service but for one request, at one step of which it waits until the client has gone."""
+
+    def __init__(self) -> None:
+        self.step, self.method, self.stalled, self.go_on = "", "POST", threading.Event(), threading.Event()
+
+    def __call__(self, connection: Connection) -> None:
+        while True:
+            request = connection.head()
+            if not self.step or request.method != self.method:
+                connection.body(request)
+                connection.answer(200, {"tables": []} if request.method == "GET" else {})
+                continue
+            step, self.step = self.step, ""
+            connection.body(request, MIB // 2 if step in ("body", "batch") else None)
+            if step == "pause":
+                connection.answer(429, {}, {"Retry-After": "30"})
+            self.stalled.set()
+            if step != "pause":
+                self.go_on.wait(30)
+                return
+
+
+@pytest.fixture(params=["plain", "tls"])
+def stalling(request, tmp_path):
+    """A service that stalls, over either kind of wire, and what vouches for it."""
+    with Server(script=Stalling()) as server:
+        if request.param == "tls":
+            authority, server.tls = certificates()
+            authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        yield server, str(tmp_path / "ca.pem") if server.tls else True
+        server.script.go_on.set()
+
+
+STEPS = [("list", "answer"), ("list", "pause"), ("alter", "answer"), ("small", "answer"), ("small", "pause")]
+STEPS += [("large", "body"), ("large", "answer"), ("reader", "batch"), ("generator", "batch")]
+
+
+def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_works(stalling):
+    server, verify = stalling
+    program, script = Program(server, verify, IN_TURN), server.script
+    for call, step in STEPS:
+        script.stalled.clear()
+        script.step, script.method = step, "GET" if call == "list" else "POST"
+        program.call(call)
+        assert script.stalled.wait(30), (call, step)
+        time.sleep(0.05)
+        start = time.monotonic()
+        program.interrupt()
+        assert program.process.stdout.readline() == "interrupted\n", (call, step)
+        assert time.monotonic() - start < AT_ONCE, (call, step)
+        assert program.process.stdout.readline() == "[]\n", (call, step)
+    program.interrupt()  # as it waits for another call
+    assert program.end().endswith("KeyboardInterrupt\n")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_F45_an_interrupt_that_nobody_catches_ends_the_process_without_an_abort(stalling, times):
+    server, verify = stalling
+    server.script.step = "batch"
+    program = Program(server, verify, "calls['reader']()")
+    assert server.script.stalled.wait(30)
+    start = time.monotonic()
+    program.interrupt()
+    if times == 2:
+        assert any(line.endswith("KeyboardInterrupt\n") for line in program.process.stderr)
+        program.interrupt()
+    program.end()
+    assert program.process.returncode == -signal.SIGINT
+    assert times == 1 or time.monotonic() - start < AT_ONCE
+
+
+def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(stalling):
+    server, verify = stalling
+    server.script.step = "batch"
+    wait = "threading.Thread(target=calls['reader'], daemon=True).start(); sys.stdin.readline()"
+    program = Program(server, verify, wait, seconds=0.5)
+    assert server.script.stalled.wait(30)
+    program.call("end")
+    program.end()
+    assert program.process.returncode == 0
