@@ -3,7 +3,7 @@
 One explicit loop owns every repetition, and it knows how far the body came::
 
     nothing sent      → tried again, always
-    part sent         → a read is tried again; a create is UploadInterrupted, an alter OutcomeUnknown
+    part sent         → a read is tried again; a create or replace is UploadInterrupted, an alter OutcomeUnknown
     all sent          → a read is tried again; a write without an answer is OutcomeUnknown
     2xx all the same  → where it came early, is a 202 or a web page, a write is OutcomeUnknown;
                         where it cannot be understood, a read is tried again
