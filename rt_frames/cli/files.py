@@ -93,6 +93,10 @@ def open_files(
     schema = _common_schema(files, options.dtypes)
     if unknown := [name for name in rename if name not in schema.names]:
         raise ValueError(f"--rename: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
+    for file in files:  # a sample of other types either fits those of all, or has the line that does not
+        if file.sampled and file.path != PIPE and file.schema.types != schema.types:
+            with _naming(file.path):
+                next(iter(file.batches(schema)), None)
     names = [rename.get(name, name) for name in schema.names]
     names = clean_names(names) if clean else names
 
@@ -115,25 +119,20 @@ def read_table(path: Path) -> pa.Table:
 def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
     """Give the schema that all files have; a column of which no sample held a value is text."""
     names, found = files[0].schema.names, files[0].schema.types
-    for path, schema, *_ in files[1:]:
+    for path, schema, _, sampled in files[1:]:
         if schema.names != names:
             differing = sorted({*schema.names} ^ {*names}) or "their order"
             raise ValueError(f"{path} has other columns than {files[0].path}: {differing}; make them alike first")
         for column, (name, arrow, first) in enumerate(zip(names, schema.types, found, strict=True)):
             if types.is_null(first):
                 found[column] = arrow
-            elif arrow != first and not types.is_null(arrow) and name not in dtypes:
+            elif arrow != first and not (types.is_null(arrow) or name in dtypes or sampled):
                 raise ValueError(
                     f"{path}: column {name!r} is {arrow}, and {first} in {files[0].path}; cast it first, or say which "
-                    f"type it is, for example --dtype {name}={_wider(arrow, first)}"
+                    f"type it is: --dtype {name}={first}"
                 )
     unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
     return pa.schema([(n, unknown if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
-
-
-def _wider(one: pa.DataType, other: pa.DataType) -> str:
-    numbers = all(types.is_integer(arrow) or types.is_floating(arrow) for arrow in (one, other))
-    return "float64" if numbers else "string"
 
 
 def _expand(path: Path) -> Iterator[Path]:
@@ -289,6 +288,8 @@ class _Ndjson:
 
     def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
         """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
+        if schema is None and stream.getvalue().lstrip().startswith(b"["):
+            raise ValueError(f"{self.path} is an array; NDJSON has one object a line, as jq -c '.[]' makes of it")
         options = json.ParseOptions(schema, unexpected_field_behavior="infer" if schema is None else "error")
         reader = json.open_json(stream, json.ReadOptions(use_threads=False, block_size=block), options)
         return reader if schema is None else pa.RecordBatchReader.from_batches(schema, map(_valid, reader))

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from rt_frames._client import Client, RemoteTable
     from rt_frames._schema.alterations import AlterationPlan
 
-_VERBOSITY = "rt_frames.verbosity"  # 0, 1 or 2 for -v and -vv, -1 for -q
+_VERBOSITY, _HANDLER = "rt_frames.verbosity", "rt_frames.handler"  # 1 and more for -v, -1 for -q; where logs go
 _IN_SHELL = {  # what the package's messages call things → what they are called here
     r'\bif_exists="(\w+)"': r"--if-exists \1",
     r"\bapi_key=\.\.\.": "--key-file",
@@ -48,6 +49,7 @@ _IN_SHELL = {  # what the package's messages call things → what they are calle
     r"\bconnect\(.{1,4}dialect=\"(\w+)\"\)": r"--dialect \1",
     r"\bdtypes=\{ ?'([^']*)': ['\"]?(.*?)['\"]? ?\}": r"--dtype \1=\2",
     r"\brename=\{'([^']*)': '([^']*)'\}": r"--rename \1=\2",
+    r"\blist_tables\(\) gives": "rt-frames tables lists",
     r"\bclean_names=True": "--clean-names",
     r"\bstrict=False": "--no-strict",
     r"Send two, as plan\.requests\(\) gives them": "alter sends two",
@@ -65,7 +67,10 @@ class _Reporting(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(str(text))}", err=True)
+                return super().invoke(ctx)
         except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
             raise
         except _failures() as error:
@@ -73,7 +78,7 @@ class _Reporting(click.Group):
             if ctx.meta.get(_VERBOSITY, 0) > 0:
                 traceback.print_exc()
             elif text.count("\n") > 2:
-                text = f"{text.partition(chr(10))[0]} … (-v shows all)"
+                text = "\n".join([*text.split("\n")[:2], "… (-v shows all)"])
             raise click.ClickException(text) from error
         except KeyboardInterrupt:
             click.echo("interrupted; a table is created whole or not at all", err=True)
@@ -110,12 +115,13 @@ def _set_verbosity(ctx: click.Context, param: click.Parameter, value: int) -> No
 
 
 def _show_log(name: str, level: int, ctx: click.Context) -> None:
-    log, handler = logging.getLogger(name), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log, ours = logging.getLogger(name), logging.getLogger("rt_frames")
     ctx.call_on_close(functools.partial(log.setLevel, log.level))
-    ctx.call_on_close(functools.partial(log.removeHandler, handler))
-    log.addHandler(handler)
     log.setLevel(level)
+    if ctx.meta.setdefault(_HANDLER, handler := logging.StreamHandler()) is handler:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        ctx.call_on_close(functools.partial(ours.removeHandler, handler))
+        ours.addHandler(handler)
 
 
 def _is_quiet() -> bool:
@@ -168,7 +174,9 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
         text = "no service: give --url, its address or a folder, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
         raise errors.NotConnectedError(text) from error
     except ValueError as error:
-        raise ValueError(f"--url: {str(error).partition(';')[0]}; a new folder is written ./NAME") from error
+        raise ValueError(
+            f"{str(error).partition(';')[0]}; give --url with an address, or a folder as ./NAME"
+        ) from error
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     key = key_file.read_text().strip() if key_file is not None else None
@@ -337,10 +345,12 @@ def plan(
 ) -> None:  # fmt: skip
     """Show what would have to change for BEFORE to have the columns of AFTER; each is a file, or else a table."""
     from rt_frames import _api
+    from rt_frames.cli.files import SUFFIXES
 
     def columns(given: str) -> Any:
-        if given == "-" or Path(given).exists() or glob.has_magic(given):
-            schema = open_files([Path(given)]).schema
+        path = Path(given)
+        if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in chain(*SUFFIXES.values()):
+            schema = open_files([path]).schema
             return {f.name: dtypes.get(f.name, f.type) for f in schema}
         schema = _schema(connect().table(given))
         return dict(zip(schema.names, schema.types, strict=True))

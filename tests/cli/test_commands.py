@@ -121,6 +121,7 @@ def test_quiet_says_nothing_and_verbose_what_was_logged(run, file, env, name):
     done = run("create", name, file, "--if-exists", "skip", "-vv", **env)
     assert "GET /v1/tables 200" in done.stderr
     assert KEY not in done.stderr
+    assert run("create", f"{name}_2", file, "-q", "-v", **env).stderr.count("created table") == 1
     assert not logging.getLogger("rt_frames").handlers
 
 
@@ -150,6 +151,17 @@ def test_errors_speak_of_options(run, env, tmp_path, name, content, options, wor
         assert run("create", name, tmp_path / "t.parquet", "--dtype", "n=large_string", **env).returncode == 0
 
 
+def test_many_bad_columns_take_three_lines(run, env, tmp_path, name):
+    pl.DataFrame({name: [None] for name in "abcdef"}).write_parquet(tmp_path / "t.parquet")
+    lines = run("create", name, tmp_path / "t.parquet", **env).stderr.splitlines()
+    assert [line[:13] for line in lines] == ["Error: 6 colu", "column 'a' ha", "… (-v shows a"]
+    assert "column 'f'" in run("create", name, tmp_path / "t.parquet", "-v", **env).stderr
+
+
+def test_a_file_that_is_not_there_is_no_table(run, file):
+    assert run("plan", file, "nowhere.csv").stderr == "Error: nowhere.csv: there is no such file\n"
+
+
 def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run, file, env, name):
     run("create", name, file, **env)
     again = run("create", name, file, **env)
@@ -158,6 +170,9 @@ def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run,
     assert "if_exists" not in again.stderr
     assert "--key-file" in run("tables", "--url", env["RT_FRAMES_URL"]).stderr
     assert "no service: give --url" in run("tables").stderr
+    assert run("tables", RT_FRAMES_URL="nowhere").stderr == (
+        "Error: target: 'nowhere' is neither a URL nor a folder; give --url with an address, or a folder as ./NAME\n"
+    )
 
 
 def test_plain_http_to_another_machine_needs_an_option(run):

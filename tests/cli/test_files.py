@@ -205,7 +205,8 @@ def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
     [
         ("t.csv", b"", "t.csv cannot be read: Empty CSV file"),
         ("t.ndjson", b"", "t.ndjson cannot be read: Empty JSON"),
-        ("t.ndjson", b"[1]", "t.ndjson cannot be read: JSON parse error"),
+        ("t.ndjson", b' [{"a": 1}]', "t.ndjson is an array; NDJSON has one object a line, as jq -c '.[]' makes of it"),
+        ("t.ndjson", b"1", "t.ndjson cannot be read: JSON parse error"),
         ("t.parquet", b"PAR1 cut", "t.parquet cannot be read: "),
         ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),
         ("t.arrows", b"neither", "t.arrows cannot be read: "),
@@ -235,14 +236,13 @@ def test_of_many_files_the_bad_one_is_named(run, env, tmp_path, name):
     assert name not in run("tables", **env).stdout.split()
 
 
-def test_files_whose_samples_differ_agree_or_say_which_option_makes_them(run, env, service, tmp_path, name):
-    for number, content in enumerate([b"a,b\n,1\n", b"a,b\nx,2.5\n"]):
+def test_files_whose_samples_differ_agree_or_the_line_that_does_not_is_named(run, env, service, tmp_path, name):
+    for number, content in enumerate([b"a,b,c\n,1,1.5\n", b"a,b,c\nx,3,2\nx,2.5,1\n"]):
         (tmp_path / f"{number}.csv").write_bytes(content)
     done = run("create", name, tmp_path / "*.csv", **env)
-    assert f"1.csv: column 'b' is double, and int64 in {tmp_path}/0.csv" in done.stderr
-    assert "--dtype b=float64" in done.stderr
+    assert f"{tmp_path}/1.csv, line 3: column 'b' is int64, and this is '2.5'; give --dtype b=float64" in done.stderr
     assert run("create", name, tmp_path / "*.csv", "--dtype", "b=float64", **env).returncode == 0
-    assert stored(service, name).to_pydict() == {"a": [None, "x"], "b": [1.0, 2.5]}
+    assert stored(service, name).to_pydict() == {"a": [None, "x", "x"], "b": [1.0, 3.0, 2.5], "c": [1.5, 2.0, 1.0]}
 
 
 def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, name):
