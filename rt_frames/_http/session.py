@@ -297,7 +297,7 @@ def _may_repeat(outcome: BaseException, request: Request) -> bool:
 
 def _pause(outcome: BaseException, attempt: int) -> float:
     asked = getattr(outcome, "retry_after", None)
-    return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # jitter, no secret
+    return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # nosec B311  # jitter, no secret
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
