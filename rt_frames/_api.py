@@ -1,6 +1,7 @@
 """The functions of the package, and the default client that they use.
 
-``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key.
+``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key, and
+``RT_FRAMES_DIALECT`` names the addresses.
 The public names stand here once; the package's front door loads them when they are first asked for.
 """
 
@@ -21,7 +22,7 @@ from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
-from rt_frames._http.dialects import FOLDER, parse_dialect
+from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
@@ -29,7 +30,7 @@ from rt_frames._schema.dtype import data_type
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rt_frames._frames.compression import Compression
     from rt_frames._http.dialects import DialectName
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rt_frames.local import LocalService
 
 _default_client: Client | None = None
+_default_settings: dict[str, str] | None = None  # what the environment said when it described the default client
 
 __all__ = [
     "Alteration",
@@ -75,8 +77,9 @@ def connect(
     Parameters
     ----------
     target : str or path, optional
-        A base URL; or a database's name, with ``region`` and ``domain``; or a folder (a path, or a string with
-        a separator or a leading dot or tilde) for the embedded service, which makes it when it is missing.
+        A base URL; or a database's name, with ``region`` and ``domain``; or a folder (a path, a string with a
+        separator or a leading dot or tilde, or the name of one that exists) for the embedded service, which makes
+        it when it is missing.
         Without it, the environment says.
     api_key : str, optional
         The project's key; ``RT_FRAMES_API_KEY`` by default. A folder needs none.
@@ -119,23 +122,22 @@ def connect(
     Client('https://words-x1.us-east-1.example.com')
     """
     where = parse_target(target, region, domain)
+    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
     options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        options["dialect"] = parse_dialect(dialect) if dialect == "lancedb" else FOLDER
-        client: Client = FolderClient(where, **options)
+        client: Client = FolderClient(where, dialect=FOLDER if spoken is DOCUMENTED else spoken, **options)
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
         if key is None:
             raise errors.NotConnectedError(
                 f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
             )
-        options["dialect"] = parse_dialect(dialect or os.environ.get("RT_FRAMES_DIALECT") or "documented")
-        client = Client(where, api_key=key, allow_insecure=allow_insecure, **options)
+        client = Client(where, api_key=key, allow_insecure=allow_insecure, dialect=spoken, **options)
     if default:
-        global _default_client
-        _default_client = client
+        global _default_client, _default_settings
+        _default_client, _default_settings = client, None
     return client
 
 
@@ -159,7 +161,12 @@ def _resolve(client: Client | None) -> Client:
         if not isinstance(client, Client):
             raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
         return client
-    return connect() if _default_client is None or _default_client.closed else _default_client
+    global _default_settings
+    settings = {name: value for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
+    found = _default_client
+    if found is None or found.closed or _default_settings not in (None, settings):
+        found, _default_settings = connect(), settings
+    return found
 
 
 @hide_frames
@@ -350,10 +357,11 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    were_tables = [isinstance(side, RemoteTable) for side in (before, after)]
     before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before", clean_names),
-        arrow_schema(after, "after", clean_names),
+        arrow_schema(before, "before", clean_names, stored=were_tables[0]),
+        arrow_schema(after, "after", clean_names, stored=were_tables[1]),
         rename=rename,
         nullable=nullable,
         strict=strict,
@@ -440,7 +448,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", target):
         return target
-    if target.startswith((".", "~")) or "/" in target or os.sep in target:
+    if target.startswith((".", "~")) or "/" in target or os.sep in target or (target and Path(target).is_dir()):
         return Path(target).expanduser()
     raise ValueError(
         f"target: {target!r:.100} is neither a URL nor a folder; a database's name needs region=... and domain=...; "
@@ -475,15 +483,17 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
 class FolderClient(Client):
     """A client of the embedded service on a folder, which runs in this process as long as the folder has a client."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: Path, *, start: bool = True, **options: Any) -> None:
         self._folder = folder
-        super().__init__(self._start_service(), api_key=_services_key, **options)
+        self._leave: Callable[[], Any] = lambda: None
+        super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
+        self.closed = not start
 
     def _start_service(self) -> str:
         place = os.getpid(), self._folder.resolve()
         url = _start_service(place)
-        self._leave = weakref.finalize(self, _leave_service, place)
-        self._leave.atexit = False  # services end with the process by themselves
+        self._leave = leave = weakref.finalize(self, _leave_service, place)
+        leave.atexit = False  # services end with the process by themselves
         return url
 
     def _send(self, request: Request, retries: int | None = None) -> Result:
@@ -503,12 +513,15 @@ class FolderClient(Client):
 
 
 def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
-    return FolderClient(folder, **options)
+    # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
+    return FolderClient(folder, start=False, **options)
 
 
 _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients
 _services_lock = threading.RLock()  # a client may be collected while another is made
 _services_key = secrets.token_urlsafe(32)
+_unlock = _services_lock.release
+os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
 
 
 def _start_service(place: tuple[int, Path]) -> str:

@@ -273,9 +273,11 @@ class Client:
                 return self._skipped(name)
             operation: Operation = "replace" if if_exists == "replace" else "create"
             return self._upload(operation, name, source, compression, progress, listed_before)
-        except errors.TableExistsError:
+        except errors.TableExistsError as error:
             if if_exists == "skip":
                 return self._skipped(name)
+            if if_exists == "fail" and self._dialect.replace:
+                error.args = (f'{error}; if_exists="replace" puts these rows in its place',)
             raise
         finally:
             source.close()
@@ -411,6 +413,8 @@ class RemoteTable:
         The table's name.
     client : Client
         The service that it lives in.
+    _schema : pyarrow.Schema or None
+        What is known of its columns; ``schema`` gives that, or asks.
     rows, nbytes : int or None
         Rows, and bytes of the request's body, that were sent.
     version : int or None

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import lance
@@ -45,10 +46,40 @@ def test_the_readmes_python_runs_from_top_to_bottom_on_the_embedded_service(tmp_
         ["bash", "-euo", "pipefail", "-c", blocks("sh run")], capture_output=True, text=True, check=True,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
     )  # fmt: skip
-    shown = ["flights", "flights_2013", "from_dask", "means", "prices", "sales", "typed_prices"]
+    shown = ["flights", "flights_2013", "from_dask", "means", "prices", "prices_2013", "sales", "typed_prices"]
     assert rt.list_tables() == shell.stdout.split()[-len(shown) :] == shown
-    for name, rows in {"sales": 2, "flights": 11_988, "flights_2013": 12_000, "from_dask": 12_000, "means": 12}.items():
+    for name, rows in {"sales": 1, "flights": 11_988, "flights_2013": 12_000, "from_dask": 12_000, "means": 12}.items():
         assert lance.dataset(f"tables/{name}.lance").count_rows() == rows
+    assert lance.dataset("tables/prices_2013.lance").to_table().to_pylist() == [{"tag": 1, "preis": 2.5}]
+
+
+def test_the_readmes_fixture_gives_each_test_a_service_of_its_own_also_side_by_side(tmp_path):
+    (tmp_path / "conftest.py").write_text(blocks("python conftest"))
+    assert len([line for line in blocks("python conftest").splitlines() if line]) == 6
+    code = blocks("python test")
+    environment = """
+        import os
+        import polars as pl
+        import pytest
+        import rt_frames as rt
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_the_environment_is_read_anew(tmp_path, monkeypatch, number):
+            monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path))
+            pl.DataFrame({"a": [1]}).remote.to_table("t")
+            assert rt.list_tables() == ["t"]
+            assert os.listdir(tmp_path / "t.lance")
+
+        def test_a_service_that_ended_is_no_default_any_more():
+            with pytest.raises(rt.errors.NotConnectedError):
+                rt.list_tables()
+    """
+    for number in range(3):
+        (tmp_path / f"test_{number}.py").write_text(code)
+    (tmp_path / "test_environment.py").write_text(textwrap.dedent(environment))
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "8 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(server, monkeypatch):

@@ -32,6 +32,14 @@ def test_killed_clients_and_services_leave_no_table_in_part(count):
     assert killed["client"] + killed["service"] == count
 
 
+@times(3, 200)
+def test_a_table_that_is_replaced_is_the_old_one_or_the_new_one_whoever_is_killed(count):
+    killed = kills.run_replacing(count, seed=1)
+    assert killed["client"] + killed["service"] >= count
+    assert killed["acknowledged"] > 0
+    assert killed["reads"] > 0
+
+
 @times(100, 1000)
 def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
     assert sum(answers.run(count, seed=1).values()) == count * 6 // 5

@@ -90,15 +90,20 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
     return source
 
 
-def arrow_schema(data: Any, side: str = "data", clean_names: bool = False) -> pa.Schema:
-    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up."""
+def arrow_schema(data: Any, side: str = "data", clean_names: bool = False, *, stored: bool = False) -> pa.Schema:
+    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up.
+
+    What is ``stored`` already may hold columns that could not be sent; they stay what they are.
+    """
     refusals = Refusals()
     schema = _schema_of(_without_partitions(data), side, clean_names, refusals)
     schema = from_arrow.clean_schema(schema) if clean_names else schema
     check_column_names(schema.names)
-    schema = portable_layout(schema, {}, refusals).schema
+    portable = portable_layout(schema, {}, refusals).schema
+    if stored:
+        return pa.schema([old if old.name in refusals else new for old, new in zip(schema, portable, strict=True)])
     refusals.check(schema.names)
-    return schema
+    return portable
 
 
 def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Schema:

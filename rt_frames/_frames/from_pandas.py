@@ -169,7 +169,8 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = codes[start:stop].astype(np.int32)
-        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0), dictionary)
+        missing = len(piece) > 0 and piece.min() < 0
+        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0 if missing else None), dictionary)
 
     return codes.nbytes, cut
 
@@ -208,7 +209,14 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
     nbytes = 0
     with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
         nbytes = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
-    return max(nbytes, values.nbytes), lambda start, stop: _convert(name, values, start, stop, target)
+    kept: dict[tuple[int, int], Any] = {}  # values are tried out before the sending: one conversion is enough
+
+    def cut(start: int, stop: int) -> Any:
+        if (start, stop) not in kept:
+            kept[start, stop] = _convert(name, values, start, stop, target)
+        return kept[start, stop]
+
+    return max(nbytes, values.nbytes), cut
 
 
 def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:

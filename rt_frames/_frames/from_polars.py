@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 import pyarrow as pa
@@ -16,16 +16,18 @@ from pyarrow import types
 
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Source
+from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Source
 from rt_frames._names import clean_names
-from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._schema.polars_dtype import from_polars
+from rt_frames.errors import UnsupportedTypeError
 
 
 def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a frame in memory."""
     if clean:
         frame = frame.rename(dict(zip(frame.columns, clean_names(frame.columns), strict=True)))
-    schema, chunk = arrow_schema(frame.schema, refusals), _chunk(frame)
+    # not frame.schema, which takes longer
+    schema, chunk = arrow_schema(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
         schema,
@@ -33,7 +35,7 @@ def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
         chunk.rows,
         chunk.nbytes,
         zero_copy=not any(contains(arrow, is_copied) for arrow in set(schema.types) for is_copied in copied),
-        dictionaries=functools.cache(lambda: _categories(frame)),
+        dictionaries=functools.cache(lambda: _categories(frame)) if chunk.nbytes > MAX_BATCH_BYTES else dict,
     )
 
 
@@ -46,20 +48,15 @@ def open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
     return Source(arrow_schema(schema, refusals), lambda: _run(frame), zero_copy=False)
 
 
-def arrow_schema(schema: pl.Schema, refusals: Refusals) -> pa.Schema:
+def arrow_schema(schema: Mapping[str, pl.DataType], refusals: Refusals) -> pa.Schema:
     """Give the schema, and note which columns are not supported."""
-    known: dict[pl.DataType, pa.DataType] = {}
-    nested: dict[str, pa.DataType] = {}
+    found = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
-        if dtype.is_nested():  # Polars cannot hash one of many levels
-            with refusals.of(name):
-                nested[name] = to_arrow_type(dtype, name)
-        elif dtype not in known:
-            with refusals.of(name):
-                known[dtype] = to_arrow_type(dtype, name)
-    none = pa.null()
-    found = (nested.get(name, none) if dtype.is_nested() else known.get(dtype, none) for name, dtype in schema.items())
-    return pa.schema(list(zip(schema, found, strict=True)))
+        try:
+            found[name] = from_polars(dtype, name)
+        except UnsupportedTypeError as error:
+            refusals.note(name, error)
+    return pa.schema(found)
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rt_frames._frames.source import BATCH_BYTES, Source, nbytes, rows_within
+from rt_frames._frames.source import MAX_BATCH_BYTES, Source, nbytes, rows_within
 from rt_frames._prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MIME = "application/vnd.apache.arrow.stream"
 
 SAMPLE_BYTES = 2**20
+JOINED_BYTES = 2**16
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -54,13 +55,17 @@ class IPCStream:
         self._source, self._policy, self.rows = source, policy, 0
         asked = policy.requested is None and source.nbytes is not None
         counted = policy.disabled and source.replayable and (source.zero_copy or asked)
-        self.length = _count(source) if counted else None
+        self._small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
+        self._made = [*self._messages()] if counted and self._small else None  # to count is to make it, here
+        if self._made is not None:
+            self.length: int | None = sum(len(buffer) for _, buffers in self._made for buffer in buffers)
+        else:
+            self.length = _count(source) if counted else None
 
     def __iter__(self) -> Generator[Buffers]:
         self.rows, source = 0, self._source
-        messages = self._messages()
-        small = source.nbytes is not None and source.nbytes <= BATCH_BYTES
-        with contextlib.closing(messages if small or source.caller_thread_only else prefetch(messages)) as made:
+        messages = self._messages() if self._made is None else (one for one in self._made)
+        with contextlib.closing(messages if self._small or source.caller_thread_only else prefetch(messages)) as made:
             for rows, buffers in made:
                 self.rows += rows
                 yield buffers
@@ -69,11 +74,10 @@ class IPCStream:
     def _messages(self) -> Generator[tuple[int, Buffers]]:
         """Give the schema with the first batch, and the end with the last where that is known: small bodies are one."""
         schema, policy = self._source.schema, self._policy
-        head: Buffers = [schema.serialize()]
-        skip, left = len(head[0]), self._source.rows
+        skip, left = 0, self._source.rows
 
         def new_writer(codec: Codec) -> _Writer:
-            return _Writer(schema, codec, skip)
+            return _Writer(schema, codec, skip)  # the first gives the schema, too
 
         writer = functools.cache(new_writer)
         for batch in self._source.batches():
@@ -85,10 +89,10 @@ class IPCStream:
             if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not self._source.layout.dictionaries:
                 buffers = writer(None).write(batch)
             left = None if left is None else left - batch.num_rows
-            yield batch.num_rows, [*head, *buffers, *([_END_OF_STREAM] if left == 0 else [])]
+            yield batch.num_rows, [*buffers, *([_END_OF_STREAM] if left == 0 else [])]
             if left == 0:
                 return
-            head = []
+            skip = skip or len(schema.serialize())
             del batch, buffers  # before the next is made: they may hold all of a frame
         yield 0, [_END_OF_STREAM]
 
@@ -126,10 +130,13 @@ class _Writer:
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         self._sink = _Sink(skip)
         options = pa.ipc.IpcWriteOptions(compression=codec)
-        self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, "w"), schema, options=options)
+        # which joins small buffers, and hands on the large ones as they are
+        self._file = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), JOINED_BYTES)
+        self._writer = pa.ipc.new_stream(self._file, schema, options=options)
 
     def write(self, batch: pa.RecordBatch) -> Buffers:
         self._writer.write_batch(batch)
+        self._file.flush()
         return self._sink.take()
 
 
@@ -143,10 +150,9 @@ class _Sink:
         self._buffers: Buffers = []
 
     def write(self, data: Any) -> int:
-        if self._skip > 0:
-            self._skip -= len(data)
-        else:
-            self._buffers.append(data)
+        skipped, self._skip = min(self._skip, len(data)), max(self._skip - len(data), 0)
+        if skipped < len(data):
+            self._buffers.append(data[skipped:])
         return len(data)
 
     def flush(self) -> None:

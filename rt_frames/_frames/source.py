@@ -16,11 +16,12 @@ from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
 
 BATCH_BYTES = 16 * 2**20
+MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
 
 
 class Chunk(NamedTuple):
-    """Rows that lie in memory; ``cut(start, length, column)`` makes record batches of some, of one column or of all."""
+    """Rows that lie in memory; ``cut(start, length, column)`` makes batches of some, of one column or of all."""
 
     rows: int
     nbytes: int
@@ -73,12 +74,13 @@ class Source:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give record batches of the schema; at least one, since some services take no schema alone."""
-        convert, first = Converter(self.layout, self.casts, self.dictionaries()), True
+        convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
+        first = True
         for batch, place, size in self._cut():
             converted = convert(batch, place)
             if not converted.num_rows:
                 continue  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
-            if first:
+            if first and size > FIRST_BATCH_BYTES:
                 length = rows_within(FIRST_BATCH_BYTES, converted.num_rows, size)
                 yield from (converted.slice(start, length) for start in range(0, converted.num_rows, length))
             else:
@@ -103,7 +105,7 @@ class Source:
         """Give batches as they are laid out, each with its place in the source and about its size."""
         number = 0
         for rows, size, cut, place in self.chunks():
-            step = rows_within(BATCH_BYTES, rows, size) if size > 2 * BATCH_BYTES else max(rows, 1)
+            step = rows_within(BATCH_BYTES, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), column):
                     number += 1

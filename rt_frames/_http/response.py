@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rt_frames._http.options import Key
 
+READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
 
@@ -164,6 +165,8 @@ def to_error(
         kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(kind) or (_ADVICE_FOR_BODIES.get(status, "") if sent else "")
+    if kind is errors.ServerError and operation in READS:
+        advice = "try again later"
     if kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"
     if kind is errors.RedirectError:

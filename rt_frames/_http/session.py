@@ -35,7 +35,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
-from rt_frames._http.response import MAX_BODY_SHOWN, Response, describe_operation, read_response, to_error
+from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, describe_operation, read_response, to_error
 from rt_frames._http.upload import Upload
 from rt_frames._text import format_bytes, one_line, shorten
 from rt_frames._version import __version__
@@ -91,8 +91,8 @@ class Request:
 
     @property
     def is_read(self) -> bool:
-        """Whether it changes nothing, so that it may be sent again whatever became of it."""
-        return self.operation in ("list", "describe")
+        """Whether it changes nothing."""
+        return self.operation in READS
 
     @property
     def what(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import itertools
+import operator
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,40 +56,52 @@ _FLAT = {
     "bool": pa.bool_(), "str": pa.string(), "bytes": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
 }  # fmt: skip
 _UNITS = ("s", "ms", "us", "ns")
+_MAY_BE_MISSING = (type(None), float, complex, decimal.Decimal, type(pd.NaT), type(pd.NA), np.generic)
 _NUMPY_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "T": "str", "S": "bytes"}
 
 
 class ObjectType(NamedTuple):
-    """What a column of objects becomes; ``as_they_are`` where Arrow itself converts every value rightly."""
+    """What a column of objects becomes.
+
+    Arrow itself converts every value rightly where they go ``as_they_are``, and sooner where none ``may_be_missing``
+    but None.
+    """
 
     arrow: pa.DataType
     as_they_are: bool = True
+    may_be_missing: bool = True
 
 
 def infer(column: str, values: _Objects) -> ObjectType:
     """Give the type of a column of objects, or the error that names the column, the place in it and the row."""
     look = _Look(column, values)
-    return ObjectType(look.infer(values, [], ()), look.as_they_are)
+    return ObjectType(look.infer(values, [], ()), look.as_they_are, look.may_be_missing)
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
     """Convert objects; an array, or several where they hold more than Arrow keeps in one."""
     given = values if target.as_they_are else [_plain(value, target.arrow) for value in values]
-    return pa.array(given, type=target.arrow, from_pandas=True)
+    return pa.array(given, type=target.arrow, from_pandas=target.may_be_missing)
 
 
 class _Look:
     """One look at a column of objects."""
 
     def __init__(self, column: str, values: _Objects) -> None:
-        self._column, self._values, self.as_they_are = column, values, True
+        self._column, self._values, self.as_they_are, self.may_be_missing = column, values, True, False
 
     def infer(self, values: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         """Give the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
-        present = self._present(values, steps)
-        python = set(map(type, present))
+        if not arrays and _is_text(values):  # the most frequent, soonest
+            self.may_be_missing = True
+            return _FLAT["str"] if steps else pa.large_string()
+        present, python = values, set(map(type, values))
+        if unsure := {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}:
+            present = self._present(values, steps)
+            python = set(map(type, present))
+        self.may_be_missing |= bool(arrays or unsure - {type(None)})
         scalars = {kind for kind in python if issubclass(kind, np.generic)}
         dtypes = {a.dtype for a in arrays if a.size} or {a.dtype for a in arrays[:1] if not python}
         if scalars:
@@ -104,6 +117,8 @@ class _Look:
         if len(kinds) > 1:
             raise self._mixed(steps)
         for kind in kinds:
+            if kind == "list" and python == {np.ndarray} and _are_alike(present):  # one tells of all
+                present = present[:1]
             return self._infer_kind(kind, present, arrays, dtypes, steps, numpy_only=python == scalars)
         return pa.null()
 
@@ -163,19 +178,21 @@ class _Look:
         return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
 
     def _infer_fields(self, present: _Objects, steps: _Steps) -> pa.DataType:
-        names = dict.fromkeys(itertools.chain.from_iterable(present))
+        keys = list(itertools.chain.from_iterable(present))
+        names = dict.fromkeys(keys)
+        complete = len(keys) == len(names) * len(present)  # every dict has every name
         for name in names:
             if not isinstance(name, str) or not name or has_control_characters(name):
                 advice = "a field's name is text without control characters; rename it"
                 raise self._refused(
                     steps, lambda v, name=name: name in v, f"a dict with the key {name!r:.80}; {advice}"
                 )
-        return pa.struct(
-            [
-                (name, self.infer(_objects([value[name] for value in present if name in value]), [], (*steps, name)))
-                for name in names
-            ]
-        )
+        fields = []
+        for name in names:
+            have = present if complete else [value for value in present if name in value]
+            values = np.fromiter(map(operator.itemgetter(name), have), dtype=object, count=len(have))
+            fields.append((name, self.infer(values, [], (*steps, name))))
+        return pa.struct(fields)
 
     def _present(self, values: _Objects, steps: _Steps) -> _Objects:
         """Leave out what pandas calls missing."""
@@ -286,6 +303,18 @@ def _of_one_kind(column: str, kinds: set[str]) -> str:
     if all(kind.startswith("date") for kind in kinds):
         return f"pandas.to_datetime({column}{', utc=True' if kinds - {'date', _NAIVE} else ''})"
     return f"{column}.astype(str)"
+
+
+def _is_text(values: _Objects) -> bool:
+    """Tell whether values are text or missing; where the first is not, it takes no look at the others."""
+    first = next((value for value in values if value is not None), None)
+    return isinstance(first, str | float) and pd.api.types.infer_dtype(values, skipna=True) == "string"
+
+
+def _are_alike(arrays: _Objects) -> bool:
+    """Tell whether all arrays have one dtype, which is not object, and one dimension."""
+    kinds = [set(map(operator.attrgetter(name), arrays)) for name in ("dtype", "ndim")]
+    return all(len(kind) == 1 for kind in kinds) and _is_typed(arrays[0])
 
 
 def _objects(values: list[Any]) -> _Objects:

@@ -14,9 +14,9 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
-import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,6 +166,8 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
     except errors.NotConnectedError as error:
         text = "no service: give --url, its address or a folder, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
         raise errors.NotConnectedError(text) from error
+    except ValueError as error:
+        raise ValueError(f"--url: {str(error).partition(';')[0]}; a new folder is written ./NAME") from error
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     key = key_file.read_text().strip() if key_file is not None else None
@@ -403,6 +405,8 @@ def serve(root: Path, host: str, port: int) -> None:
 
     Each request is a line on standard error.
     """
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads: a handler would wait for the main one to wake
     from rt_frames.local import LocalService
 
     if not _is_quiet():
@@ -413,11 +417,11 @@ def serve(root: Path, host: str, port: int) -> None:
         if key is None:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
         click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)
-        try:
-            while True:
-                time.sleep(3600)
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+        signal.sigwait(ends)
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+    click.echo("stopped", err=True)
 
 
 @main.command()

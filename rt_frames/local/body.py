@@ -16,6 +16,7 @@ import pyarrow as pa
 from rt_frames.local.http_error import HTTPError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from io import BufferedIOBase
 
 LINGER_SECONDS, LINGER_BYTES = 5.0, 256 * 2**20
@@ -35,6 +36,7 @@ class Body(ABC):
 
     def __init__(self, stream: BufferedIOBase) -> None:
         self._stream, self.received = stream, 0
+        self.is_wanted: Callable[[], bool] = lambda: True  # no more where the service stops, and hangs up
 
     @abstractmethod
     def _receive(self, view: memoryview) -> int:
@@ -54,7 +56,10 @@ class Body(ABC):
         try:
             count = self._receive(view)
         except (EOFError, OSError, ValueError) as error:
-            raise HTTPError(400, f"the body broke off after {self.received} bytes; send all of it again") from error
+            broke_off = f"the body broke off after {self.received} bytes; send all of it again"
+            if not self.is_wanted():
+                raise HTTPError(503, f"the service is stopping: {broke_off} when it runs") from error
+            raise HTTPError(400, broke_off) from error
         self.received += count
         return count
 

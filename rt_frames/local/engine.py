@@ -3,7 +3,7 @@
 Lance has threads of its own: a process must not fork and go on using it. Its panics arrive as BaseException.
 
 Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words of Lance's messages that stand
-below (`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_PLACES`).
+below (`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACES`).
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ _REASONS = {
 }
 _CONFLICT = re.compile(r"commit conflict|incompatible transaction.* concurrent", re.IGNORECASE | re.DOTALL)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)  # a file of the table
 _PLACES = re.compile(r",? ?(?:/[^ ]*)?/?rust/[^ ]*\.rs")  # in the engine's source, behind the reason
 
 
@@ -73,7 +74,7 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
 
     narrow = list_names(_narrow_dictionaries(schema))
     hint = f"; if dictionaries outgrow the codes of columns {narrow}, send codes of int32" if narrow else ""
-    with _as_http_errors(NOT_STORED, hint):
+    with as_http_errors(NOT_STORED, hint):
         try:
             reader = pa.RecordBatchReader.from_batches(schema, counted())
             lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
@@ -102,7 +103,7 @@ def replace(folder: Path, staged: Path) -> int:
     old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
     fragments = [fragment.metadata for fragment in new.get_fragments()]
     files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
-    with _as_http_errors(NOT_STORED):
+    with as_http_errors(NOT_STORED):
         try:
             (folder / "data").mkdir(exist_ok=True)
             for path, target in files.items():
@@ -158,9 +159,9 @@ def alter(folder: Path, body: bytes) -> int:
     for change in changes:
         _check_dates(dataset, change)
     what = describe(changes)
-    with _as_http_errors(f"nothing was changed, {what}"):
+    with as_http_errors(f"nothing was changed, {what}"):
         dataset.alter_columns(*(change.given for change in changes))
-    with _as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
+    with as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
         renames = {path[1].name: given["name"] for path, given in changes if len(path) == 2 and "name" in given}
         rewritten = {renames.get(path[1].name, path[1].name) for path, given in changes if "data_type" in given}
         try:
@@ -202,7 +203,7 @@ def _values(array: Any, steps: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _as_http_errors(what: str, hint: str = "") -> Iterator[None]:
+def as_http_errors(what: str, hint: str = "") -> Iterator[None]:
     """Do what the engine may refuse, or fail at."""
     try:
         yield
@@ -220,6 +221,8 @@ def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
         return HTTPError(507, f"{what}: the disk is full or cannot be written to; make room and try again")
     if number is not None:
         return HTTPError(500, f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder")
+    if _NOT_FOUND.search(text):
+        return HTTPError(500, f"{what}: a file of the table is missing; look at the service's folder")
     if _CONFLICT.search(text):
         return Conflict(409, f"{what}: another process is changing the table; try again")
     for part, reason in _REASONS.items():

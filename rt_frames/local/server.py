@@ -12,6 +12,7 @@ with something to read; the pool `requests` has `idle`, `qsize`, `grow` and `shr
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-THREADS, MAX_THREADS = 8, 128  # that wait for requests; while bodies are waited for there are more
+THREADS, MAX_THREADS = 6, 128  # that wait for requests, besides two of cheroot's; while bodies are waited for, more
 HEAD_SECONDS = 10  # of silence, until the key was seen
 BODY_SECONDS = 600  # a client that computes what it sends may take its time
 MAX_HEADER_BYTES = 64 * 2**10
@@ -196,8 +197,11 @@ def _close_with_the_process() -> None:
         t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
     ]:
         others[0].join()
-    for service in list(_running):
-        service.close()
+    closing = [threading.Thread(target=service.close, daemon=True) for service in _running]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join()
 
 
 class _Request(HTTPRequest):
@@ -257,6 +261,7 @@ class _Gateway(Gateway_10):
     def __init__(self, req: Any) -> None:
         stream = req.conn.rfile
         self._body = ChunkedBody(stream) if req.chunked_read else SizedBody(stream, req.rfile.remaining)
+        self._body.is_wanted = lambda: req.server.ready
         req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
@@ -298,5 +303,12 @@ class _Server(Server):
             pool.shrink(THREADS)
         super().process_conn(conn)
 
+    def stop(self) -> None:
+        """Stop, and leave nothing behind: cheroot keeps the figures of every server that there was."""
+        super().stop()
+        logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
+
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
         log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)
+        if isinstance(error := sys.exc_info()[1], OSError) and error.errno == errno.EMFILE:
+            time.sleep(0.1)  # until a connection ends; there is no other way to wait for it

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
 
 
@@ -173,8 +174,15 @@ class Store:
 def _locked(folder: Path, how: int = 0) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | how)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | how)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            reason = "the file system has no locks, which keep writers apart; use a folder on another one"
+            raise OSError(error.errno, reason, str(folder)) from None
         yield handle
+        fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile holds the handle, too
     finally:
         os.close(handle)
 

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote_to_bytes
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames.errors import UnsupportedTypeError
+from rt_frames.local import query
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import open_stream
 
@@ -61,14 +62,16 @@ class Application:
             "%s %s %.300s %s, %d bytes received, %.0f ms", environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"],
             make_printable(environ["REQUEST_URI"]), status, body.received, (time.monotonic() - start) * 1000,
         )  # fmt: skip
-        payload = json.dumps(answer).encode()
-        headers = [("Content-Type", JSON), ("Content-Length", str(len(payload)))]
+        payload: Iterable[bytes] = answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
+        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON)]
+        if isinstance(payload, list):
+            headers.append(("Content-Length", str(len(payload[0]))))
         if request_id := environ.get("HTTP_X_REQUEST_ID"):
             headers.append(("x-request-id", re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]))
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
-        return [payload]
+        return payload
 
-    def _answer(self, environ: Environ, body: Body) -> tuple[int, dict[str, Any]]:
+    def _answer(self, environ: Environ, body: Body) -> tuple[int, Any]:
         try:
             self._check_caller(environ)
             environ["rt_frames.wait_for_body"]()
@@ -99,7 +102,8 @@ class Application:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
                 return respond(self, environ, body, *map(_decode_name, match.groups()))
         known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
-        raise HTTPError(404, f"there is no such address; there are {known}")
+        status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # or the table would seem missing
+        raise HTTPError(status, f"there is no such address; there are {known}")
 
     def _list(self, _environ: Environ, _body: Body) -> dict[str, Any]:
         return {"tables": self._store.names()}
@@ -120,27 +124,44 @@ class Application:
 
     def _create_or_replace(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         mode = _query_parameter(environ, "mode") or "create"
-        if mode not in ("create", "overwrite"):
-            raise HTTPError(400, f"mode is {mode!r:.100}; there are create and overwrite")
+        if mode not in ("create", "overwrite", "exist_ok"):
+            raise HTTPError(400, f"mode is {mode!r:.100}; there are create, overwrite and exist_ok")
         try:
             return self._create(environ, body, name, replace=mode == "overwrite")
         except HTTPError as error:
-            if error.status == 409:  # which the official client does not take for a name that is taken
-                error.status = 400
-            raise
+            if error.status != 409:
+                raise
+            if mode == "exist_ok":
+                return {"version": self._store.open(name).version}
+            raise HTTPError(400, str(error)) from error  # which the official client takes for a name that is taken
 
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
         return {"version": self._store.alter(name, _read_json(body))}
 
-    def _describe(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        table = self._store.open(name)
+    def _describe(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
+        table, _ = self._open(body, name)
         try:
             fields = to_data_type(pa.struct(list(table.schema)), maps=True)["fields"]
         except UnsupportedTypeError as error:
             raise HTTPError(501, f"the schema cannot be told: {error}") from error
         return {"version": table.version, "schema": {"fields": fields}}
+
+    def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
+        return query.count_rows(*self._open(body, name))
+
+    def _query(self, _environ: Environ, body: Body, name: str) -> Iterator[bytes]:
+        return query.read_rows(*self._open(body, name))
+
+    def _open(self, body: Body, name: str) -> tuple[Any, dict[str, Any]]:
+        self._store.check_there(name)
+        request = query.parse_request(_read_json(body))
+        return self._store.open(name, request.get("version")), request
+
+    def _drop(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
+        self._store.drop(name)
+        return {}
 
     _routes = (
         ("GET", "/v1/tables", _list),
@@ -150,14 +171,16 @@ class Application:
         ("GET", "/v1/table/", _list_page),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
         ("POST", "/v1/table/{name}/describe/", _describe),
+        ("POST", "/v1/table/{name}/count_rows/", _count_rows),
+        ("POST", "/v1/table/{name}/query/", _query),
+        ("POST", "/v1/table/{name}/drop/", _drop),
     )
 
 
 def _pattern(route: str) -> str:
     """Turn a route into a regular expression; where it ends in a slash, that may be missing."""
-    return re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)") + (
-        "?" if route[-1] == "/" else ""
-    )
+    pattern = re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
+    return f"{pattern}?" if route.endswith("/") else pattern
 
 
 def _query_parameter(environ: Environ, name: str) -> str:

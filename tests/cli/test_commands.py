@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import polars as pl
@@ -295,6 +299,21 @@ def test_ctrl_c_ends_a_csv_at_once(tmp_path, server):
     assert process.returncode == 130
     assert "interrupted" in err
     assert time.monotonic() - start < 3
+
+
+def test_a_terminal_sees_how_far_an_upload_is_from_its_beginning(file, tmp_path):
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    for quiet in ([], ["-q"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "rt_frames.cli", "create", f"t{len(quiet)}", file, "--url", tmp_path / "t", *quiet],
+            stdout=subprocess.PIPE, stderr=terminal, check=True,
+        )  # fmt: skip
+        assert bool(done.stdout) == (not quiet)
+    os.close(terminal)
+    shown = os.read(main, 10_000).decode()
+    assert re.search(r"t0: .*B \[.*, 2 rows\]", shown)
+    assert "t1" not in shown
 
 
 def test_types_of_a_table_from_csv_are_those_of_pandas_and_polars(run, env, service, tmp_path, name):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -53,6 +55,50 @@ def test_a_folder_is_the_embedded_service_shared_and_made_when_missing(tmp_path,
 def test_the_environment_may_name_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "tables"))
     assert rt.list_tables() == []
+
+
+def test_the_environment_is_read_anew_when_it_changed(tmp_path, monkeypatch):
+    frame = pl.DataFrame({"a": [1]})
+    for name in ("one", "two"):
+        monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / name))
+        frame.remote.to_table(name)
+        assert rt.list_tables() == [name]
+    with rt.connect(tmp_path / "three"):  # what was said goes before the environment, which goes before what ended
+        monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "one"))
+        assert rt.list_tables() == []
+    assert rt.list_tables() == ["one"]
+
+
+def test_a_closed_default_client_is_none(tmp_path):
+    rt.connect(tmp_path / "tables").close()
+    with pytest.raises(NotConnectedError):
+        rt.list_tables()
+
+
+def test_a_folder_that_exists_needs_no_separator(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="neither a URL nor a folder"):
+        rt.connect("tables")
+    (tmp_path / "tables").mkdir()
+    assert str(rt.connect("tables")) == "tables"
+    assert rt.connect("tables", region="us-east-1", domain="example.com", api_key=KEY).url.startswith("https://tables.")
+
+
+def test_a_client_that_a_forked_process_cannot_use_says_so_there_and_no_pool_waits_for_ever(tmp_path):
+    code = (
+        "import multiprocessing, sys, warnings, polars as pl, rt_frames as rt\n"
+        "warnings.simplefilter('ignore')\n"
+        "def store(client): return client.create_table('t', pl.DataFrame({'a': [1]})).rows\n"
+        "if __name__ == '__main__':\n"
+        "    client = rt.connect(sys.argv[1])\n"
+        "    with multiprocessing.get_context('fork').Pool(1) as pool:\n"
+        "        try: pool.map(store, [client])\n"
+        "        except RuntimeError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "Start processes with multiprocessing's 'spawn'" in done.stdout, done.stderr
 
 
 def test_without_any_service_the_error_shows_the_ways_to_name_one():

@@ -122,7 +122,7 @@ def test_s02_a_service_that_stops_in_mid_upload_answers_and_leaves_nothing(tmp_p
     assert time.monotonic() - started < 5
     with connection:
         status, _ = answered(connection)
-    assert status == 400
+    assert status == 503
     assert caller.staged() == []
     assert not (tmp_path / "t.lance").exists()
     caller.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -11,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import requests
 
 import rt_frames as rt
 from tests.support.compare import stored
-from tests.support.local import TABLE, Caller, Process, message
+from tests.support.local import ARROW, TABLE, Caller, Process, message, stream
 
 # S05 to S07
 
@@ -122,6 +124,59 @@ def test_s07_a_bad_new_name_is_refused_and_changes_nothing(caller, name):
     assert "'n'" in message(answer)
     assert caller.version("t") == 1
     assert caller.read("t").equals(TABLE)
+
+
+def replace(one: Caller, number: int) -> requests.Response:
+    body = stream(pa.table({"n": [number] * 1000}))
+    return one.send("POST", "/v1/table/t/create/?mode=overwrite", body, content_type=ARROW)
+
+
+def test_one_process_describes_and_alters_a_table_that_another_replaces(caller):
+    replace(caller, 0)
+    with Process(caller.root) as other, ThreadPoolExecutor(1) as pool:
+        replacing = pool.submit(lambda: [replace(other.caller, i).json()["version"] for i in range(1, 31)])
+        altered, described = [], []
+        while not replacing.done() or len(altered) < 5:
+            answer = caller.alter("t", {"path": "n", "data_type": {"type": "int32"}})
+            assert answer.status_code == 200
+            altered.append(answer.json()["version"])
+            answer = caller.send("POST", "/v1/table/t/describe/", "{}").json()
+            described.append(answer["version"])
+            assert [field["type"] for field in answer["schema"]["fields"]] in ([{"type": "int32"}], [{"type": "int64"}])
+            assert len(set(caller.read("t")["n"].to_pylist())) == 1
+    versions = sorted(altered + replacing.result())
+    assert versions == list(range(2, len(versions) + 2))
+    assert described == sorted(described)
+    assert set(caller.read("t")["n"].to_pylist()) == {30}
+
+
+def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(caller):
+    with Process(caller.root) as other, ThreadPoolExecutor(2) as pool:
+
+        def drop_and_create() -> list[int]:
+            drop = "/v1/table/t/drop/"
+            return [
+                answer.status_code
+                for i in range(20)
+                for answer in (replace(other.caller, i), other.caller.send("POST", drop))
+            ]
+
+        def change() -> list[int]:
+            alteration = {"path": "n", "data_type": {"type": "int32"}}
+            return [
+                answer.status_code for i in range(20) for answer in (caller.alter("t", alteration), replace(caller, i))
+            ]
+
+        both = [pool.submit(drop_and_create), pool.submit(change)]
+        while not all(one.done() for one in both):
+            with contextlib.suppress(ValueError, OSError):  # it is not there now
+                assert len(set(caller.read("t")["n"].to_pylist())) == 1
+    statuses = both[0].result() + both[1].result()
+    assert set(statuses) <= {200, 404}
+    assert statuses.count(200) >= 60
+    for name in caller.tables():
+        assert caller.read(name).num_rows == 1000
+    assert replace(caller, 1).status_code == 200
 
 
 def test_memory_that_is_used_again_mixes_no_values(client, service, name):

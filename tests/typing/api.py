@@ -25,6 +25,11 @@ rt.to_table(polars_frame.lazy(), "t", compression=None)
 rt.to_table(pa.table({"a": [1]}), "t")
 assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
 
+rt.to_table(polars_frame, "t", if_exists="replace")
+rt.connect("https://words-x1.us-east-1.example.com", api_key="k", dialect="lancedb")
+
+assert_type(rt.table("t", client=client), rt.RemoteTable)
+assert_type(table.schema, pa.Schema | None)
 assert_type(table.name, str)
 assert_type(table.rows, int | None)
 assert_type(table.created, bool | None)
@@ -37,11 +42,13 @@ assert_type(plan[0], rt.Alteration)
 assert_type(plan[:1], rt.AlterationPlan)
 assert_type(bool(plan), bool)
 assert_type(rt.alter_columns("t", plan), rt.RemoteTable)
+assert_type(rt.alter_columns("t", plan.to_json()), rt.RemoteTable)
 assert_type(rt.alter_columns("t", [{"path": "a", "rename": "b"}, rt.Alteration("c", data_type=int)]), rt.RemoteTable)
 
 assert_type(RemoteAccessor(pandas_frame).tee("t", index=False), pd.DataFrame)
 assert_type(RemoteAccessor(polars_frame).tee("t"), pl.DataFrame)
 assert_type(RemoteAccessor(polars_frame).plan_alterations(pandas_frame), rt.AlterationPlan)
+assert_type(RemoteAccessor(polars_frame).alter_table("t"), rt.RemoteTable)
 
 
 def stored(frame: pl.DataFrame, name: str) -> pl.DataFrame:

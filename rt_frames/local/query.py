@@ -1,0 +1,125 @@
+"""Reading a table over HTTP: rows counted, or sent as an Arrow stream, where an SQL filter holds.
+
+The JSON is what the protocol's official client sends for ``count_rows``, ``head`` and ``search`` without a vector.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from rt_frames._text import list_names
+from rt_frames.local import engine
+from rt_frames.local.http_error import HTTPError
+
+log = logging.getLogger("rt_frames")
+
+MAX_BATCH_ROWS, BATCH_BYTES, BUFFER_BYTES = 2**17, 2**22, 2**26
+MAX_FILTER, MAX_TOKENS = (
+    2**20,
+    400,
+)  # characters; words and operators, each of which may nest: some 1,000 end the process
+_QUERY = {"k", "offset", "columns", "filter", "with_row_id", "version", "prefilter", "vector"}
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|(`)[^`]*`""")
+_TOKEN = re.compile(r"[^\W\d]\w*|(?<![(,])(?<![(,] )-|[^-\w\s,.']+")  # but the sign of a number in a list
+_CALL = re.compile(r"([\w`'\]]+)\s*\(")
+# what may stand before a parenthesis; other functions make values of any length out of nothing
+_CALLABLE = {
+    *("and", "or", "not", "in", "like", "ilike", "between", "when", "then", "else", "case", "is"),
+    *("cast", "try_cast", "decimal", "numeric", "timestamp", "varchar", "char", "time", "interval"),
+    *("lower", "upper", "length", "char_length", "octet_length", "trim", "ltrim", "rtrim", "btrim", "substr"),
+    *("starts_with", "ends_with", "contains", "strpos", "regexp_like", "regexp_match", "coalesce", "nullif"),
+    *("abs", "ceil", "floor", "round", "trunc", "sqrt", "ln", "log10", "exp", "power", "isnan", "signum"),
+    *("date_part", "date_trunc", "to_date", "to_timestamp", "now", "current_date"),
+    *("array_has", "array_has_all", "array_has_any", "array_contains", "array_length", "cardinality", "get_field"),
+}
+
+
+def parse_request(text: bytes) -> dict[str, Any]:
+    """Read a JSON object, of which nothing is as good as null; an empty body is an empty object."""
+    try:
+        request = json.loads(text or b"{}")
+    except (ValueError, RecursionError):
+        request = None
+    if not isinstance(request, dict):
+        raise HTTPError(400, "the body is not a JSON object; send one, or nothing")
+    request = {name: value for name, value in request.items() if value is not None}
+    for name in {"version", "k", "offset"} & set(request):
+        value = request[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+            raise HTTPError(400, f"{name} is {value!r:.100}; give a whole number from 0")
+    return request
+
+
+def count_rows(table: Any, request: dict[str, Any]) -> int:
+    """Count the rows for which the filter holds."""
+    condition = check_filter(request.get("predicate"))
+    with engine.as_http_errors("the rows were not counted"):
+        return int(table.count_rows(condition))
+
+
+def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
+    """Give the rows that a query asks for as an Arrow stream, batch by batch; the first is read before."""
+    if request.get("vector"):
+        raise HTTPError(501, "this service does not search by vectors; lancedb.connect does, given the tables' folder")
+    if unknown := set(request) - _QUERY:
+        raise HTTPError(501, f"a query with {list_names(sorted(unknown))} is not answered here; leave that out")
+    columns = request.get("columns")
+    if not (columns is None or (isinstance(columns, list) and all(isinstance(name, str) for name in columns))):
+        raise HTTPError(501, "columns are selected by their names alone; give an array of strings")
+    with engine.as_http_errors("the query was not answered"):
+        reader = table.scanner(
+            columns=columns, filter=check_filter(request.get("filter")), limit=request.get("k"),
+            offset=request.get("offset"), with_row_id=bool(request.get("with_row_id")),
+            batch_size=_batch_rows(table), batch_readahead=2, io_buffer_size=BUFFER_BYTES,
+        ).to_reader()  # fmt: skip
+        first = next(reader, None)
+    return _stream(reader, first)
+
+
+def _batch_rows(table: Any) -> int:
+    """Give how many rows make a batch of moderate size; the engine cuts by bytes only what it has read whole."""
+    sizes = [file.file_size_bytes or 0 for fragment in table.get_fragments() for file in fragment.metadata.files]
+    return int(min(max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS))
+
+
+def _stream(reader: Any, batch: pa.RecordBatch | None) -> Iterator[bytes]:
+    sink = io.BytesIO()
+    try:
+        with contextlib.closing(reader), pa.ipc.new_stream(sink, reader.schema) as writer:
+            while batch is not None:
+                writer.write_batch(batch)
+                yield sink.getvalue()
+                sink.seek(0)
+                sink.truncate()
+                batch = next(reader, None)
+        yield sink.getvalue()
+    except Exception:
+        log.exception("the embedded service failed while it sent rows; the answer is cut")
+        raise
+
+
+def check_filter(text: Any) -> str | None:
+    """Refuse a filter that would end the process, or make large values out of small ones."""
+    if text is None:
+        return None
+    if not isinstance(text, str) or len(text) > MAX_FILTER:
+        raise HTTPError(400, f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"")
+    bare = _QUOTED.sub(r"\1''", text)
+    if len(_TOKEN.findall(bare)) > MAX_TOKENS:
+        raise HTTPError(
+            400, f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with any number "
+            "of values"
+        )  # fmt: skip
+    called = [name for name in _CALL.findall(bare) if name.lower() not in _CALLABLE]
+    if called or "--" in bare or "/*" in bare:
+        what = f"{called[0]:.100} cannot be called" if called else "a comment cannot stand"
+        raise HTTPError(400, f"{what} in a filter; there are {', '.join(sorted(_CALLABLE))}")
+    return text

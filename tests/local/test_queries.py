@@ -1,0 +1,144 @@
+"""Reading over HTTP: what a query may ask, and filters that are not given to the engine."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rt_frames.local import query
+from rt_frames.local.http_error import HTTPError
+from tests.support.local import ARROW, NUMBERS, message
+
+
+def ask(caller, operation="query", **request):
+    return caller.send("POST", f"/v1/table/t/{operation}/", json.dumps(request))
+
+
+def rows(answer):
+    assert answer.headers["Content-Type"] == ARROW
+    with pa.ipc.open_stream(answer.content) as reader:
+        return reader.read_all()
+
+
+def test_rows_are_filtered_counted_selected_and_limited(caller):
+    caller.create("t", NUMBERS)
+    assert rows(ask(caller)).equals(NUMBERS)
+    assert rows(ask(caller, filter="a > 1", columns=["c", "a"], k=1)).to_pylist() == [{"c": None, "a": 2}]
+    assert rows(ask(caller, filter="a > 5")).equals(NUMBERS[:0])
+    assert rows(ask(caller, k=0)).equals(NUMBERS[:0])
+    assert rows(ask(caller, offset=2**62, k=2**63 - 1)).num_rows == 0
+    assert ask(caller, "count_rows").json() == 3
+    assert ask(caller, "count_rows", predicate="c IS NULL OR lower(c) = 'x'").json() == 2
+    caller.alter("t", {"path": "a", "rename": "z"})
+    assert rows(ask(caller, version=1)).equals(NUMBERS)
+    assert rows(ask(caller)).column_names == ["z", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        ({"filter": "nope = 1"}, 400, "No field named nope"),
+        ({"filter": "a >"}, 400, "sql parser error"),
+        ({"filter": "a"}, 400, "does not return a boolean"),
+        ({"filter": "1 / 0 = a"}, 400, "Divide by zero"),
+        ({"filter": 7}, 400, "a filter is a string"),
+        ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "a filter is a string of at most 1048576 characters"),
+        ({"columns": ["nope"]}, 400, "No field named nope"),
+        ({"columns": ["a", "a"]}, 400, "Duplicate column"),
+        ({"columns": "a"}, 501, "array of strings"),
+        ({"columns": {"x": "a + 1"}}, 501, "array of strings"),
+        ({"k": -1}, 400, "k is -1"),
+        ({"k": 1.5}, 400, "k is 1.5"),
+        ({"offset": True}, 400, "offset is True"),
+        ({"version": 2**63}, 400, "version is"),
+        ({"version": 9}, 404, "no version 9"),
+        ({"vector": [1.0]}, 501, "does not search by vectors"),
+        ({"full_text_query": {"query": "x"}}, 501, "'full_text_query' is not answered"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_machine(caller, request_, status, words):
+    caller.create("t", NUMBERS)
+    answer = ask(caller, **request_)
+    assert answer.status_code == status
+    assert words in message(answer)
+    assert "/home" not in answer.text
+    assert str(caller.root).strip("/") not in answer.text
+
+
+@pytest.mark.parametrize("body", ["[]", "x", '"x"', "[" * 100_000, b"\xff"])
+def test_a_body_that_is_not_an_object_is_refused(caller, body):
+    caller.create("t", NUMBERS)
+    for operation in ("describe", "count_rows", "query"):
+        answer = caller.send("POST", f"/v1/table/t/{operation}/", body)
+        assert answer.status_code == 400
+        assert "JSON object" in message(answer)
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        "+".join(["a"] * 1000) + " > 1",
+        "||".join(["c"] * 1000) + " = 'x'",
+        " AND ".join(f"a > {i}" for i in range(1000)),
+        "a" + "[1]" * 1000 + " = 1",
+        "a" + "::bigint" * 1000 + " = 1",
+        "a" + " AT TIME ZONE 'x'" * 1000 + " = 1",
+        "c" + " COLLATE x" * 1000 + " = 'x'",
+    ],
+    ids=["plus", "concatenation", "and", "subscript", "cast", "zone", "collate"],
+)
+def test_a_filter_that_would_end_the_process_is_refused(caller, filter_):
+    caller.create("t", NUMBERS)
+    for answer in (ask(caller, filter=filter_), ask(caller, "count_rows", predicate=filter_)):
+        assert answer.status_code == 400
+        assert "at most 400 words and operators" in message(answer)
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        "length(repeat(c, 1000000000)) > 1",
+        "length(REPEAT (c, 1000000000)) > 1",
+        "length(`repeat`(c, 1000000000)) > 1",
+        "length(repeat/**/(c, 1000000000)) > 1",
+        "length(repeat--\n(c, 1000000000)) > 1",
+        'c = "\'" OR length(repeat(c, 1000000000)) > 1 OR c = "\'"',
+        "c = '\\' OR length(repeat(c, 1000000000)) > 1 OR c = '\\'",
+        "length(rpad(c, 1000000000)) > 1",
+        "array_length(range(1, 100000000000)) > 1",
+    ],
+)
+def test_functions_that_make_much_of_nothing_cannot_be_called_however_they_are_written(caller, filter_):
+    caller.create("t", NUMBERS)
+    answer = ask(caller, "count_rows", predicate=filter_)
+    assert answer.status_code == 400
+    assert "in a filter; there are abs, and, " in message(answer)
+
+
+@given(st.text(string.ascii_letters + string.digits + " \t\n'\"`()[]{}.,;:+-*/%|&^~<>=!@#?$\\_é", max_size=300))
+def test_whatever_a_filter_holds_it_is_passed_on_or_refused_with_a_sentence(text):
+    status = 200
+    try:
+        assert query.check_filter(text) == text
+    except HTTPError as error:
+        status = error.status
+    assert status in (200, 400)
+
+
+def test_a_query_needs_the_key_and_drops_need_a_table(caller):
+    caller.create("t", NUMBERS)
+    for operation in ("describe", "count_rows", "query", "drop"):
+        answer = caller.send("POST", f"/v1/table/t/{operation}/", "{}", x_api_key="wrong")
+        assert answer.status_code == 401
+        assert caller.send("GET", f"/v1/table/t/{operation}/").status_code == 405
+        assert caller.send("POST", f"/v1/table/nix/{operation}/", "{}").status_code == 404
+        assert caller.send("POST", f"/v1/table/..%2Ft/{operation}/", "{}").status_code == 400
+    assert caller.read("t").equals(NUMBERS)
+    assert caller.send("POST", "/v1/table/t/drop").json() == {}
+    assert caller.tables() == []
+    assert caller.create("t", NUMBERS[:1]).json() == {"version": 1}
