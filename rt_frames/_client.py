@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 IfExists = Literal["fail", "skip", "replace"]
 JSON = "application/json"
-MAX_PAGES = 10_000  # of one list, all of which must come within the read timeout
+MAX_PAGES, MAX_NAMES = 10_000, 10**6  # of one list, all of which must come within the read timeout
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
@@ -234,7 +234,7 @@ class Client:
             names += page
             if token is None:
                 return names
-            if token not in seen and len(seen) < MAX_PAGES and time.monotonic() < deadline:
+            if token not in seen and len(seen) < MAX_PAGES and len(names) < MAX_NAMES and time.monotonic() < deadline:
                 seen.add(token)
                 continue
             end = "gave the same page_token twice" if token in seen else f"came to no end in {len(seen) + 1:,} pages"
@@ -327,6 +327,10 @@ class Client:
                 result = self._send(request)
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, operation, name, listed_before)
+                raise
+            except errors.PayloadTooLarge as error:
+                if compression != "zstd":
+                    error.args = (f'{error}, or make it smaller with compression="zstd"',)
                 raise
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
