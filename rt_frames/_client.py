@@ -452,6 +452,7 @@ class RemoteTable:
     request_id: str | None = None
 
     @property
+    @hide_frames
     def schema(self) -> pa.Schema | None:
         """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
 
