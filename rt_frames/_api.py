@@ -92,7 +92,8 @@ def connect(
     headers : dict of str to str, optional
         Further headers for every request.
     verify : bool or path, default True
-        Whether the server's certificate is checked; a path names a CA bundle to check it against.
+        Whether the server's certificate is checked; a path names a CA bundle to check it against. Otherwise the first
+        of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR`` does, then certifi's.
     allow_insecure : bool, default False
         Allow plain ``http`` to another machine, where everybody on the way can read the key.
     dialect : {"documented", "lancedb"}, optional
@@ -506,6 +507,9 @@ class FolderClient(Client):
 
     def __str__(self) -> str:
         return str(self._folder)
+
+    def __repr__(self) -> str:
+        return f"Client({str(self)!r}, the embedded service, which needs no key)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _folder_client, (self._folder, {**self._options, "dialect": self._dialect})

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 IfExists = Literal["fail", "skip", "replace"]
 JSON = "application/json"
-MAX_PAGES = 10_000  # of one list, all of which must come within the read timeout
+MAX_PAGES, MAX_NAMES = 10_000, 10**6  # of one list, all of which must come within the read timeout
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
@@ -234,7 +234,7 @@ class Client:
             names += page
             if token is None:
                 return names
-            if token not in seen and len(seen) < MAX_PAGES and time.monotonic() < deadline:
+            if token not in seen and len(seen) < MAX_PAGES and len(names) < MAX_NAMES and time.monotonic() < deadline:
                 seen.add(token)
                 continue
             end = "gave the same page_token twice" if token in seen else f"came to no end in {len(seen) + 1:,} pages"
@@ -328,6 +328,10 @@ class Client:
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._check_after_failure(error, operation, name, listed_before)
                 raise
+            except errors.PayloadTooLarge as error:
+                if compression != "zstd":
+                    error.args = (f'{error}, or make it smaller with compression="zstd"',)
+                raise
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
         log.info("%sd table %s, %s, %.0f ms, %s", operation, name, size, ms, result.request_id)
@@ -368,7 +372,7 @@ class Client:
         self._check_name(name)
         asked = as_json(alterations)
         if not asked["alterations"]:
-            return RemoteTable(name, self, created=False)
+            return RemoteTable(name, self)
         body = json.dumps(asked, allow_nan=False).encode()
         start = time.monotonic()
         request = Request(
@@ -387,16 +391,25 @@ class Client:
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:
     """Make a client again in another process, whose environment must hold the same key: keys are not pickled."""
     key = os.environ.get("RT_FRAMES_API_KEY")
-    if not key:
-        raise errors.NotConnectedError(
-            f"a client of {url} was unpickled, and keys are not pickled; set RT_FRAMES_API_KEY in this process too"
-        )
-    if not hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
-        raise errors.NotConnectedError(
-            f"a client of {url} was unpickled, and RT_FRAMES_API_KEY holds another key than the one it was made with; "
-            "set the variable to that key, or call rt_frames.connect(..., api_key=...) in this process"
-        )
-    return Client(url, api_key=key, allow_insecure=True, **options)
+    if key and hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
+        return Client(url, api_key=key, allow_insecure=True, **options)
+    client = _KeylessClient(url, api_key="none", allow_insecure=True, **options)
+    client.reason = f"a client of {url} was unpickled, and " + (
+        "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
+        "rt_frames.connect(..., api_key=...) in this process"
+        if key
+        else "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
+    )
+    return client
+
+
+class _KeylessClient(Client):
+    """A client in a process without its key; it says so when it is used: pools do not survive an error before that."""
+
+    reason = ""
+
+    def _send(self, request: Request, retries: int | None = None) -> Result:  # noqa: ARG002  # none is sent
+        raise errors.NotConnectedError(self.reason)
 
 
 @dataclass(frozen=True)
@@ -439,6 +452,7 @@ class RemoteTable:
     request_id: str | None = None
 
     @property
+    @hide_frames
     def schema(self) -> pa.Schema | None:
         """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
 
@@ -459,7 +473,7 @@ class RemoteTable:
         return f"RemoteTable({self.name!r}{facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        fields = [(f.name, str(f.type), "yes" if f.nullable else "no") for f in self._schema or ()]
+        fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 from rt_frames._text import make_printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from types import TracebackType
 
 P = ParamSpec("P")
@@ -23,21 +23,32 @@ T = TypeVar("T")
 
 MAX_ROWS = 60  # that are shown
 _MIN_WIDTH = 12  # characters that a column keeps, however narrow the terminal is
+_MARK = ' style="background:rgba(235,140,0,.2);font-weight:bold"'
 _CELL = 'style="text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid rgba(128,128,128,.4)"'
 
 
 class Listing(NamedTuple):
-    """A title, rows of cells under a head, and notes below."""
+    """A title, rows of cells under a head, and notes below; columns without a word are not shown.
+
+    ``marked`` are rows that a reader should not miss.
+    """
 
     title: str
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     notes: Sequence[str] = ()
+    marked: Collection[int] = ()
+
+    def shown(self) -> list[tuple[str, ...]]:
+        """Give the head and the rows that are shown."""
+        lines = [tuple(map(make_printable, line)) for line in (self.head, *self.rows[:MAX_ROWS])]
+        columns = [column for column in zip(*lines, strict=True) if any(column[1:]) or not self.rows]
+        return list(zip(*columns, strict=True))
 
 
 def as_text(listing: Listing) -> str:
     """Draw a listing with aligned columns, no wider than the terminal where that can be."""
-    lines = [tuple(map(make_printable, line)) for line in (listing.head, *listing.rows[:MAX_ROWS])]
+    lines = listing.shown()
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     available = shutil.get_terminal_size((120, 24)).columns - 2 * (len(widths) - 1)
     while sum(widths) > available and max(widths) > _MIN_WIDTH:
@@ -49,12 +60,14 @@ def as_text(listing: Listing) -> str:
 
 def as_html(listing: Listing) -> str:
     """Draw a listing for a notebook, every word of it escaped."""
-    head = "".join(f"<th {_CELL}>{_escape(name)}</th>" for name in listing.head)
-    lines = (
-        "".join(f"<td {_CELL}><code>{_escape(cell)}</code></td>" for cell in row) for row in listing.rows[:MAX_ROWS]
+    head, *lines = listing.shown()
+    top = "".join(f"<th {_CELL}>{html.escape(name)}</th>" for name in head)
+    body = "".join(
+        f"<tr{_MARK if number in listing.marked else ''}>"
+        f"{''.join(f'<td {_CELL}><code>{html.escape(cell)}</code></td>' for cell in line)}</tr>"
+        for number, line in enumerate(lines)
     )
-    body = "".join(f"<tr>{cells}</tr>" for cells in lines)
-    table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    table = f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
     below = "".join(f"<p>{_escape(text)}</p>" for text in (*_more(listing), *listing.notes))
     title = f"<p><b>{_escape(listing.title)}</b></p>"
     return f'<div style="color:inherit;background:transparent">{title}{table if body else ""}{below}</div>'

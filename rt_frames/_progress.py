@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
+import html
 import sys
 import time
 from typing import Any, Self
 
-from rt_frames._text import count
+from rt_frames._text import count, format_bytes
 
 SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar of their own accord
+_REDRAW_AFTER = 0.2  # seconds; so often does a notebook draw it anew
 
 
 class Progress:
-    """Show a tqdm bar: after `SHOW_AFTER` where it can be seen, at once if ``shown`` is True, never if False.
+    """Show a bar: after `SHOW_AFTER` where it can be seen, at once if ``shown`` is True, never if False.
 
     Parameters
     ----------
@@ -46,16 +47,58 @@ class Progress:
 
     def _is_due(self) -> bool:
         if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:
-            self._shown = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+            self._shown = _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
         return bool(self._shown)
 
     def _open(self) -> Any:
-        # without widgets tqdm.auto would warn, and draw the same text
-        module = importlib.import_module("tqdm.auto" if importlib.util.find_spec("ipywidgets") else "tqdm.std")
-        bar = module.tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True)
+        if _in_notebook():
+            return _NotebookBar(self._total, self._name, self._began)
+        from tqdm import tqdm
+
+        bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True)
         bar.start_t -= time.monotonic() - self._began  # so that it shows the time and the rate of the whole upload
         return bar
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+def _in_notebook() -> bool:
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+class _NotebookBar:
+    """What tqdm shows in a terminal, as HTML: the browser draws the bar, in the colours of its theme.
+
+    Without a total the bar moves and does not fill. tqdm itself writes to stderr, which notebooks show as an error.
+    """
+
+    def __init__(self, total: int | None, name: str, began: float) -> None:
+        display: Any = sys.modules["IPython"].display.display
+        self.n, self._total, self._name, self._began, self._rows = 0, total, name, began, ""
+        self._drawn = time.monotonic()
+        self._handle: Any = display(self._draw(), raw=True, display_id=True)
+
+    def set_postfix_str(self, text: str, *, refresh: bool) -> None:  # noqa: ARG002  # the signature is tqdm's
+        self._rows = text
+
+    def update(self, sent: int) -> None:
+        self.n += sent
+        if time.monotonic() - self._drawn > _REDRAW_AFTER:
+            self._drawn = time.monotonic()
+            self._handle.update(self._draw(), raw=True)
+
+    def close(self) -> None:
+        self._handle.update(self._draw(ended=True), raw=True)
+
+    def _draw(self, *, ended: bool = False) -> dict[str, str]:
+        seconds = max(time.monotonic() - self._began, 1e-3)
+        size = format_bytes(self.n) + (f" of {format_bytes(self._total)}" if self._total else "")
+        facts = (size, self._rows, f"{format_bytes(int(self.n / seconds))}/s", f"{seconds:.0f} s")
+        text = f"{self._name}: {', '.join(filter(None, facts))}"
+        known = self._total or (self.n if ended else None)
+        value = f' value="{self.n}" max="{known or 1}"' if known else ""
+        bar = f'<progress{value} style="width:20em;vertical-align:middle;accent-color:#0b7285"></progress>'
+        return {"text/plain": text, "text/html": f'<div style="color:inherit">{bar} {html.escape(text)}</div>'}

@@ -42,7 +42,7 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch):
     for name in list(os.environ):
-        if name.startswith("RT_FRAMES_") or name.upper().endswith("_PROXY"):
+        if name.startswith(("RT_FRAMES_", "SSL_CERT_")) or name.upper().endswith(("_PROXY", "_CA_BUNDLE")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")
     yield

@@ -21,15 +21,15 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 CELL_SECONDS = 180
 
 
-def executed(path: Path, folder: Path) -> Any:
-    """Run a notebook from top to bottom, in ``folder``, with the interpreter that runs this."""
+def executed(path: Path, folder: Path, times: int = 1) -> Any:
+    """Run a notebook from top to bottom, in ``folder``, with the interpreter that runs this; in one kernel."""
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as sockets:  # the path of a socket has to be short
-        asyncio.run(_execute(notebook, folder, Path(sockets)))
+        asyncio.run(_execute(notebook, folder, Path(sockets), times))
     return notebook
 
 
-async def _execute(notebook: Any, folder: Path, sockets: Path) -> None:
+async def _execute(notebook: Any, folder: Path, sockets: Path, times: int) -> None:
     specs, work = folder / "kernels", folder / "work"
     (specs / "python3").mkdir(parents=True)
     work.mkdir()
@@ -52,8 +52,9 @@ async def _execute(notebook: Any, folder: Path, sockets: Path) -> None:
     # nothing of the user's own settings, history or startup files
     env = {**os.environ, "IPYTHONDIR": str(folder / "ipython")}
     async with client.async_setup_kernel(env=env, cleanup_kc=True):
-        for at, cell in enumerate(notebook.cells):
-            await client.async_execute_cell(cell, at)
+        for _ in range(times):
+            for at, cell in enumerate(notebook.cells):
+                await client.async_execute_cell(cell, at)
 
 
 def store(path: Path) -> None:

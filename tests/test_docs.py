@@ -8,6 +8,7 @@ import inspect
 import operator
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -88,6 +89,26 @@ def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(server
     assert "https://words-x1.us-east-1.example.com" in cell
     exec(cell.replace("https://words-x1.us-east-1.example.com", server.url), {})  # the README is ours
     assert [r.line for r in server.requests] == ["POST /v1/tables/sales HTTP/1.1"]
+
+
+def test_the_readmes_way_to_look_at_what_was_stored_works_as_written(tmp_path, capsys):
+    client = rt.connect(tmp_path / "tables", default=False)
+    rt.to_table(pl.DataFrame({"region": ["west", "north"], "units": [5, 3]}), "sales", client=client)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+    script = blocks("sh served").replace("8765", port).replace("rt-frames", "exec rt-frames")
+    served = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    with served:
+        assert port in served.stdout.readline()
+        try:
+            exec(blocks("python served").replace("8765", port), {})  # the README is ours
+        finally:
+            served.terminate()
+    assert capsys.readouterr().out.split() == ["region", "0", "west"]
 
 
 def test_the_readme_names_every_public_name():

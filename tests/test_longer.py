@@ -7,7 +7,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from tests.longer import answers, crowd, interrupts, kills, streams
+from tests.longer import answers, crowd, fronts, interrupts, kills, streams
 from tests.longer.attack.draw import draw
 from tests.longer.attack.judge import Case, Judge
 
@@ -55,6 +55,15 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
     counted = interrupts.run(count, seed=1)
     assert sum(counted.values()) - counted["latest"] == count
     assert any(what.endswith("interrupted") for what in counted)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    not any(map(fronts.binary, fronts.FRONTS)), reason="neither nginx nor haproxy nor squid is installed"
+)
+def test_what_goes_through_nginx_haproxy_and_squid_arrives_once_and_whole():
+    for name, counts in fronts.run(60, seed=1).items():
+        assert sum(many for what, many in counts.items() if what.endswith("created")) >= 40, name
 
 
 draws_maps = pytest.mark.skipif(not hasattr(pl, "Map"), reason="what is drawn has Polars' maps, which came with 2.1")

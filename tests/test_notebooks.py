@@ -52,17 +52,25 @@ def test_there_are_four_and_nothing_else():
     assert len(NOTEBOOKS) == 4
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=pytest.mark.long) if path.stem[0] in "34" else path for path in NOTEBOOKS],
-    ids=lambda path: path.stem,
-)
-def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path):
-    notebook = executed(path, tmp_path)  # an error in a cell is an exception here
-    assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
+def check(notebook: Any, path: Path, tmp_path: Path, first: int) -> None:
+    counts = [cell.execution_count for cell in code(notebook)]
+    assert counts == list(range(first, first + len(counts)))
     assert not list((tmp_path / "work").iterdir()), "it left files where it was started"
     kept = nbformat.read(path, as_version=4)
     assert [bool(cell.outputs) for cell in code(notebook)] == [bool(cell.outputs) for cell in code(kept)]
+    assert [o.text for cell in code(notebook) for o in cell.outputs if o.get("name") == "stderr"] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS[:2], ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path):
+    check(executed(path, tmp_path), path, tmp_path, 1)  # an error in a cell is an exception here
+
+
+@pytest.mark.long
+@each
+def test_all_of_a_notebook_runs_a_second_time_in_the_same_kernel(path: Path, tmp_path: Path):
+    notebook = executed(path, tmp_path, times=2)
+    check(notebook, path, tmp_path, len(code(notebook)) + 1)
 
 
 @each

@@ -61,7 +61,7 @@ def open_source(
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
     refusals = Refusals()
-    source = _open(data, _Options(casts, index, clean_names), refusals)
+    source = _open(data, _Options(casts, index if index is None else bool(index), bool(clean_names)), refusals)
     try:
         return _checked(source, casts, refusals)
     except BaseException:
@@ -99,7 +99,7 @@ def arrow_schema(data: Any, side: str = "data", clean_names: bool = False, *, st
     schema = _schema_of(_without_partitions(data), side, clean_names, refusals)
     schema = from_arrow.clean_schema(schema) if clean_names else schema
     check_column_names(schema.names)
-    portable = portable_layout(schema, {}, refusals).schema
+    portable = portable_layout(schema, None, refusals).schema
     if stored:
         return pa.schema([old if old.name in refusals else new for old, new in zip(schema, portable, strict=True)])
     refusals.check(schema.names)

@@ -22,7 +22,7 @@ from pyarrow import types
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import to_data_type
+from rt_frames._schema.data_type import child_fields, is_list, to_data_type
 from rt_frames._schema.portable import is_plain, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -54,9 +54,9 @@ class Layout(NamedTuple):
         return Layout(pa.schema([self.schema.field(name)]), self.dictionaries & {name}, self.required & {name})
 
 
-def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Layout:
-    """Give what is sent, and note which columns are not supported."""
-    if not casts and not refusals and is_plain(schema):
+def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
+    """Give what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
+    if not casts and is_plain(schema):
         return Layout(schema.remove_metadata())
     fields = []
     for field in schema:
@@ -69,26 +69,28 @@ def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType], refusal
     return Layout(pa.schema(fields), dictionaries, frozenset(f.name for f in fields if _requires_values(f)))
 
 
-def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType]) -> pa.Field:
+def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) -> pa.Field:
     name = field.name
     try:
         arrow = to_portable(field.type, name)
     except KeyError:  # pyarrow has no class for them, and cannot even give their type
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
-    arrow = casts.get(name, arrow)
-    _check_type(arrow, field, name)
+    arrow = (casts or {}).get(name, arrow)
+    _check_type(arrow, None if casts is None else field, name)
     kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
     standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
     return pa.field(name, arrow, field.nullable, kept if standard else None)
 
 
-def _check_type(arrow: pa.DataType, column: pa.Field, path: str) -> None:
+def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
+        advice = "cast it to the type that it is meant to have"
+        if column is not None:
+            advice = f"pass its type, for example dtypes={ {column.name: _example(column.type)}!r}"
         raise UnsupportedTypeError(
-            f"column {path!r} has no values and no type; a table's null column could never be cast later: "
-            f"pass its type, for example dtypes={ {column.name: _example(column.type)}!r}"
+            f"column {path!r} has no values and no type; a table's null column could never be cast later: {advice}"
         )
-    children = [arrow.field(i) for i in range(arrow.num_fields)]
+    children = child_fields(arrow)
     names = [child.name for child in children]
     if odd := [name for name in names if has_control_characters(name)]:
         raise UnsupportedTypeError(
@@ -167,7 +169,7 @@ class Converter:
                 if field.name in self._required:
                     _check_required(columns[-1], field, field.name)
             except UnsupportedTypeError as error:
-                refusals.note(field.name, error)
+                refusals.setdefault(field.name, error)
         refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -245,7 +247,7 @@ class Converter:
             return self._struct(array, target, path)
         if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path)
-        if not types.is_nested(array.type) or types.is_struct(array.type) or not _is_list(target):
+        if not types.is_nested(array.type) or types.is_struct(array.type) or not is_list(target):
             raise ValueError(f"{path} is {array.type}, not {target}")
         if types.is_fixed_size_list(array.type):
             if types.is_fixed_size_list(target):
@@ -340,8 +342,7 @@ def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
 
 def _requires_values(field: pa.Field) -> bool:
     """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
-    inside = _value_fields(field.type) if types.is_nested(field.type) else []
-    return not field.nullable or any(map(_requires_values, inside))
+    return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
 def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
@@ -362,17 +363,12 @@ def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
 
 
 def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
-    return [arrow.item_field] if types.is_map(arrow) else [arrow.field(i) for i in range(arrow.num_fields)]
+    return [arrow.item_field] if types.is_map(arrow) else child_fields(arrow)
 
 
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Tell whether a type, or one inside it, passes a test."""
-    fields = range(arrow.num_fields)
-    return test(arrow) or (len(fields) > 0 and any(contains(arrow.field(i).type, test) for i in fields))
-
-
-def _is_list(arrow: pa.DataType) -> bool:
-    return any(test(arrow) for test in (types.is_list, types.is_large_list, types.is_fixed_size_list))
+    return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
 
 
 def _is_beyond_cast(arrow: pa.DataType) -> bool:

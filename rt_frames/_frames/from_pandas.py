@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from rt_frames._frames.convert import contains
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
@@ -53,7 +54,7 @@ def open_pandas(
         try:
             columns[name] = _column(name, one, target)
         except UnsupportedTypeError as error:
-            refusals.note(name, error)
+            refusals.setdefault(name, error)
 
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         wanted = names if column is None else [column]
@@ -122,7 +123,7 @@ def _types(
     types: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
         try:
-            if _is_object(dtype):
+            if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
                 continue
             key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
@@ -131,7 +132,7 @@ def _types(
                 known[key] = ObjectType(arrow)
             types.append(known[key])
         except UnsupportedTypeError as error:
-            refusals.note(name, error)
+            refusals.setdefault(name, error)
             types.append(ObjectType(pa.null()))
     return types
 
@@ -255,11 +256,7 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
     try:
         found = infer(name, values)
     except UnsupportedTypeError:
-        if cast is None or not _has_map(cast):
+        if cast is None or not contains(cast, pa.types.is_map):
             raise
         return ObjectType(cast)  # the pairs of maps are of two kinds
     return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found
-
-
-def _has_map(arrow: pa.DataType) -> bool:
-    return pa.types.is_map(arrow) or any(_has_map(arrow.field(i).type) for i in range(arrow.num_fields))

@@ -55,7 +55,7 @@ def arrow_schema(schema: Mapping[str, pl.DataType], refusals: Refusals) -> pa.Sc
         try:
             found[name] = from_polars(dtype, name)
         except UnsupportedTypeError as error:
-            refusals.note(name, error)
+            refusals.setdefault(name, error)
     return pa.schema(found)
 
 

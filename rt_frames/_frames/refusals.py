@@ -9,17 +9,8 @@ from rt_frames._text import MAX_LISTED, list_names
 from rt_frames.errors import UnsupportedTypeError
 
 
-class Refusals:
-    """Columns that cannot be sent, each with the error that says why."""
-
-    def __init__(self) -> None:
-        self._errors: dict[str, UnsupportedTypeError] = {}
-
-    def __contains__(self, column: str) -> bool:
-        return column in self._errors
-
-    def __bool__(self) -> bool:
-        return bool(self._errors)
+class Refusals(dict[str, UnsupportedTypeError]):
+    """Columns that cannot be sent, each with the first error that says why."""
 
     @contextlib.contextmanager
     def of(self, column: str) -> Iterator[None]:
@@ -27,21 +18,17 @@ class Refusals:
         try:
             yield
         except UnsupportedTypeError as error:
-            self.note(column, error)
-
-    def note(self, column: str, error: UnsupportedTypeError) -> None:
-        """Note the first error of a column."""
-        self._errors.setdefault(column, error)
+            self.setdefault(column, error)
 
     def append_advice(self, column: str, advice: str) -> None:
         """Add to what is said of a column, if it is refused."""
-        if error := self._errors.get(column):
+        if error := self.get(column):
             error.args = (f"{error}; {advice}",)
 
     def check(self, order: Sequence[str]) -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
-        columns = tuple(name for name in order if name in self._errors)
-        errors = [self._errors[name] for name in columns]
+        columns = tuple(name for name in order if name in self)
+        errors = [self[name] for name in columns]
         if len(errors) == 1:
             errors[0].add(columns=columns)
             raise errors[0]

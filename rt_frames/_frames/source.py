@@ -20,6 +20,9 @@ MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
 
 
+_UNKNOWN = Layout(pa.schema([]))
+
+
 class Chunk(NamedTuple):
     """Rows that lie in memory; ``cut(start, length, column)`` makes batches of some, of one column or of all."""
 
@@ -68,7 +71,7 @@ class Source:
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
-    layout: Layout = field(default_factory=lambda: Layout(pa.schema([])))
+    layout: Layout = _UNKNOWN
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     close: Callable[[], None] = lambda: None
 

@@ -15,7 +15,8 @@ Relied upon, one test each in tests/http/test_connection.py:
   call `request` with the connect timeout in `timeout`, `getresponse` with the read timeout;
 - urllib3's `request` puts each header by `putheader`, `Content-Length: 0` where a POST has no body that it knows;
 - urllib3 sends through TLS inside TLS by an `SSLTransport`, whose `send` gives all to the socket's `sendall`;
-- http.client's `getresponse` reads by `response_class(sock, ...)`, which only asks that socket for `makefile`;
+- http.client's `getresponse`, and `_tunnel`, which urllib3's `connect` calls, read by `response_class(sock, ...)`,
+  which only asks that socket for `makefile`;
   its `begin` reads a head where `headers` is None, and sets `msg`, with the lines that are no headers, and
   `will_close`, whereupon the connection is closed.
 """
@@ -30,15 +31,17 @@ import socket
 import ssl
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import NewConnectionError, ProxyError
 from urllib3.util.ssltransport import SSLTransport
 from urllib3.util.wait import wait_for_read
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import requests
 
     from rt_frames._http.upload import Upload
@@ -101,6 +104,20 @@ class UploadConnection(HTTPConnection):
         except OSError as error:  # a handshake that fails or stalls sent nothing either
             raise NewConnectionError(self, str(error) or type(error).__name__) from error
 
+    def _tunnel(self) -> None:
+        deadline = time.monotonic() + cast("float", self.timeout)  # for all of the proxy's answer, however it drips
+
+        def response_class(sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
+            return http.client.HTTPResponse(_DeadlineReader(sock, b"", deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+
+        self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
+        try:
+            super()._tunnel()
+        except OSError as error:
+            raise ProxyError(str(error), error) from error
+        finally:
+            del self.response_class
+
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
             self.connect()
@@ -110,9 +127,10 @@ class UploadConnection(HTTPConnection):
             body.begun = True
             # TLS inside TLS must send what it began: a record that is broken off cannot be taken up again
             self.timeout = body.timeout if isinstance(sock, SSLTransport) else min(body.timeout, POLL_AFTER)
-        super().request(method, url, None, headers, **options)
-        if body is not None:
-            self._send_body(sock, body)
+        with _hanging_up(sock):
+            super().request(method, url, None, headers, **options)
+            if body is not None:
+                self._send_body(sock, body)
 
     def putheader(self, header: Any, *values: Any) -> None:
         if self._upload is not None and header.lower() == "content-length":
@@ -178,9 +196,21 @@ class UploadConnection(HTTPConnection):
 
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         try:
-            return super().getresponse()
+            with _hanging_up(self.sock):
+                return super().getresponse()
         finally:
             del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
+
+
+@contextlib.contextmanager
+def _hanging_up(sock: Any) -> Iterator[None]:
+    """Let the server hear of it where this fails; a socket that is closed stays open in processes forked meanwhile."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has no such thing
+            sock.shutdown(socket.SHUT_RDWR)
+        raise
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):

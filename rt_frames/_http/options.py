@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import math
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -111,6 +113,34 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
             "use https, or allow_insecure=True where the way is safe"
         )
     return base
+
+
+def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
+    """Give where the authorities are that may vouch for a service; what is named and cannot be used is an error."""
+    if isinstance(verify, str):
+        return _check_ca_bundle("verify", verify)
+    if not verify or not base.startswith("https:"):
+        return verify
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        if path := os.environ.get(name):
+            return _check_ca_bundle(name, path)
+    # as OpenSSL's own: what is not there does not count
+    folders = os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)
+    return next(filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True)
+
+
+def _check_ca_bundle(name: str, path: str) -> str:
+    try:
+        if os.path.isdir(path):  # noqa: PTH112  # the path is given on as it is
+            os.scandir(path).close()
+        else:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except ssl.SSLError:
+        raise ValueError(f"{name}: there is no certificate in PEM form in {path!r}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{name}: the CA bundle {path!r} cannot be read: {reason}") from None
+    return path
 
 
 def is_loopback(base: str) -> bool:

@@ -143,6 +143,10 @@ _ADVICE = {
     "would carry the API key",
     errors.ServerError: "whether the service acted is open; look before sending again",
 }
+_ADVICE_FOR_BODIES = {  # where the class alone does not tell
+    408: "it did not get all of the body in the time that it gives; what comes slowly is better collected first",
+    411: "it wants to be told the length first, as compression=None does for a frame in memory",
+}
 
 
 def describe_operation(operation: errors.Operation, table: str | None) -> str:
@@ -150,15 +154,21 @@ def describe_operation(operation: errors.Operation, table: str | None) -> str:
     return "list tables" if operation == "list" else f"{operation} table {table!r}"
 
 
-def to_error(response: Response, operation: errors.Operation, table: str | None, key: Key) -> errors.ResponseError:
-    """Turn an answer that is not a success into its error."""
+def to_error(
+    response: Response, operation: errors.Operation, table: str | None, key: Key, sent: str = ""
+) -> errors.ResponseError:
+    """Turn an answer that is not a success into its error; ``sent`` tells how much of a body it is about."""
     status = response.status
     message = find_message(response.body, key)
     kind = errors.error_class(status, operation, message)
     if kind is errors.ConflictError and _find_code(response.body) == NAME_TAKEN:
         kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
-    advice = "try again later" if kind is errors.ServerError and operation in READS else _ADVICE.get(kind, "")
+    advice = _ADVICE.get(kind) or (_ADVICE_FOR_BODIES.get(status, "") if sent else "")
+    if kind is errors.ServerError and operation in READS:
+        advice = "try again later"
+    if kind is errors.PayloadTooLarge and sent:
+        said += f", after {sent} were sent"
     if kind is errors.RedirectError:
         said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
     new = [words for words in advice.split("; ") if words and words not in said]

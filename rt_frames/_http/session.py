@@ -3,7 +3,7 @@
 One explicit loop owns every repetition, and it knows how far the body came::
 
     nothing sent      → tried again, always
-    part sent         → a read is tried again; a create is UploadInterrupted, an alter OutcomeUnknown
+    part sent         → a read is tried again; a create or replace is UploadInterrupted, an alter OutcomeUnknown
     all sent          → a read is tried again; a write without an answer is OutcomeUnknown
     2xx all the same  → where it came early, is a 202 or a web page, a write is OutcomeUnknown;
                         where it cannot be understood, a read is tried again
@@ -29,12 +29,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import requests
-from requests.utils import get_environ_proxies
+from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProxyError, SSLError
 
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
-from rt_frames._http.options import Key, Timeouts, is_loopback
+from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
 from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, describe_operation, read_response, to_error
 from rt_frames._http.upload import Upload
 from rt_frames._text import format_bytes, one_line, shorten
@@ -49,6 +49,7 @@ log = logging.getLogger("rt_frames")
 
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
+_REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 
 
@@ -123,13 +124,14 @@ class Session:
     headers : dict
         Further headers for every request.
     verify : bool or str
-        Whether, or against which CA bundle, the server's certificate is checked.
+        Whether, or against which CA bundle, the server's certificate is checked; where True, the environment may say.
     """
 
     def __init__(
         self, base: str, key: Key, timeout: Timeouts, retries: int, headers: Mapping[str, str], verify: bool | str
     ) -> None:
-        self.base, self.timeouts, self.retries, self.verify = base, timeout, retries, verify
+        self.base, self.timeouts, self.retries = base, timeout, retries
+        self.verify = find_ca_bundle(verify, base)
         self._key, self._headers = key, dict(headers)
         self._adapter: tuple[int, Adapter] | None = None
 
@@ -179,7 +181,7 @@ class Session:
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
             try:
-                return _interpret_failure(request, upload, error, self.base, self._key)
+                return _interpret_failure(request, upload, error, self.base, self._key, self._proxy())
             finally:
                 _break_cycles(error)
         finally:
@@ -203,17 +205,18 @@ class Session:
         if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
             self._adapter = (os.getpid(), Adapter())
         timeout = (self.timeouts.connect, self.timeouts.read)
-        return self._adapter[1].send(prepared, stream=True, timeout=timeout, **self._environment())
+        return self._adapter[1].send(
+            prepared, stream=True, timeout=timeout, verify=self.verify, proxies=self._proxies()
+        )
 
-    def _environment(self) -> dict[str, Any]:
-        """Take proxies and the CA bundle from the environment, for https alone: a proxy would read plain http."""
-        verify, proxies = self.verify, {}
-        if self.base.startswith("https:"):
-            if verify is True:
-                verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
-            if not is_loopback(self.base):
-                proxies = get_environ_proxies(self.base)
-        return {"verify": verify, "proxies": proxies}
+    def _proxies(self) -> dict[str, str]:
+        """Take proxies from the environment, for https alone: one would read plain http."""
+        use = self.base.startswith("https:") and not is_loopback(self.base)
+        return get_environ_proxies(self.base) if use else {}
+
+    def _proxy(self) -> str:
+        """Name the proxy, without what it is logged in with."""
+        return (select_proxy(self.base, self._proxies()) or "").rpartition("@")[2].rpartition("://")[2]
 
 
 def _interpret(request: Request, upload: Upload | None, response: Response, key: Key) -> Any:
@@ -221,7 +224,8 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
     if response.status < 200:
         return _open_outcome(request, upload, f"the service's last word was the interim status {response.status}")
     if response.status >= 300:
-        return to_error(response, request.operation, request.table, key)
+        sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
+        return to_error(response, request.operation, request.table, key, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")
@@ -238,7 +242,7 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
 
 
 def _interpret_failure(
-    request: Request, upload: Upload | None, error: BaseException, base: str, key: Key
+    request: Request, upload: Upload | None, error: BaseException, base: str, key: Key, proxy: str = ""
 ) -> errors.TransportError:
     """Tell what it means that no answer came: the state of the body decides."""
     cause = upload.cause if upload is not None and upload.cause is not None else error
@@ -246,22 +250,33 @@ def _interpret_failure(
     reason = shorten(key.hide(str(causes[-1]) or type(causes[-1]).__name__), 200)
     if upload is not None and upload.begun:
         return _open_outcome(request, upload, reason)
-    where = f"{base}: {reason}; nothing was sent"
+    through = f"proxy {proxy} for " if any(isinstance(e, ProxyError) for e in causes) else ""
+    where = f"{through}{base}: {reason}; nothing was sent"
     if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
-        return errors.TLSError(f"the certificate was not accepted, {where}; check the host name, or give verify=PATH")
+        advice = "check the host name, or name the authority that signed it: verify=PATH or REQUESTS_CA_BUNDLE"
+        return errors.TLSError(f"the certificate was not accepted, {where}; {advice}")
     if request.is_read and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
         return errors.TransportError(f"could not {request.what} of {base}: no answer came ({reason}); try again")
-    return errors.ConnectError(f"could not connect, {where}; check the address and the network, then try again")
+    advice = "check the address and the network, then try again"
+    if through:
+        advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
+    if f"{_REFUSED_BY_PROXY}07" in reason:
+        advice = "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+    return errors.ConnectError(f"could not connect, {where}; {advice}")
+
+
+def _describe_amount(upload: Upload) -> str:
+    whole = f" of {format_bytes(upload.length)}" if upload.length else ""
+    return f"{format_bytes(upload.sent)}{whole}"
 
 
 def _open_outcome(request: Request, upload: Upload | None, reason: str) -> errors.TransportError:
     """Make the error of a request that may or may not have been carried out."""
     if upload is None or request.is_read:
         return errors.TransportError(f"could not {request.what}: {reason}; try again")
-    sent, whole = upload.sent, upload.length
+    sent = upload.sent
     if request.operation != "alter" and not upload.complete and not upload.answered:
-        amount = f"{format_bytes(sent)} of {format_bytes(whole)}" if whole else format_bytes(sent)
-        text = f"table {request.table!r}: {amount} were sent and the connection broke ({reason})"
+        text = f"table {request.table!r}: {_describe_amount(upload)} were sent and the connection broke ({reason})"
         return errors.UploadInterrupted(text, bytes_sent=sent)
     part = "all" if upload.complete else format_bytes(sent)
     text = f"table {request.table!r}: {part} was sent, but no answer tells what became of it ({reason})"
@@ -270,7 +285,7 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> error
 
 def _may_repeat(outcome: BaseException, request: Request) -> bool:
     if isinstance(outcome, errors.ConnectError):
-        return True
+        return _REFUSED_BY_PROXY not in str(outcome)
     if isinstance(outcome, errors.RateLimited):
         return request.replayable
     if not request.is_read:
@@ -282,7 +297,7 @@ def _may_repeat(outcome: BaseException, request: Request) -> bool:
 
 def _pause(outcome: BaseException, attempt: int) -> float:
     asked = getattr(outcome, "retry_after", None)
-    return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # jitter, no secret
+    return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # nosec B311  # jitter, no secret
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -205,26 +205,28 @@ class AlterationPlan(Sequence[Alteration]):
         return as_html(self._listing()) if self else f"<p><b>{self!r}</b></p>"
 
     def _listing(self) -> Listing:
-        head: tuple[str, ...]
-        head, *rows = [("path", "before", "after", "what"), *(_row(one) for one in self)]
-        if all(one.before is None for one in self):
-            head, *rows = [(path, *rest) for path, _, *rest in (head, *rows)]
-        notes = []
+        rows = [_row(one) for one in self]
+        marked = {number for number, (*_, what) in enumerate(rows) if "narrows" in what or "refuses" in what}
+        narrows = any("narrows" in what for *_, what in rows)
+        notes = [
+            "narrows: values that do not fit are refused, or rounded and cut off; make sure that all fit."
+        ] * narrows
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
             advice = f"Send two, as plan.requests() gives them: {first}; then {then}."
-            notes = [f"The embedded engine refuses: {reason}. {advice}"]
-        return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes)
+            notes.append(f"The embedded engine refuses: {reason}. {advice}")
+        head = ("path", "new name", "before", "after", "what")
+        return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)
 
 
 def _row(one: Alteration) -> tuple[str, ...]:
     before, arrow = ("" if known is None else str(known) for known in (one.before, one.data_type))
     nulls = {None: "", True: "nullable", False: "not null"}[one.nullable]
     cast = kind_of_cast(one.before, one.data_type) if before and arrow else "casts"
-    after = {"renames": one.rename, cast: arrow, "changes nullability": nulls}
-    what = ", ".join(word for word, part in after.items() if part)
+    words = {"renames": one.rename, cast: arrow, "changes nullability": nulls}
+    what = ", ".join(word for word, part in words.items() if part)
     refused = f"; the embedded engine refuses: {one.refused}" if one.refused else ""
-    return one.path, before, " ".join(filter(None, after.values())), what + refused
+    return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + refused
 
 
 def refused_together(alterations: Iterable[Alteration]) -> str | None:
@@ -258,8 +260,11 @@ def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
     if not plan and not is_plan:
         raise ValueError("alterations: the list is empty, there is nothing to send")
-    if twice := list_names(duplicates([one.path for one in plan])):
-        raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")
+    if twice := duplicates([one.path for one in plan]):
+        listed = list_names(twice)
+        raise ValueError(
+            f"alterations: {listed} occur more than once; put what changes in a column into one alteration"
+        )
     return plan.to_json()
 
 

@@ -369,7 +369,11 @@ def plan(
         schema = _schema(connect().table(given))
         return dict(zip(schema.names, schema.types, strict=True))
 
-    found = _api.plan_alterations(columns(before), columns(after), rename=_pairs(rename, "OLD=NEW"), strict=strict)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = _api.plan_alterations(columns(before), columns(after), rename=_pairs(rename, "OLD=NEW"), strict=strict)
+    for warning in warned:
+        click.echo(_in_shell(f"Warning: {warning.message}"), err=True)
     click.echo(json.dumps(found.to_json()) if as_json else _in_shell(repr(found)))
 
 

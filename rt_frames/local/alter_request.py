@@ -94,7 +94,7 @@ def _check_values(given: dict[str, Any], path: list[Column]) -> None:
         check_name(given["name"])
     if "data_type" in given:
         given["data_type"] = arrow_type(given["data_type"])
-        check_field(pa.field(path[-1].name, given["data_type"]))
+        check_field(pa.field(given["path"], given["data_type"]))
         if any(is_.is_large_list(above.type) or is_.is_fixed_size_list(above.type) for above in path[:-1]):
             raise ValueError(
                 f"the engine does not cast {path[-1].type} to {given['data_type']} here: it casts inside a list, but "

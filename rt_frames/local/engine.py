@@ -116,15 +116,15 @@ def replace(folder: Path, staged: Path) -> int:
                     with contextlib.suppress(OSError):
                         target.unlink()
             raise
-    _forget_versions(folder)
+    forget_versions(folder)
     return int(version)
 
 
-def _forget_versions(folder: Path) -> None:
+def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> None:
     """Remove what was replaced a while ago; who opened it then has read it by now."""
     with contextlib.suppress(Exception):  # the next one removes it
         dataset: Any = lance.dataset(str(folder))
-        since = datetime.datetime.now() - KEEP_REPLACED
+        since = datetime.datetime.now() - keep
         replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was
         recent = sum(at > since for at in replaced[-MAX_REPLACED:])
         dataset.cleanup_old_versions(retain_versions=recent + 1, error_if_tagged_old_versions=False)

@@ -8,7 +8,9 @@ metadata says. Metadata are a flatbuffer: a table's fields are found through the
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rt_frames.local.body import Body
 
 MAX_METADATA_BYTES, MAX_MESSAGE_BYTES, MAX_BATCH_ROWS = 2**26, 2**31, 2**27
+MAX_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2  # of one message of each request, together
 _MARK = b"\xff\xff\xff\xff"
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # the MessageHeader of Arrow's Message.fbs
 
@@ -43,10 +46,17 @@ class Messages:
     """
 
     closed = False
+    _lock = threading.RLock()  # another request's messages may be collected while it is held
+    _together = 0  # bytes of the largest messages of all requests
 
     def __init__(self, body: Body) -> None:
         self._body, self._parts = body, deque[memoryview]()
         self._number, self._ended = 0, False
+        self._largest = 0
+
+    def __del__(self) -> None:
+        with Messages._lock:
+            Messages._together -= self._largest
 
     def first(self) -> bytes:
         """Give the first message, which stays to be read."""
@@ -98,14 +108,24 @@ class Messages:
             body_length, compressed = _parse_metadata(metadata)
             if not 0 <= body_length <= MAX_MESSAGE_BYTES:
                 raise HTTPError(400, f"message {self._number} has {body_length} bytes; send batches under 2 GiB")
+            self._take_memory(body_length)
             body = self._read_exactly(body_length)
             # the first eight bytes of a compressed buffer say how large it becomes
             sizes = (max(_number(body, offset, "<q"), size) for offset, size in compressed if size >= 8)
-            if sum(sizes) > MAX_MESSAGE_BYTES:
+            if (expanded := sum(sizes)) > MAX_MESSAGE_BYTES:
                 raise HTTPError(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
+            self._take_memory(body_length + expanded)
         except (struct.error, IndexError) as error:
             raise HTTPError(400, f"message {self._number} of the Arrow stream is damaged; send it again") from error
         self._parts += [part for part in (metadata, body) if part]
+
+    def _take_memory(self, nbytes: int) -> None:
+        with Messages._lock:
+            more = max(nbytes - self._largest, 0)
+            if Messages._together + more > MAX_BYTES:
+                raise HTTPError(429, "other uploads take the memory there is; send smaller batches, or all of it later")
+            Messages._together += more
+            self._largest += more
 
     def _read_exactly(self, size: int) -> memoryview:
         data = memoryview(self._body.read(size)).cast("B")

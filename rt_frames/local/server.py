@@ -6,7 +6,8 @@ has `rfile`, `wfile`, `socket` and `close`; a request has `conn`, `chunked_read`
 with `header_reader`, tells what it refuses with `simple_response`, and what `rfile.remaining` says is read before an
 answer is sent;
 `expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
-with something to read; the pool `requests` has `idle`, `qsize`, `grow` and `shrink`, its threads are `WorkerThread`s.
+with something to read; `ready` is false from the moment on that it stops; it keeps its figures in
+`logging.statistics`; the pool `requests` has `idle`, `qsize`, `grow` and `shrink`, its threads are `WorkerThread`s.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ def _close_with_the_process() -> None:
         t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
     ]:
         others[0].join()
-    closing = [threading.Thread(target=service.close, daemon=True) for service in _running]
+    closing = [threading.Thread(target=service.close, daemon=True) for service in list(_running)]
     for thread in closing:
         thread.start()
     for thread in closing:

@@ -163,8 +163,10 @@ class Store:
             try:
                 handle = locks.enter_context(_locked(folder))
                 there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
                 there = False
+            except OSError as error:
+                raise engine.to_http_error(error, "nothing was changed") from error
             if not there:  # or no more: who had the lock dropped it
                 raise _Missing(name)
             yield folder
@@ -182,8 +184,9 @@ def _locked(folder: Path, how: int = 0) -> Iterator[int]:
             reason = "the file system has no locks, which keep writers apart; use a folder on another one"
             raise OSError(error.errno, reason, str(folder)) from None
         yield handle
-        fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile holds the handle, too
     finally:
+        with contextlib.suppress(OSError):  # it was not locked
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile holds the handle, too
         os.close(handle)
 
 

@@ -7,6 +7,7 @@ import pydoc
 import re
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import rt_frames as rt
@@ -81,7 +82,7 @@ def test_a_client_shows_where_it_goes():
 def test_a_folder_is_shown_as_the_folder_that_it_is(tmp_path):
     folder = tmp_path / "tables"
     client = rt.connect(folder, default=False)
-    assert repr(client) == f"Client({str(folder)!r})"
+    assert repr(client) == f"Client({str(folder)!r}, the embedded service, which needs no key)"
     assert str(folder) in repr(client.table("sales"))
     assert str(folder) in seen_in(client.table("sales")).words
 
@@ -91,6 +92,33 @@ def test_a_plan_shows_hostile_names_as_they_are():
     plan = rt.plan_alterations(before, before.cast(pl.Int16))
     assert HOSTILE in repr(plan)
     assert {HOSTILE, "int64", "int16", "narrows"} <= set(seen_in(plan).words.split("\n"))
+
+
+def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_values():
+    before = pl.DataFrame({"a": [1], "b": [1], "c": [1.0]})
+    after = before.rename({"a": "x"}).cast({"x": pl.Int8, "c": pl.String})
+    plan = rt.plan_alterations(before, after, rename={"a": "x"}, nullable={"b": False})
+    head, _, *rows = repr(plan).split("\n")[2:7]
+    assert head.split() == ["path", "new", "name", "before", "after", "what"]
+    assert [row.split()[:5] for row in rows] == [
+        ["a", "x", "int64", "int8", "renames,"],
+        ["b", "int64", "not", "null", "changes"],
+        ["c", "double", "large_string", "converts;", "the"],
+    ]
+    assert "narrows: values that do not fit are refused, or rounded and cut off" in repr(plan)
+    marked = re.findall(r"<tr style=[^>]*><td [^>]*><code>(\w+)</code>", plan._repr_html_())
+    assert marked == ["a", "c"]
+    widened = rt.plan_alterations({"a": "int8"}, {"a": "int64"})
+    assert "new name" not in repr(widened) + widened._repr_html_()
+    assert "<tr style" not in widened._repr_html_()
+
+
+def test_a_table_says_only_of_columns_that_forbid_nulls_that_they_do():
+    schema = pa.schema([pa.field("a", pa.int8(), nullable=False), ("b", pa.int8())])
+    with rt.connect("http://127.0.0.1:9", api_key=KEY) as client:
+        shown = rt.RemoteTable("t", client, schema)
+        assert seen_in(shown).words.split("\n")[1:-2] == ["column", "type", "nullable", "a", "int8", "no", "b", "int8"]
+        assert "nullable" not in seen_in(rt.RemoteTable("t", client, pa.schema([("b", pa.int8())]))).words
 
 
 def test_a_long_listing_shows_its_first_rows_and_how_many_there_are_more():

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
 
+import nbformat
 import polars as pl
 import pytest
 
 import rt_frames as rt
 from rt_frames.errors import UploadInterrupted
+from tests.notebooks import executed
 
 FRAME = pl.DataFrame({"n": range(1000)})
 
@@ -79,6 +82,31 @@ def test_it_ends_with_the_upload_when_that_fails(server, capsys):
     ):
         rt.to_table(pl.DataFrame({"n": range(4_000_000)}), "sales", progress=True, if_exists="fail", client=client)
     assert capsys.readouterr().err.endswith("\n")
+
+
+IN_A_NOTEBOOK = """
+import polars as pl
+import rt_frames as rt
+
+rt.connect("./tables")
+frame = pl.DataFrame({"n": range(1000)})
+_ = rt.to_table(frame, "known", compression=None, progress=True)
+_ = rt.to_table((frame for _ in range(3)), "streamed", progress=True)
+_ = rt.to_table(frame, "short")
+"""
+
+
+def test_a_notebook_shows_bars_that_the_browser_draws_and_nothing_on_stderr(tmp_path):
+    path = tmp_path / "progress.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)]), path)
+    known, streamed = executed(path, tmp_path).cells[0].outputs
+    html, text = known.data["text/html"], known.data["text/plain"]
+    value, most = re.search(r'<progress value="(\d+)" max="(\d+)"', html).groups()
+    assert value == most
+    assert "known: " in html
+    assert re.fullmatch(r"known: [\d.]+ kB of [\d.]+ kB, 1,000 rows, [\d.]+ k?B/s, \d+ s", text)
+    assert re.fullmatch(r"streamed: [\d.]+ kB, 3,000 rows, [\d.]+ k?B/s, \d+ s", streamed.data["text/plain"])
+    assert [output.output_type for output in (known, streamed)] == ["display_data"] * 2
 
 
 def shown_on_a_terminal(command: list[str]) -> str:

@@ -23,6 +23,7 @@ from rt_frames.errors import (
     ServerError,
     TLSError,
     UploadInterrupted,
+    error_class,
 )
 from tests.support.faults import MIB, Source, certificates, connected, fails, frame
 from tests.support.servers import KEY, Connection, Request, Server
@@ -298,6 +299,20 @@ def test_F23_a_server_error_is_never_sent_again(remote, server, caplog, status):
     assert (len(server.posts), error.listed) == (1, False)
     error = fails(lambda: remote.table("t").rename({"a": "b"}), ServerError, caplog, "open")
     assert (len(server.posts), error.attempts) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(408, "all of the body in the time.*collected first"), (411, "compression=None"), (413, r"after [\d.]+ MB of")],
+)
+def test_F20_a_refusal_of_a_body_for_its_size_or_pace_says_what_helps(remote, server, caplog, status, words):
+    server.answering((status, {}))
+    error = fails(lambda: remote.create_table("t", frame(1)), error_class(status, "create"), caplog, words)
+    assert ('make it smaller with compression="zstd"' in str(error)) == (status == 413)
+    small = fails(lambda: remote.create_table("t", frame(1), compression="zstd"), type(error), caplog)
+    assert "zstd" not in str(small)
+    fails(lambda: remote.table("t").rename({"a": "b"}), type(error), caplog)
+    assert len(server.posts) == 3
 
 
 @pytest.mark.parametrize("raised", [LookupError("batch 7"), OSError("disk"), ValueError("bad"), KeyboardInterrupt()])

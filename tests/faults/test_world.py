@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,8 +17,9 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
+from rt_frames._http.options import find_ca_bundle
 from tests.support.compare import stored
-from tests.support.faults import MIB, certificates, connected, frame
+from tests.support.faults import MIB, certificates, connected, fails, frame
 from tests.support.servers import KEY, Connection, Server
 
 
@@ -52,6 +54,45 @@ def test_F31_after_a_fork_every_process_gets_its_own_answers(server):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=90)
     assert (done.stdout, done.stderr) == ("[200, 200, 200, 200]\n", "")
     assert server.connections == 5
+
+
+FORKS_IN_MID_UPLOAD = """
+import os, sys, time
+import numpy as np, pyarrow as pa
+import rt_frames as rt
+
+def batches():
+    for _ in range(4):
+        yield pa.record_batch({{"a": np.arange(2**17)}})
+    if os.fork() == 0:
+        time.sleep(8)
+        os._exit(0)
+    raise LookupError("after the fork")
+
+rt.connect({url!r}, api_key={key!r}, verify={verify!r}).create_table("t", batches())
+"""
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_F31_a_broken_upload_is_heard_of_though_a_process_was_forked_meanwhile(server, tmp_path, tls):
+    authority, context = certificates()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    server.tls = context if tls else None
+    heard = threading.Event()
+
+    def script(connection: Connection) -> None:
+        connection.body(connection.head())
+        connection.answer(200, {"tables": []})
+        try:
+            connection.body(connection.head())
+        finally:
+            heard.set()
+
+    server.script = script
+    code = FORKS_IN_MID_UPLOAD.format(url=server.url, key=KEY, verify=str(tmp_path / "ca.pem") if tls else True)
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
+        assert process.wait(timeout=30) == 1
+        assert heard.wait(3)
 
 
 @pytest.mark.parametrize("lists", [10, pytest.param(100, marks=pytest.mark.long)])
@@ -111,16 +152,56 @@ def pump(one: socket.socket, other: socket.socket, rate: float = math.inf) -> No
             time.sleep(len(data) / rate)
 
 
-@pytest.mark.parametrize("variable", ["verify", "REQUESTS_CA_BUNDLE"])
+@pytest.mark.parametrize(
+    "variable", ["verify", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+)
 def test_F33_a_private_ca_is_trusted_where_it_is_named(server, tmp_path, monkeypatch, variable):
     authority, server.tls = certificates()
     path = str(tmp_path / "ca.pem")
     authority.cert_pem.write_to_path(path)
+    if variable == "SSL_CERT_DIR":  # whose files are named by what OpenSSL looks for
+        if (openssl := shutil.which("openssl")) is None:
+            pytest.skip("openssl is not installed here")
+        named = subprocess.run([openssl, "x509", "-hash", "-noout", "-in", path], capture_output=True, check=True)
+        (tmp_path / "certs").mkdir()
+        shutil.copy(path, tmp_path / "certs" / f"{named.stdout.decode().strip()}.0")
+        path = f"{tmp_path / 'missing'}:{tmp_path / 'certs'}"
     if variable != "verify":
         monkeypatch.setenv(variable, path)
     client = connected(server, verify=path if variable == "verify" else True)
     client.create_table("t", frame(1))
     assert client.list_tables() == []
+
+
+@pytest.mark.parametrize("what", ["missing", "not PEM", "a folder that is none"])
+@pytest.mark.parametrize("variable", ["verify", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_F33_a_ca_bundle_that_cannot_be_used_is_said_before_any_request(tmp_path, monkeypatch, variable, what):
+    path = tmp_path / "ca.pem"
+    if what == "not PEM":
+        path.write_text("certificate")
+    if what == "a folder that is none":
+        path = path / "below"
+    if variable != "verify":
+        monkeypatch.setenv(variable, str(path))
+    verify = path if variable == "verify" else True
+    with pytest.raises(ValueError, match=f"^{variable}: .*{re.escape(str(path))}"):
+        rt.connect("https://service.test", api_key=KEY, verify=verify)
+    rt.connect("https://service.test", api_key=KEY, verify=False)
+
+
+def test_F33_what_the_environment_names_is_obeyed_in_the_order_that_is_documented(tmp_path, monkeypatch):
+    mine, other, url = certificates()[0], certificates()[0], "https://service.test"
+    for number, authority in enumerate([mine, other]):
+        authority.cert_pem.write_to_path(str(tmp_path / f"{number}.pem"))
+    first, second = str(tmp_path / "0.pem"), str(tmp_path / "1.pem")
+    order = ["SSL_CERT_DIR", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"]
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))  # as OpenSSL does: what is missing does not count
+    assert find_ca_bundle(True, url) is True
+    for path, variable in zip([str(tmp_path), first, second, first], order, strict=True):
+        monkeypatch.setenv(variable, path)
+        assert find_ca_bundle(True, url) == path
+        assert find_ca_bundle(second, url) == second
+        assert find_ca_bundle(True, "http://127.0.0.1") is True
 
 
 def test_F33_https_goes_through_the_proxy_that_the_environment_names(server, tmp_path, monkeypatch):
@@ -152,6 +233,63 @@ def test_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(serve
         client.close()
     assert len(server.requests) == 9
     assert len(asked) == 6
+
+
+def silent(connection: Connection) -> None:
+    connection.head()
+    time.sleep(5)
+
+
+def drip(connection: Connection) -> None:
+    connection.head()
+    connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n")
+    for _ in range(50):
+        connection.sock.sendall(b"x: y\r\n")
+        time.sleep(0.1)
+
+
+def refuse(status: str):
+    return lambda connection: (connection.head(), connection.sock.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode()))
+
+
+PROXIES = [
+    (None, "refused.*check the proxy.*NO_PROXY", 2),
+    (silent, "timed out.*check the proxy", 2),
+    (drip, "(timed out|in time);.*check the proxy", 2),
+    (refuse("407 Proxy Authentication Required"), "407.*HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT", 1),
+    (refuse("403 Forbidden"), "403 Forbidden; nothing was sent; check the proxy", 1),
+    (refuse("502 Bad Gateway"), "502 Bad Gateway; nothing was sent; check the proxy", 2),
+]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(("script", "words", "attempts"), PROXIES)
+def test_F40_a_proxy_that_lets_nothing_through_is_named(tmp_path, monkeypatch, caplog, script, words, attempts, scheme):
+    authority, context = certificates()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with Server(script, tls=context if scheme == "https" else None) as proxy, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        port = proxy.port if script is not None else nobody.getsockname()[1]
+        monkeypatch.setenv("HTTPS_PROXY", f"{scheme}://somebody:pass-word@127.0.0.1:{port}")
+        options = {"verify": tmp_path / "ca.pem", "timeout": (1, 1, 1), "retries": 1, "default": False}
+        client = rt.connect("https://service.test", api_key=KEY, **options)
+        start = time.monotonic()
+        for call in (client.list_tables, lambda: client.create_table("t", frame(1))):
+            error = fails(
+                call, rt.errors.ConnectError, caplog, f"proxy 127.0.0.1:{port} for https://service.test: .*{words}"
+            )
+            assert error.attempts == attempts
+            assert "pass-word" not in str(error) + caplog.text
+        assert time.monotonic() - start < 8
+        assert all(KEY.encode() not in request.head for request in proxy.requests)
+
+
+def test_F40_a_proxy_whose_certificate_nobody_vouches_for_is_named(monkeypatch, caplog):
+    with Server(tls=certificates()[1]) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        client = rt.connect("https://service.test", api_key=KEY, timeout=1, default=False)
+        words = f"not accepted, proxy 127.0.0.1:{proxy.port} for https://service.test: .*REQUESTS_CA_BUNDLE"
+        assert fails(client.list_tables, rt.errors.TLSError, caplog, words).attempts == 1
 
 
 def test_F40_an_https_proxy_on_a_slow_link_gets_every_byte(server, tmp_path, monkeypatch):

@@ -161,6 +161,14 @@ def test_dtypes_and_plans_go_by_the_clean_names():
     assert plan.to_json() == {"alterations": [{"path": "sold_max", "data_type": {"type": "int16"}}]}
 
 
+def test_a_table_of_clean_names_is_altered_next_morning_by_its_name_alone(tmp_path):
+    frame = SALES.groupby("city").agg({"sold": ["min", "max"]})
+    with rt.connect(tmp_path):
+        frame.remote.to_table("sales", clean_names=True)
+        frame.astype("int32").remote.alter_table("sales", clean_names=True)
+        assert [str(field.type) for field in rt.table("sales").schema] == ["large_string", "int32", "int32"]
+
+
 def test_names_that_need_no_cleaning_stay_what_they_are():
     assert open_source(SALES, clean_names=True).schema == open_source(SALES).schema
     with pytest.raises(ValueError, match="clean_names: expected True or False, got 'yes'"):

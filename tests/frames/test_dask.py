@@ -125,3 +125,15 @@ def test_the_schema_computes_no_partition_and_leaves_nothing_running():
     assert frame.remote.schema.names == ["n", "s"]
     assert frame.remote.plan_alterations(frame).to_json() == {"alterations": []}
     assert (computed, threading.active_count()) == ([], threads)
+
+
+@pytest.mark.parametrize("index", [pd.date_range("2020-01-01", periods=4), pd.Index([1, 2, 3, 4], name="k"), None])
+def test_the_index_is_kept_by_the_same_rule_as_of_a_pandas_frame(client, service, name, index):
+    whole = pd.DataFrame({"a": [1, 2, 3, 4]}, index=index)
+    parts = dd.from_pandas(whole, npartitions=2)
+    parts.remote.to_table(name)
+    found = stored(service, name)
+    assert parts.remote.schema == found.schema == whole.remote.schema
+    assert not rt.plan_alterations(parts, whole)
+    if index is not None:
+        assert pd.Index(found.column(0).to_pylist()).equals(pd.Index(index.tolist()))

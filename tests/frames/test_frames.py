@@ -75,6 +75,7 @@ def multi() -> pd.DataFrame:
         (pd.DataFrame({"index": [1]}), True, ["level_0", "index"]),
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), None, ["k", "a"]),
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), False, ["a"]),
+        (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), np.False_, ["a"]),
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="k")), True, ["k", "a"]),
         (multi(), None, ["k", "level_1", "a"]),
         (multi(), True, ["k", "level_1", "a"]),

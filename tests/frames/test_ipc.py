@@ -112,6 +112,25 @@ def test_a_small_frame_is_one_message_and_one_batch_even_without_rows(kind):
     assert batch.num_rows == len(FRAMES[kind])
 
 
+def test_the_messages_of_a_small_frame_are_made_once_however_often_they_are_sent():
+    made = stream(pd.DataFrame({"c": pd.Categorical(["x", "y"] * 50_000)}))
+    first, again = ([buffer for buffers in made for buffer in buffers] for _ in range(2))
+    assert len(first) == len(again)
+    assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_small_buffers_are_joined_and_large_ones_are_the_frames_own():
+    wide = pa.table({f"c{i}": np.arange(10.0) + i for i in range(3_000)})
+    made = stream(wide)
+    assert sum(len(buffers) for buffers in made) < 20
+    assert read(made).equals(wide)
+    column = np.arange(10**6)
+    addresses = {
+        buffer.address for buffers in stream(pa.table({"n": column})) for buffer in buffers if len(buffer) > 1e6
+    }
+    assert column.__array_interface__["data"][0] in addresses
+
+
 def test_a_large_frame_begins_with_small_batches_and_goes_on_with_larger_ones():
     table = pa.table({"n": np.arange(3 * BATCH_BYTES // 8)})
     sizes = [batch.nbytes for batch in open_source(table).batches()]

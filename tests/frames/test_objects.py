@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 import decimal
 import uuid
@@ -209,3 +210,54 @@ def test_uuids_stay_what_they_are_and_their_text_is_their_text():
     assert sent([ID, None]).type == pa.uuid()
     assert sent([ID, None]).to_pylist() == [ID, None]
     assert sent([ID, None], dtypes={"x": "str"}).to_pylist() == [str(ID), None]
+
+
+@pytest.mark.parametrize("values", [["a", None], [DAY] * 9, [{"k": 1}], [np.array([1.5])], [decimal.Decimal("1.50")]])
+def test_objects_are_converted_once_to_be_tried_out_and_to_be_sent(values):
+    source = open_source(pd.DataFrame({"x": column_of(values)}))
+    first, again = (next(iter(source.batches())).column(0) for _ in range(2))
+    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (first, again)]
+    assert addresses[0] == addresses[1]
+
+
+def test_looking_for_a_field_puts_none_into_a_dict_that_makes_its_own():
+    values = [collections.defaultdict(int, a=1), collections.defaultdict(int, b=2)]
+    assert sent(values).to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": 2}]
+    assert values == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("odd", "wanted"),
+    [
+        (np.ma.MaskedArray([3.0, 4.0], [True, False]), [None, 4.0]),
+        (np.array([3, 4], "int16"), [3.0, 4.0]),
+        (np.array([np.nan, 4]), [None, 4.0]),
+        (np.array([3.0, None], object), [3.0, None]),
+        ([3.0, None], [3.0, None]),
+        (np.array([]), []),
+        (None, None),
+    ],
+)
+def test_one_array_unlike_the_others_is_seen_wherever_it_stands(odd, wanted):
+    one = np.array([1.0, 2.0])
+    for row in range(3):
+        values = [one, one]
+        values.insert(row, odd)
+        assert sent(values).to_pylist()[row] == wanted
+
+
+def test_an_array_of_two_dimensions_among_others_is_refused_by_row():
+    with pytest.raises(UnsupportedTypeError, match="'x'"):
+        sent([np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])])
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NaT, pd.NA, NAT])
+@pytest.mark.parametrize("value", ["text", DAY, MOMENT, b"x", 1, True])
+def test_what_pandas_calls_missing_is_null_before_and_after_the_first_value(missing, value):
+    assert sent([missing, value, missing, value]).to_pylist() == [None, value, None, value]
+
+
+@pytest.mark.parametrize("other", [b"x", 1, DAY, ["y"]])
+def test_text_is_told_from_what_comes_after_it(other):
+    with pytest.raises(UnsupportedTypeError, match=r"mixes kinds: its first value is str, row 2"):
+        sent(["text", None, other])

@@ -110,3 +110,10 @@ def test_a_refused_duckdb_relation_leaves_the_connection_free(remote, server):
     assert connection.sql("select 1").fetchall() == [(1,)]
     assert server.requests == []
     assert caught.value is not None
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame({"n": [None]}), pa.table({"n": pa.nulls(1)})])
+def test_a_plan_that_meets_a_column_without_a_type_offers_no_option_that_it_has_not(frame):
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="cast it to the type") as caught:
+        rt.plan_alterations(frame, pl.DataFrame({"n": [1]}))
+    assert "dtypes=" not in str(caught.value)

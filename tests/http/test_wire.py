@@ -130,6 +130,14 @@ def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):
         assert time.monotonic() - start < 5
 
 
+def test_F44_a_list_of_ever_more_names_ends_before_memory_does(remote, server):
+    names = ["a"] * 300_000
+    server.listing(*((200, {"tables": names, "page_token": str(n)}) for n in range(9)))
+    with pytest.raises(ResponseError, match="came to no end in 4 pages"):
+        remote.list_tables()
+    assert len(server.requests) == 4
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"version": 2}, {"location": "s3://x", "version": 2}, b"", b"null", b"[1]", b"\xff"]
 )

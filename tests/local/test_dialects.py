@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import shutil
+
 import lance
 import pyarrow as pa
 import pytest
 
+from rt_frames.local import engine
 from tests.support.local import ARROW, JSON, TABLE, message, stream
 
 OTHER = pa.table({"other": [1.5, None], "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))})
@@ -139,3 +143,28 @@ def test_a_bad_stream_and_a_bad_mode_leave_the_table_as_it_was(caller):
     assert caller.read("t").equals(TABLE)
     assert caller.version("t") == 1
     assert len(list((caller.root / "t.lance" / "data").iterdir())) == 1
+
+
+def test_a_commit_that_fails_leaves_the_table_and_its_files_as_they_were(caller):
+    caller.create("t", TABLE)
+    transactions = caller.root / "t.lance" / "_transactions"
+    shutil.rmtree(transactions)
+    transactions.write_text("in the way")
+    answer = put(caller, "t", OTHER, "overwrite")
+    assert answer.status_code == 500
+    assert "the table could not be stored: the file system failed" in message(answer)
+    assert caller.read("t").equals(TABLE)
+    assert len(list((caller.root / "t.lance" / "data").iterdir())) == 1
+    transactions.unlink()
+    assert put(caller, "t", OTHER, "overwrite").status_code == 200
+    assert caller.read("t").equals(OTHER)
+
+
+def test_what_was_replaced_longer_ago_than_ten_minutes_goes_and_what_a_tag_names_stays(caller):
+    for i in range(1, 5):
+        put(caller, "t", pa.table({"n": [i]}), "overwrite")
+    dataset = lance.dataset(str(caller.root / "t.lance"))
+    dataset.tags.create("kept", 1)
+    engine.forget_versions(caller.root / "t.lance", datetime.timedelta(0))
+    assert [version["version"] for version in dataset.versions()] == [1, 4]
+    assert caller.read("t").to_pylist() == [{"n": 4}]

@@ -143,6 +143,10 @@ def test_s08_a_full_disk_is_a_server_error_and_nothing_is_listed(tmp_path):
         assert service.caller.staged() == []
         assert service.caller.create("small", TABLE).status_code == 200
         assert service.caller.tables() == ["small"]
+        path = "/v1/table/small/create/?mode=overwrite"
+        assert service.caller.send("POST", path, stream(big), content_type=ARROW).status_code == 507
+        assert service.caller.read("small").equals(TABLE)
+        assert len(list((tmp_path / "small.lance" / "data").iterdir())) == 1
         assert service.alive
 
 

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import shutil
 import socket
 import struct
 import time
@@ -184,6 +185,33 @@ def test_s15_every_kind_of_request_has_a_cap(hardened):
         while connection.recv(65536):
             pass
     assert hardened.alive
+
+
+def test_s15_messages_of_all_requests_together_are_held_to_the_memory_there_is(hardened):
+    caller, body = hardened.caller, stream(pa.table({"n": pa.array([7] * 77_777, pa.int8())}))
+    length = struct.pack("<q", 77_784)  # of the batch's body, padded
+    assert body.count(length) == 1
+    claiming = body[: body.index(bytes([7] * 100))].replace(length, struct.pack("<q", 2**31))
+    claims, answer = [], b""
+    while not answer and len(claims) < 100:
+        claims.append(caller.connect())
+        claims[-1].settimeout(1)
+        claims[-1].sendall(caller.head(f"/v1/tables/t{len(claims)}", f"Content-Length: {2**32}") + claiming)
+        with contextlib.suppress(TimeoutError):
+            answer = claims[-1].recv(65536)
+    assert b" 429 " in answer
+    assert len(claims) > 1
+    for claim in claims:
+        claim.close()
+    for _ in range(100):
+        if (status := caller.create("again", TABLE).status_code) == 200:
+            break
+        time.sleep(0.1)
+    assert status == 200
+    assert caller.staged() == []
+    shutil.rmtree(caller.root / "again.lance")
+    assert caller.create("large", pa.table({"n": pa.nulls(2**20, pa.float64())})).status_code == 200
+    shutil.rmtree(caller.root / "large.lance")
 
 
 def test_s04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):

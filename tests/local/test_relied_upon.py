@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import socket
 import subprocess
 import sys
@@ -164,6 +165,13 @@ def test_cheroot_reads_headers_with_header_reader_and_tells_what_it_refuses_with
         assert b" 400 " in ask(server, "Content-Length: 4", body=b"abcd")
         assert server.seen == []
     assert refused == [("400 Bad Request", "made up", b"abcd", "HTTP/1.1")]
+
+
+def test_cheroot_is_ready_until_it_stops_and_keeps_its_figures():
+    with running() as server:
+        assert server.ready
+        assert f"Cheroot HTTPServer {id(server)}" in logging.statistics
+    assert not server.ready
 
 
 def test_cheroot_refuses_headers_over_max_request_header_size():

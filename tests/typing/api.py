@@ -18,7 +18,7 @@ assert_type(client, rt.Client)
 pandas_frame = pd.DataFrame({"a": [1, 2]})
 polars_frame = pl.DataFrame({"a": [1, 2]})
 
-table = rt.to_table(pandas_frame, "t", client=client, dtypes={"a": "int32"}, index=False, if_exists="skip")
+table = rt.to_table(pandas_frame, "t", client=client, dtypes={"a": "int32"}, index=False, clean_names=True)
 assert_type(table, rt.RemoteTable)
 rt.to_table(polars_frame, "t", compression="zstd", progress=False)
 rt.to_table(polars_frame.lazy(), "t", compression=None)
