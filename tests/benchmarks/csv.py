@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,15 +41,9 @@ def main() -> None:
         del frame
 
         def create(suffix: str) -> None:
-            command = [
-                "create",
-                "trips",
-                str(root / f"trips.{suffix}"),
-                "--url",
-                str(root / "tables"),
-                "-q",
-            ]
+            command = ["create", "trips", str(root / f"trips.{suffix}"), "--url", str(root / "tables"), "-q"]
             subprocess.run([sys.executable, "-m", "rt_frames.cli", *command], check=True)
+            shutil.rmtree(root / "tables")
 
         medians = alternating({name: lambda name=name: create(name) for name in ("csv", "parquet")}, 5)
         for name, seconds in medians.items():
