@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MIME = "application/vnd.apache.arrow.stream"
 
 SAMPLE_BYTES = 2**20
-JOINED_BYTES = 2**16
+JOINED_BYTES = 2**12
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent

@@ -18,6 +18,7 @@ from rt_frames._frames.refusals import Refusals
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
+FIRST_COLUMN_BYTES = 2**14
 
 
 _UNKNOWN = Layout(pa.schema([]))
@@ -77,14 +78,16 @@ class Source:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give record batches of the schema; at least one, since some services take no schema alone."""
+        # in wide tables, where each column has its price in each batch, smaller ones would cost more than they show
+        limit = min(max(FIRST_BATCH_BYTES, FIRST_COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
         convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
         first = True
         for batch, place, size in self._cut():
             converted = convert(batch, place)
             if not converted.num_rows:
                 continue  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
-            if first and size > FIRST_BATCH_BYTES:
-                length = rows_within(FIRST_BATCH_BYTES, converted.num_rows, size)
+            if first and size > limit:
+                length = rows_within(limit, converted.num_rows, size)
                 yield from (converted.slice(start, length) for start in range(0, converted.num_rows, length))
             else:
                 yield converted
