@@ -110,8 +110,9 @@ class Source:
     def _cut(self, column: str | None = None) -> Iterator[tuple[pa.RecordBatch, str, int]]:
         """Give batches as they are laid out, each with its place in the source and about its size."""
         number = 0
+        limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2  # Arrow's casts take up to twice what they make
         for rows, size, cut, place in self.chunks():
-            step = rows_within(BATCH_BYTES, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
+            step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), column):
                     number += 1
