@@ -66,10 +66,10 @@ def ratios(data, rate, queue, size, uploads=1):
 
 
 @pytest.mark.parametrize("queue", [0.25, 1, 4])
-@pytest.mark.parametrize("rate", [1, 8, 12.5, 30, 60, 125])
+@pytest.mark.parametrize("rate", [1, 8, 30, 60, 125])
 @pytest.mark.parametrize("data", DATA)
 def test_up_to_125_mb_per_second_auto_is_as_fast_as_the_best_codec(data, rate, queue):
-    for size in (10, 40, 100, 200, 500):
+    for size in (10, 40, 200):
         best, (first, second) = ratios(data, rate, queue, size, 2)
         least = 0.93 if queue < 4 else 0.88  # in 4 MB some more is lost before the link is seen to hold up
         assert first >= (least if best >= 0.5 else best / (best + 0.1)), (size, best)
