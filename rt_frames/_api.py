@@ -488,6 +488,7 @@ class FolderClient(Client):
         self._leave: Callable[[], Any] = lambda: None
         super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
         self.closed = not start
+        self._link = None  # nothing to compress for
 
     def _start_service(self) -> str:
         place = os.getpid(), self._folder.resolve()

@@ -15,12 +15,11 @@ from urllib.parse import quote
 from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
+from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
 from rt_frames._http.options import (
     Key,
-    is_loopback,
     parse_base_url,
     parse_headers,
     parse_retries,
@@ -102,6 +101,7 @@ class Client:
         }
         base = parse_base_url(url, allow_insecure=allow_insecure)
         self._key = Key(api_key)
+        self._link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self._key, **self._options)
         self.closed = False  # whether `close` was called: a default client is then forgotten
 
@@ -309,18 +309,17 @@ class Client:
         progress: bool | None,
         listed_before: bool | None,
     ) -> RemoteTable:
-        policy = CompressionPolicy(compression, fast_link=is_loopback(self.url))
+        policy = CompressionPolicy(compression, self._link, source.nbytes, near=self._session.is_near)
         stream = IPCStream(source, policy)
         start = time.monotonic()
         with Progress(progress, stream.length, name) as bar:
 
-            def on_sent(sent: int, nbytes: int, seconds: float) -> None:
-                policy.record_write(nbytes, seconds)
+            def on_sent(sent: int) -> None:
                 bar.update(sent, stream.rows)
 
             request = Request(
                 operation, "POST", self._dialect.path(operation, name), MIME, parse_version,
-                table=name, body=stream, length=stream.length, on_sent=on_sent,
+                table=name, body=stream, length=stream.length, nbytes=source.nbytes, on_sent=on_sent,
                 replayable=source.replayable, rows=source.rows,
             )  # fmt: skip
             try:

@@ -1,30 +1,32 @@
-"""Which codec gets the data there fastest: decided batch by batch, from what this upload shows.
+"""Which codec gets the data there fastest: decided batch by batch, from who waits for whom.
 
-Compressing runs beside the sending, so the slower of the two counts. How fast the link is, is seen from the
-writes; how fast a codec is and what it leaves of the data, from every batch it compresses and, for the others,
-from a sample now and then.
+Compressing runs beside the sending, so the slower of the two counts: a codec that takes in ``rate`` bytes per second
+and leaves ``share`` of them gets ``min(rate, link / share)`` bytes through. How fast the link is, shows in two ways:
+
+- The sender waits for the link: what leaves meanwhile is its rate.
+- The sender waits for the codec: the link may be faster. But buffers on the way take megabytes at once, so only what
+  leaves beyond them tells. Then a quicker codec is tried, and if that one waits for the link, its rate is known.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+import math
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Compression = Literal["auto", "lz4", "zstd"] | None
-Codec = Literal["lz4", "zstd"] | None
+Codec = Literal["zstd-6", "zstd", "lz4"] | None
 
-SOCKET_BUFFER_BYTES = 4 * 2**20  # what the system takes at once, which says nothing about the link
-RECENT_WRITES = 16  # a link's speed changes
-BATCHES_PER_SAMPLE = 8  # data change, too
-FIRST_CODEC: Codec = "lz4"  # seldom the best, never far from it
+LADDER: tuple[Codec, ...] = ("zstd-6", "zstd", "lz4", None)  # from the smallest result to the quickest
+WORTH = 0.96  # each step that costs more work must gain more than the rest,
+STAY = 1.02  # and each change, too
 
-
-class CodecStats(NamedTuple):
-    """What a codec does with this data: bytes it takes in per second, and the share of them that is left."""
-
-    rate: float
-    share: float
+HELD_BYTES = 5 * 2**20  # what buffers on the way hold where the socket's own is kept small; seldom more
+SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known
+FORGET_BYTES = 64 * 2**20  # data change: when so much left as it was, codecs that were of no use are tried again
+SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
+SETTLED = 4  # batches, after which they may grow
+TINY = 2**14  # bytes: what leaves at once anyway
 
 
 def check_compression(compression: object) -> None:
@@ -33,17 +35,30 @@ def check_compression(compression: object) -> None:
         raise ValueError(f'compression: expected "auto", "lz4", "zstd" or None, got {compression!r}')
 
 
-def fastest_codec(link: float | None, stats: Mapping[Literal["lz4", "zstd"], CodecStats]) -> Codec:
-    """Choose by the seconds that a byte of data takes; without compression where that is no slower."""
-    if link is None:
-        return FIRST_CODEC
-    best: Codec = None
-    least = 1 / link
-    for codec, (rate, share) in stats.items():
-        seconds = max(1 / rate, share / link)
-        if seconds < least:
-            best, least = codec, seconds
-    return best
+class CodecStats(NamedTuple):
+    """What a codec does with this data: bytes it takes in per second, and the share of them that is left."""
+
+    rate: float
+    share: float
+
+    def through(self, link: float) -> float:
+        """Give the bytes of data that get through per second, on a link of so many bytes per second."""
+        return min(self.rate, link / self.share)
+
+
+class Known(NamedTuple):
+    """What is known of a link: the codec that did best, the rate, and the bytes until a quicker codec is tried."""
+
+    codec: Codec
+    link: float = math.inf
+    patience: int = HELD_BYTES
+
+
+@dataclass
+class LinkMemory:
+    """What one client's uploads saw of its link, for the next one to begin with. Threads may share it."""
+
+    known: Known | None = None
 
 
 class CompressionPolicy:
@@ -53,45 +68,139 @@ class CompressionPolicy:
     ----------
     requested : "auto", "lz4", "zstd" or None
         What the caller asked for.
-    fast_link : bool
-        Whether the link is known to be faster than compressing; ``"auto"`` is then none at once.
+    memory : LinkMemory or None
+        What is known of the link, to which ``"auto"`` adds; None where there is no link, within one process.
+    nbytes : int or None
+        How much will be sent, where that is known: with a batch or less there is nothing to adapt.
+    near : bool
+        Whether the service seems to be on this machine; that decides how the first upload begins, and nothing more.
 
     Attributes
     ----------
     disabled : bool
         Whether nothing of this upload is compressed.
+    adapts : bool
+        Whether the codec may change from batch to batch.
+    batch_bytes : int
+        How large the next batch should be.
     """
 
-    def __init__(self, requested: Compression, *, fast_link: bool) -> None:
+    def __init__(
+        self, requested: Compression, memory: LinkMemory | None, nbytes: int | None = None, *, near: bool = False
+    ) -> None:
+        self._memory = memory or LinkMemory()
+        codec, self._link, self._patience = self._memory.known or Known(None if near else "zstd")
+        one_batch = nbytes is not None and nbytes <= (TINY if codec else SMALLEST_BATCH)
         self.requested = requested
-        self.adapts = requested == "auto" and not fast_link
-        self._fixed: Codec = None if requested == "auto" else requested
-        self.disabled = self._fixed is None and not self.adapts
-        self._stats: dict[Literal["lz4", "zstd"], CodecStats] = {}
-        self._batches = 0
-        self._buffered = 0
-        self._writes: deque[tuple[int, float]] = deque(maxlen=RECENT_WRITES)
-        self._link: float | None = None
+        self.adapts = requested == "auto" and memory is not None and not one_batch
+        self.disabled = requested is None or (requested == "auto" and not self.adapts)
+        self._stats: dict[Codec, CodecStats] = {}
+        self._taken = math.inf  # bytes of data that the service takes per second, where it is the slowest
+        self._total = 0  # bytes that left, by whichever codec
+        self._left: tuple[float, float] | None = None  # for a smaller codec: the link's rate, and what got through then
+        self._use(None if self.disabled else codec if requested == "auto" else requested)
+        if not self.adapts:
+            self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
+
+    def _use(self, codec: Codec) -> None:
+        self._codec: Codec = codec
+        self._sent, self._batches, self.batch_bytes = 0, 0, SMALLEST_BATCH
+        self._free = self._full = (0, 0.0)  # bytes and seconds, since the codec holds up, and since the link does
+        self._rate = 0.0  # of the link, at the last look
 
     def next_codec(self) -> Codec:
         """Give the codec for the next batch."""
-        self._batches += 1
-        return fastest_codec(self._link, self._stats) if self.adapts else self._fixed
-
-    @property
-    def wants_samples(self) -> bool:
-        """Whether it is time to try the codecs on a part of the next batch."""
-        return self.adapts and self._batches % BATCHES_PER_SAMPLE == 0
+        return self._codec
 
     def record_compression(self, codec: Codec, before: int, after: int, seconds: float) -> None:
-        """Note what a codec did with a batch or a sample."""
-        if codec is not None and before:
-            self._stats[codec] = CodecStats(before / max(seconds, 1e-9), after / before)
+        """Note what a codec did with a batch."""
+        if before < 4 * TINY:
+            return  # a last batch of a few rows shows nothing
+        new = CodecStats(before / max(seconds, 1e-9), max(after, 1) / before)
+        old = self._stats.get(codec, new)
+        pace = (old.rate + new.rate) / 2 / old.rate  # of the machine, whatever codec it runs
+        paced: dict[Codec, CodecStats] = {
+            step: CodecStats(rate * pace, share) for step, (rate, share) in self._stats.items()
+        }
+        self._stats = {**paced, codec: CodecStats(old.rate * pace, (old.share + new.share) / 2)}
 
-    def record_write(self, nbytes: int, seconds: float) -> None:
-        """Note how long a piece took to leave."""
-        if self._buffered < SOCKET_BUFFER_BYTES:
-            self._buffered += nbytes
+    def record_write(self, codec: Codec, nbytes: int, seconds: float, waited: float) -> None:
+        """Note how long a batch took to leave, and how long the sender had waited for it to be made."""
+        if not self.adapts or codec != self._codec:
             return
-        self._writes.append((nbytes, seconds))
-        self._link = sum(size for size, _ in self._writes) / max(sum(s for _, s in self._writes), 1e-9)
+        self._batches += 1
+        self._resize(seconds + waited)
+        self._sent += nbytes
+        self._total += nbytes
+        if self._sent > FORGET_BYTES:
+            self._sent, self._taken = HELD_BYTES, math.inf
+            self._stats = {step: stats for step, stats in self._stats.items() if step == codec}
+        quicker = waited > seconds and self._codec_held_up(nbytes, seconds + waited)
+        if waited <= seconds and self._total - nbytes >= SEEN_BYTES:  # a connection's first round trip is in the first
+            self._link_held_up(nbytes, seconds)
+        best = self._best(quicker=quicker)
+        if LADDER.index(best) < LADDER.index(codec):
+            self._patience = min(8 * self._patience, 64 * HELD_BYTES)
+            if self._left is None and self._link < math.inf:
+                self._left = self._link, self._stats_of(codec).through(self._link)
+        elif best != codec:
+            self._left = None
+        if best != codec:
+            self._use(best)
+        if self._link < math.inf or self._sent > HELD_BYTES:
+            self._memory.known = Known("zstd" if best == "zstd-6" else best, self._link, self._patience)
+
+    def _resize(self, seconds: float) -> None:
+        """Let a batch take some milliseconds: small ones cost more, large ones show late that something changed."""
+        if self._batches >= SETTLED and seconds < 0.004:
+            self.batch_bytes = min(2 * self.batch_bytes, LARGEST_BATCH)
+        elif seconds > 0.016:
+            self.batch_bytes = max(self.batch_bytes // 2, SMALLEST_BATCH)
+
+    def _codec_held_up(self, nbytes: int, seconds: float) -> bool:
+        """Tell whether more left than buffers hold, so that the link may be fast enough for a quicker codec."""
+        self._full = 0, 0.0
+        self._free = self._free[0] + nbytes, self._free[1] + seconds
+        faster = self._free[0] > HELD_BYTES + self._link * self._free[1]  # than it was
+        if not faster and self._free[0] <= self._patience:
+            return False
+        self._link, self._free, self._left = math.inf, (0, 0.0), None
+        self._patience = HELD_BYTES if faster else self._patience
+        return True
+
+    def _link_held_up(self, nbytes: int, seconds: float) -> None:
+        """See how fast the link is, and whether a smaller codec keeps its promise: the service may be the slower."""
+        self._free = 0, 0.0
+        self._full = self._full[0] + nbytes, self._full[1] + seconds
+        if self._full[0] < SEEN_BYTES or self._full[1] < SEEN_SECONDS:
+            return
+        rate, self._full = self._full[0] / self._full[1], (0, 0.0)
+        self._link, self._rate = max(rate, self._rate), rate  # a busy machine may stop the sender for a while
+        if self._left and self._sent > HELD_BYTES:
+            (link, before), self._left, stats = self._left, None, self._stats_of(self._codec)
+            through = self._link / stats.share
+            if through < (before + stats.through(link)) / 2:
+                self._taken, self._link = max(before, through), link
+
+    def _best(self, *, quicker: bool) -> Codec:
+        """Give the codec that gets most through; where the link's rate is open, at most one step quicker, if asked."""
+        place = LADDER.index(self._codec)
+        smallest = 0 if place == 0 or (place == 1 and self._sent >= HELD_BYTES) else 1  # links begin slowly
+        steps = LADDER[smallest:] if self._link < math.inf else LADDER[smallest : place + 1 + quicker]
+
+        def worth(step: Codec) -> float:
+            effort = WORTH ** (len(LADDER) - LADDER.index(step)) * (STAY if step == self._codec else 1)
+            return min(self._stats_of(step).through(self._link), self._taken) * effort
+
+        return max(reversed(steps), key=worth)
+
+    def _stats_of(self, codec: Codec) -> CodecStats:
+        """Give what was seen of a codec; else a hopeful guess: what is never tried never shows what it can do."""
+        zstd = self._stats.get("zstd", CodecStats(300e6, 0.4))
+        guesses = {
+            "zstd-6": CodecStats(zstd.rate / 6, zstd.share * 0.9),
+            "zstd": zstd,
+            "lz4": CodecStats(zstd.rate * 2.5, min(zstd.share * 1.6, 1)),
+            None: CodecStats(math.inf, 1),
+        }
+        return self._stats.get(codec, guesses[codec])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MIME = "application/vnd.apache.arrow.stream"
 
-SAMPLE_BYTES = 2**20
 JOINED_BYTES = 2**12
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -58,7 +57,7 @@ class IPCStream:
         self._small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
         self._made = [*self._messages()] if counted and self._small else None  # to count is to make it, here
         if self._made is not None:
-            self.length: int | None = sum(len(buffer) for _, buffers in self._made for buffer in buffers)
+            self.length: int | None = sum(len(buffer) for _, _, buffers in self._made for buffer in buffers)
         else:
             self.length = _count(source) if counted else None
 
@@ -66,35 +65,52 @@ class IPCStream:
         self.rows, source = 0, self._source
         messages = self._messages() if self._made is None else (one for one in self._made)
         with contextlib.closing(messages if self._small or source.caller_thread_only else prefetch(messages)) as made:
-            for rows, buffers in made:
+            sent = time.perf_counter()
+            for rows, codec, buffers in made:
+                ready = time.perf_counter()
                 self.rows += rows
+                size = sum(map(len, buffers)) if self._policy.adapts else 0
                 yield buffers
                 del buffers
+                waited, sent = ready - sent, time.perf_counter()
+                self._policy.record_write(codec, size, sent - ready, waited)
 
-    def _messages(self) -> Generator[tuple[int, Buffers]]:
+    def _messages(self) -> Generator[tuple[int, Codec, Buffers]]:
         """Give the schema with the first batch, and the end with the last where that is known: small bodies are one."""
-        schema, policy = self._source.schema, self._policy
-        skip, left = 0, self._source.rows
+        schema, policy, skip, left = self._source.schema, self._policy, 0, self._source.rows
 
-        def new_writer(codec: Codec) -> _Writer:
+        @functools.cache
+        def writer(codec: Codec) -> _Writer:
             return _Writer(schema, codec, skip)  # the first gives the schema, too
 
-        writer = functools.cache(new_writer)
-        for batch in self._source.batches():
-            if policy.wants_samples:
-                _sample(batch, policy, new_writer)
-            codec = policy.next_codec()
-            buffers = _timed(writer(codec), batch, codec, policy)
-            # dictionaries that were made must be sent: their writer does not make them again
-            if codec is not None and sum(map(len, buffers)) >= nbytes(batch) and not self._source.layout.dictionaries:
-                buffers = writer(None).write(batch)
+        for batch in _cut(self._source.batches(), policy):
+            codec, start = policy.next_codec(), time.perf_counter()
+            buffers = writer(codec).write(batch)
+            if codec is not None:
+                seconds, before, after = time.perf_counter() - start, nbytes(batch), sum(map(len, buffers))
+                # dictionaries that were made must be sent: their writer does not make them again
+                if after >= before and not self._source.layout.dictionaries:
+                    buffers, after = writer(None).write(batch), before
+                policy.record_compression(codec, before, after, seconds)
             left = None if left is None else left - batch.num_rows
-            yield batch.num_rows, [*buffers, *([_END_OF_STREAM] if left == 0 else [])]
+            yield batch.num_rows, codec, [*buffers, *([_END_OF_STREAM] if left == 0 else [])]
             if left == 0:
                 return
             skip = skip or len(schema.serialize())
             del batch, buffers  # before the next is made: they may hold all of a frame
-        yield 0, [_END_OF_STREAM]
+        yield 0, None, [_END_OF_STREAM]
+
+
+def _cut(batches: Iterator[pa.RecordBatch], policy: CompressionPolicy) -> Iterator[pa.RecordBatch]:
+    """Cut batches to the size that the policy asks for; a rest is not left over, but goes with the last."""
+    for batch in batches:
+        start, rows, size = 0, batch.num_rows, 0 if policy.disabled else nbytes(batch, exact=False)
+        while rows - start > 1.5 * (length := rows_within(policy.batch_bytes, rows, size)):
+            yield batch.slice(start, length)
+            start += length
+        batch = batch.slice(start)  # noqa: PLW2901  # the whole one is let go of
+        yield batch
+        del batch
 
 
 def _count(source: Source) -> int:
@@ -106,30 +122,13 @@ def _count(source: Source) -> int:
     return int(sink.size())
 
 
-def _sample(batch: pa.RecordBatch, policy: CompressionPolicy, new_writer: Callable[[Codec], _Writer]) -> None:
-    """Compress some rows with each codec, and forget them."""
-    rows = batch.slice(0, rows_within(SAMPLE_BYTES, batch.num_rows, nbytes(batch)))
-    codecs: tuple[Codec, ...] = ("lz4", "zstd")
-    for codec in codecs:
-        writer = new_writer(codec)
-        writer.write(batch.slice(0, 0))  # dictionaries, which come once, are no part of the sample
-        _timed(writer, rows, codec, policy)
-
-
-def _timed(writer: _Writer, batch: pa.RecordBatch, codec: Codec, policy: CompressionPolicy) -> Buffers:
-    start = time.perf_counter()
-    buffers = writer.write(batch)
-    if codec is not None:
-        policy.record_compression(codec, nbytes(batch), sum(map(len, buffers)), time.perf_counter() - start)
-    return buffers
-
-
 class _Writer:
     """Arrow's stream writer for one codec; the first ``skip`` bytes are the schema, which was sent before."""
 
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         self._sink = _Sink(skip)
-        options = pa.ipc.IpcWriteOptions(compression=codec)
+        compression = pa.Codec("zstd", compression_level=6) if codec == "zstd-6" else codec
+        options = pa.ipc.IpcWriteOptions(compression=compression)
         # which joins small buffers, and hands on the large ones as they are
         self._file = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), JOINED_BYTES)
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)

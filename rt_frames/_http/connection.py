@@ -5,7 +5,8 @@
 - Interim answers (1xx) are skipped, however many, before, while and after a body is sent.
 - A write that fails is no answer: what the server said before it hung up is still looked for.
 - The whole answer must arrive by a deadline, however slowly it drips.
-- A body never travels on a connection from the pool, which might be stale, and one that was broken off leaves none.
+- A body rides a connection from the pool only if it is small and the last answer there has only just come: what a
+  server closes meanwhile would leave the outcome open. One that was broken off leaves no connection.
 
 Relied upon, one test each in tests/http/test_connection.py:
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import math
 import re
 import socket
 import ssl
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 POLL_AFTER = 0.25  # seconds that a write may block before it is looked whether the server says something
 LAST_WORDS = 2.0  # seconds for what a server said before it hung up
 RECEIVE_BYTES = 2**16
+WARM_SECONDS = 0.5  # after an answer, in which a write may follow: half of the shortest time that servers wait
+MAX_UNSENT_BYTES = 2**18  # that the kernel takes beyond what is under way: a write then takes as long as the link does
 _INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 is the last on its connection
 _INTERIM_START = b"HTTP/1.1 1"
 
@@ -58,8 +62,8 @@ _SOCKET_OPTIONS: list[tuple[int, int, int | bytes]] = [
 ]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
-# whether the request that is being sent has a body: a pool asks a connection whether it may be used, not for what
-_for_upload: ContextVar[bool] = ContextVar("_for_upload", default=False)
+# the body that is about to be sent: a pool asks a connection whether it may be used, not for what
+_next_body: ContextVar[Upload | None] = ContextVar("_next_body", default=None)
 
 
 class Adapter(HTTPAdapter):
@@ -76,11 +80,11 @@ class Adapter(HTTPAdapter):
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
         """Send a request, whose body may be an `Upload`."""
-        token = _for_upload.set(request.body is not None)
+        token = _next_body.set(request.body)  # type: ignore[arg-type]  # requests knows of no body of this kind
         try:
             return super().send(request, *args, **options)
         finally:
-            _for_upload.reset(token)
+            _next_body.reset(token)
 
 
 class UploadConnection(HTTPConnection):
@@ -89,11 +93,14 @@ class UploadConnection(HTTPConnection):
     debuglevel = 0  # whatever http.client's is set to: it would print the key
     _upload: Upload | None = None
     _early = b""
+    _asked = _warm_until = 0.0
 
     @property
     def is_connected(self) -> bool:
-        """Whether the next request may use it as it is; for an upload it is opened anew."""
-        return super().is_connected and not _for_upload.get()
+        """Whether the next request may use it as it is; for most uploads it is opened anew."""
+        body = _next_body.get()
+        warm = body is None or (body.is_small and time.monotonic() < self._warm_until)
+        return warm and super().is_connected
 
     def connect(self) -> None:
         self.socket_options = _SOCKET_OPTIONS
@@ -103,6 +110,9 @@ class UploadConnection(HTTPConnection):
             raise
         except OSError as error:  # a handshake that fails or stalls sent nothing either
             raise NewConnectionError(self, str(error) or type(error).__name__) from error
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS is no socket
+                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
 
     def _tunnel(self) -> None:
         deadline = time.monotonic() + cast("float", self.timeout)  # for all of the proxy's answer, however it drips
@@ -131,6 +141,7 @@ class UploadConnection(HTTPConnection):
             super().request(method, url, None, headers, **options)
             if body is not None:
                 self._send_body(sock, body)
+        self._asked = time.perf_counter()
 
     def putheader(self, header: Any, *values: Any) -> None:
         if self._upload is not None and header.lower() == "content-length":
@@ -140,12 +151,11 @@ class UploadConnection(HTTPConnection):
     def _send_body(self, sock: Any, upload: Upload) -> None:
         with contextlib.closing(upload.pieces()) as pieces:
             for piece in pieces:
-                start = time.perf_counter()
                 if not self._send_piece(sock, upload, memoryview(piece)):
                     return
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
-                    upload.on_sent(upload.sent, len(piece), time.perf_counter() - start)
+                    upload.on_sent(upload.sent)
         upload.complete = True
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
@@ -197,7 +207,10 @@ class UploadConnection(HTTPConnection):
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         try:
             with _hanging_up(self.sock):
-                return super().getresponse()
+                answer: Any = super().getresponse()
+            answer.round_trip = time.perf_counter() - self._asked
+            self._warm_until = time.monotonic() + _warm_seconds(answer)
+            return answer
         finally:
             del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
 
@@ -211,6 +224,12 @@ def _hanging_up(sock: Any) -> Iterator[None]:
         with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has no such thing
             sock.shutdown(socket.SHUT_RDWR)
         raise
+
+
+def _warm_seconds(answer: Any) -> float:
+    """Tell how long after an answer its connection is as good as a new one, for what must not be lost."""
+    told = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", ""))
+    return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else math.inf)
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):

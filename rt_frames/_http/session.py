@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import math
 import os
 import random
 import ssl
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+FAR = 0.004  # seconds; what never answers sooner than that on loopback is the end of a tunnel
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
 _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
@@ -69,8 +71,10 @@ class Request:
         What is sent, begun anew for each attempt.
     length : int, optional
         Its bytes; where that is not known, it goes chunked.
+    nbytes : int, optional
+        About how many, where the length is not known.
     on_sent : callable, optional
-        Told after each piece how many bytes were sent so far, its own bytes, and the seconds it took.
+        Told after each piece how many bytes were sent so far.
     replayable : bool
         Whether the body can be begun anew.
     rows : int, optional
@@ -85,7 +89,8 @@ class Request:
     table: str | None = None
     body: Iterable[Buffers] | None = None
     length: int | None = None
-    on_sent: Callable[[int, int, float], None] | None = None
+    nbytes: int | None = None
+    on_sent: Callable[[int], None] | None = None
     replayable: bool = True
     rows: int | None = None
 
@@ -134,6 +139,12 @@ class Session:
         self.verify = find_ca_bundle(verify, base)
         self._key, self._headers = key, dict(headers)
         self._adapter: tuple[int, Adapter] | None = None
+        self._round_trip = math.inf  # the shortest that a request without a body took
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the service seems to be on this machine; a tunnel may begin on loopback and end elsewhere."""
+        return is_loopback(self.base) and not FAR < self._round_trip < math.inf
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -169,10 +180,12 @@ class Session:
         """Send once; errors are given back, not raised, so that none drags the request along as its context."""
         start, response, upload = time.monotonic(), None, None
         if request.body is not None:
-            upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent)
+            upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
         try:
             with self._exchange(request, upload, request_id) as stream:
                 response = read_response(stream, MAX_LIST_BYTES if request.is_read else MAX_ANSWER_BYTES)
+                if upload is None:
+                    self._round_trip = min(self._round_trip, stream.raw.round_trip)  # type: ignore[union-attr,unused-ignore]  # set there
             value = _interpret(request, upload, response, self._key)
             if isinstance(value, errors.RemoteError):
                 return value

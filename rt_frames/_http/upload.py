@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WRITE_BYTES = 2**20  # a piece has at most so many, and each must leave within the write timeout
 COALESCE_BELOW = 2**16  # bytes; smaller buffers are copied together into one piece,
 COALESCE_FOR = 0.1  # seconds; but what comes slowly does not wait for more
+SMALL = 2**20  # bytes of a body for which the round trips of a new connection count
 HOLD_BACK = 32  # bytes: of each message some, also where the end of the stream, 8 bytes in a chunk of 13, is behind it
 
 
@@ -38,7 +39,9 @@ class Upload:
     timeout : float
         Seconds in which each piece must have left.
     on_sent : callable, optional
-        Told after each piece how many bytes were sent so far, its own bytes, and the seconds it took.
+        Told after each piece how many bytes were sent so far.
+    nbytes : int, optional
+        About how many bytes it has, where the length is not known.
 
     Attributes
     ----------
@@ -57,7 +60,8 @@ class Upload:
     body: Iterable[Buffers]
     length: int | None
     timeout: float
-    on_sent: Callable[[int, int, float], None] | None = None
+    on_sent: Callable[[int], None] | None = None
+    nbytes: int | None = None
     begun: bool = False
     complete: bool = False
     sent: int = 0
@@ -69,6 +73,12 @@ class Upload:
     def framing_header(self) -> tuple[str, str]:
         """The header that tells the service where the body ends."""
         return ("Transfer-Encoding", "chunked") if self.length is None else ("Content-Length", str(self.length))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is known to be."""
+        size = self.nbytes if self.length is None else self.length
+        return size is not None and size <= SMALL
 
     def fail(self, error: OSError) -> None:
         """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""

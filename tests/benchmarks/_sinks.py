@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ROOM = 2**20
 
@@ -88,16 +90,22 @@ class Reader:
         return method
 
 
-def _converse(sock: socket.socket, rate: float) -> None:
-    reader = Reader(sock, Link(rate))
+def _converse(sock: socket.socket, rate: float, context: ssl.SSLContext | None) -> None:
     with sock, contextlib.suppress(OSError):
+        if context is not None:
+            sock = context.wrap_socket(sock, server_side=True)
+        reader = Reader(sock, Link(rate))
         while True:
             body = json.dumps({"tables": []} if reader.request() == b"GET" else {"version": 1}).encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             sock.sendall(head.encode() + body)
 
 
-def serve_http(rate: float) -> None:
+def serve_http(rate: float, certificate: str = "") -> None:
+    context = None
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
     listener = socket.socket()
     if rate:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
@@ -106,7 +114,7 @@ def serve_http(rate: float) -> None:
     print(listener.getsockname()[1], flush=True)
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=_converse, args=(sock, rate), daemon=True).start()
+        threading.Thread(target=_converse, args=(sock, rate, context), daemon=True).start()
 
 
 def serve_flight() -> None:
@@ -123,9 +131,16 @@ def serve_flight() -> None:
 
 
 @contextlib.contextmanager
-def sink(kind: str = "http", rate: float = 0) -> Iterator[int]:
-    """Start a sink in its own process, and give its port."""
-    command = [sys.executable, "-m", "tests.benchmarks._sinks", kind, str(rate)]
+def sink(kind: str = "http", rate: float = 0, certificate: Path | None = None) -> Iterator[int]:
+    """Start a sink in its own process, and give its port; with a certificate it speaks TLS."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks._sinks",
+        kind,
+        str(rate),
+        *([str(certificate)] if certificate else []),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield int(process.stdout.readline())
@@ -134,4 +149,4 @@ def sink(kind: str = "http", rate: float = 0) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    serve_flight() if sys.argv[1] == "flight" else serve_http(float(sys.argv[2]))
+    serve_flight() if sys.argv[1] == "flight" else serve_http(float(sys.argv[2]), *sys.argv[3:])

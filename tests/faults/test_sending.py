@@ -171,7 +171,7 @@ def test_F11_a_slow_steady_reader_gets_all_of_it(wire):
 
     on_post(server, read_slowly)
     data = frame(16)
-    connect(timeout=(0.5, 0.5, 5)).create_table("t", data)
+    connect(timeout=(0.5, 0.5, 5)).create_table("t", data, compression=None)
     assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
 
 
@@ -260,10 +260,10 @@ def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_a
     on_post(server, script)
     client, data = connect(timeout=(1, 2, 2)), frame(48)
     if final == 200:
-        assert client.create_table("t", data).created
+        assert client.create_table("t", data, compression=None).created
         assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
     else:
-        fails(lambda: client.create_table("t", data), PayloadTooLarge, caplog)
+        fails(lambda: client.create_table("t", data, compression=None), PayloadTooLarge, caplog)
     assert client.list_tables() == []
     assert len(server.posts) == 1
 
@@ -339,7 +339,7 @@ def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_
 
     on_post(server, lenient)
     with pytest.raises(LookupError):
-        connected(server).create_table("t", Source(batches, LookupError("no more")).run())
+        connected(server).create_table("t", Source(batches, LookupError("no more")).run(), compression=None)
     body, wire = b"", came.get(timeout=5)
     while wire:
         size, _, wire = wire.partition(b"\r\n")
@@ -370,4 +370,5 @@ def test_a_broken_upload_says_how_much_of_how_much_was_sent(remote, server, capl
     words = (
         r"table 't': [\d.]+ MB of 26[89] MB were sent and the connection broke .*; no table 't' is listed; it is safe"
     )
-    fails(lambda: remote.create_table("t", pa.table({"a": np.zeros(2**25)})), UploadInterrupted, caplog, words)
+    zeros = pa.table({"a": np.zeros(2**25)})
+    fails(lambda: remote.create_table("t", zeros, compression=None), UploadInterrupted, caplog, words)

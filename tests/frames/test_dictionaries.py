@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Codec, CompressionPolicy
+from rt_frames._frames.compression import Codec, CompressionPolicy, LinkMemory
 from rt_frames._frames.ipc import IPCStream
 
 
@@ -19,7 +19,7 @@ class AtWill(CompressionPolicy):
     """A policy that takes another codec for every batch."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__("auto", fast_link=False)
+        super().__init__("auto", LinkMemory())
         self._random = random.Random(seed)
 
     def next_codec(self) -> Codec:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Compression, CompressionPolicy
+from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.source import BATCH_BYTES, FIRST_BATCH_BYTES
 
@@ -22,12 +22,12 @@ class Alternating(CompressionPolicy):
     """Another codec for nearly every batch."""
 
     def __init__(self, *codecs: Compression) -> None:
-        super().__init__("lz4", fast_link=False)
+        super().__init__("lz4", LinkMemory())
         self.next_codec = itertools.cycle(codecs).__next__
 
 
 def stream(data, policy: CompressionPolicy | None = None) -> IPCStream:
-    return IPCStream(open_source(data), policy or CompressionPolicy(None, fast_link=False))
+    return IPCStream(open_source(data), policy or CompressionPolicy(None, LinkMemory()))
 
 
 def read(made: IPCStream) -> pa.Table:
@@ -140,7 +140,7 @@ def test_a_large_frame_begins_with_small_batches_and_goes_on_with_larger_ones():
 def test_the_length_is_counted_only_where_it_is_cheap_or_asked_for():
     text = pl.DataFrame({"s": ["x"]})
     lengths = {
-        (kind, asked): IPCStream(open_source(data), CompressionPolicy(asked, fast_link=True)).length is not None
+        (kind, asked): IPCStream(open_source(data), CompressionPolicy(asked, LinkMemory(), 8)).length is not None
         for kind, data in (("numbers", pl.DataFrame({"n": [1]})), ("text", text), ("query", text.lazy()))
         for asked in ("auto", "lz4", None)
     }
@@ -155,14 +155,14 @@ def test_a_polars_frame_is_sent_without_pandas():
     code = (
         "import sys, polars as pl\n"
         "from rt_frames._frames.any_frame import open_source\n"
-        "from rt_frames._frames.compression import CompressionPolicy\n"
+        "from rt_frames._frames.compression import CompressionPolicy, LinkMemory\n"
         "from rt_frames._frames.ipc import IPCStream\n"
         "word = pl.Categorical\n"
         "frame = pl.DataFrame({'l': [['x'], None], 's': [{'q': 'x'}, {'q': None}], 'd': ['a', 'b'], 't': ['x', '']})\n"
         "frame = frame.cast({'l': pl.List(word), 's': pl.Struct({'q': word}), 'd': word})\n"
         "for data in (frame, frame.lazy(), frame.clear(), [frame, frame], frame.to_arrow()):\n"
         "    for compression in (None, 'auto', 'zstd'):\n"
-        "        list(IPCStream(open_source(data), CompressionPolicy(compression, fast_link=False)))\n"
+        "        list(IPCStream(open_source(data), CompressionPolicy(compression, LinkMemory())))\n"
         "print('pandas' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -95,7 +95,7 @@ def test_urllib3_makes_connections_of_connection_cls():
 def test_urllib3_asks_is_connected_before_it_uses_a_connection_again(adapter, server):
     for body in (None, None, upload(b"abc"), None, upload(b"abc"), upload(b"abc")):
         exchange(adapter, server.url, body)
-    # the first, and one for each body; what comes after a body may use its connection
+    # the first, and one for each body that may be large; what comes after a body may use its connection
     assert server.connections == 4
 
 

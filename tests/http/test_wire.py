@@ -237,7 +237,7 @@ def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, se
     ids=["polars", "pandas", "arrow"],
 )
 def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length(remote, server, data):
-    rt.to_table(data, "t")
+    rt.to_table(data, "t", compression=None)
     request = server.posts[0]
     assert int(request.headers["content-length"]) == len(request.body)
     reader = pa.ipc.open_stream(request.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import threading
@@ -172,7 +173,7 @@ class Server:
 
     def answering(self, *answers: tuple) -> Server:
         """Answer the POSTs in turn with ``(status, body, headers)``, the last one for ever; lists name ``listed``."""
-        count = iter(range(10**9))
+        self._answers, self._count = answers, itertools.count()  # for connections that are open already, too
 
         def script(connection: Connection) -> None:
             while True:
@@ -180,7 +181,7 @@ class Server:
                 if request.method == "GET":
                     connection.answer(200, {"tables": self.listed})
                 else:
-                    connection.answer(*answers[min(next(count), len(answers) - 1)])
+                    connection.answer(*self._answers[min(next(self._count), len(self._answers) - 1)])
 
         self.script = script
         return self

@@ -1,0 +1,165 @@
+"""A link to put between a client and a sink. Run by the benchmarks, as ``-m tests.benchmarks.link``.
+
+What goes up is paced to a rate and arrives half a round trip later; what comes down is only delayed. Beyond what is
+under way the link holds a queue of so many bytes, and then reads no further, so that the sender's own buffers fill.
+Time in which nothing was there to be sent is lost; a wake-up that came late is not. A new connection
+costs the round trip of its handshake. The rate may change on the way, so many seconds after the connection was made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENDED = (0.0, b"")
+
+
+class Link(NamedTuple):
+    """What a link is like: bytes per second, seconds, bytes, and the rates that it has later."""
+
+    rate: float
+    round_trip: float
+    queue: float
+    changes: tuple[tuple[float, float], ...] = ()  # seconds since the connection was made, new rate
+
+    def rate_at(self, seconds: float) -> float:
+        """Give the rate so many seconds after the connection was made."""
+        return ([self.rate] + [rate for after, rate in self.changes if after <= seconds])[-1]
+
+    def arguments(self) -> list[str]:
+        """Give the words that the command line takes."""
+        numbers = [f"--rate={self.rate}", f"--round-trip={self.round_trip}", f"--queue={self.queue}"]
+        return numbers + [f"--change={after}:{rate}" for after, rate in self.changes]
+
+
+class Upward:
+    """The paced direction of one connection: a thread that reads at the link's rate, and one that delivers.
+
+    Parameters
+    ----------
+    sender, receiver : socket.socket
+        The two ends.
+    link : Link
+        What the way between them is like.
+    """
+
+    def __init__(self, sender: socket.socket, receiver: socket.socket, link: Link) -> None:
+        self._sender, self._receiver, self._link = sender, receiver, link
+        self._step = int(min(max(link.rate * 0.002, 2**14), 2**19))
+        held = link.queue + link.rate * link.round_trip / 2  # bytes: the queue, and what is under way
+        self._under_way: queue.Queue[tuple[float, bytes]] = queue.Queue(maxsize=int(held // 2**14) + 64)
+        for work in (self._read, self._deliver):
+            threading.Thread(target=work, daemon=True).start()
+
+    def _take(self) -> tuple[bytes, bool]:
+        """Give some bytes, and whether they were there already: only then was the link busy until now."""
+        try:
+            return self._sender.recv(self._step, socket.MSG_DONTWAIT), True
+        except BlockingIOError:
+            return self._sender.recv(self._step), False
+
+    def _read(self) -> None:
+        start = free = time.perf_counter()  # when the link will have sent all that it holds
+        with contextlib.suppress(OSError):
+            while True:
+                data, busy = self._take()
+                if not data:
+                    break
+                rate = self._link.rate_at(free - start)
+                free = (free if busy else max(free, time.perf_counter())) + len(data) / rate
+                self._under_way.put((free + self._link.round_trip / 2, data))
+                ahead = free - time.perf_counter() - self._link.queue / rate
+                if ahead > 0:
+                    time.sleep(ahead)
+        self._under_way.put(ENDED)
+
+    def _deliver(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                due, data = self._under_way.get()
+                if not data:
+                    break
+                _sleep_until(due)
+                self._receiver.sendall(data)
+        with contextlib.suppress(OSError):
+            self._receiver.shutdown(socket.SHUT_WR)
+
+
+def _sleep_until(due: float) -> None:
+    if (left := due - time.perf_counter()) > 0.0001:
+        time.sleep(left)
+
+
+def _delay(sender: socket.socket, receiver: socket.socket, seconds: float) -> None:
+    """Carry answers: they are small, so that each may be waited for."""
+    with contextlib.suppress(OSError):
+        while data := sender.recv(2**16):
+            time.sleep(seconds)
+            receiver.sendall(data)
+    with contextlib.suppress(OSError):
+        receiver.shutdown(socket.SHUT_WR)
+
+
+def _connect(client: socket.socket, target: int, link: Link) -> None:
+    time.sleep(link.round_trip)  # the kernel took the connection at once; a link would not have
+    server = socket.create_connection(("127.0.0.1", target))
+    for end in (client, server):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    Upward(client, server, link)
+    _delay(server, client, link.round_trip / 2)
+
+
+def serve(target: int, link: Link) -> None:
+    """Carry connections to a port of this machine for ever, from all of its addresses."""
+    listener = socket.socket()
+    room = int(
+        min(max(link.rate * 0.002, 2**17), 2**20)
+    )  # the kernel doubles it, and else holds what is no part of the queue
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    listener.bind(("", 0))
+    listener.listen(64)
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=_connect, args=(client, target, link), daemon=True).start()
+
+
+@contextlib.contextmanager
+def linked(target: int, link: Link) -> Iterator[int]:
+    """Start a link to a port of this machine in its own process, and give the port of its other end."""
+    command = [sys.executable, "-m", "tests.benchmarks.link", str(target), *link.arguments()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def _change(text: str) -> tuple[float, float]:
+    after, _, rate = text.partition(":")
+    return float(after), float(rate)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A link with a rate, a round trip and a queue.")
+    parser.add_argument("target", type=int, help="port on this machine to carry connections to")
+    parser.add_argument("--rate", type=float, required=True, help="bytes per second")
+    parser.add_argument("--round-trip", type=float, default=0.0, help="seconds")
+    parser.add_argument("--queue", type=float, default=1e6, help="bytes")
+    parser.add_argument("--change", type=_change, action="append", default=[], metavar="SECONDS:RATE")
+    given = parser.parse_args()
+    serve(given.target, Link(given.rate, given.round_trip, given.queue, tuple(given.change)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""``compression="auto"`` against each fixed codec on links with rates, round trips and queues.
+
+Run: ``python -m tests.benchmarks.links`` for a table of some minutes, with ``--all`` for every point of it (hours),
+or for single points: ``--rate 60 125 --data text --size 100 --round-trip 80 --queue 4 --way tunnel``.
+
+The client is given no hint: ``direct`` is an address of this machine that is not loopback, ``tunnel`` is 127.0.0.1, and
+both lead through the link to a sink that reads and forgets. In each round the ways take turns: ``"auto"`` by a
+client that never sent anything, ``"auto"`` by the same client once more, and each codec by clients of their own.
+Ratios are the best codec's median time by that of ``"auto"``: above 1 ``"auto"`` is faster than any of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import socket
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import rt_frames as rt
+from tests.benchmarks._frames import WORDS
+from tests.benchmarks._sinks import sink
+from tests.benchmarks.link import Link, linked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MB = 10**6
+BLOCK = 64 * MB  # a table repeats a block of so many bytes, which no codec sees: it looks back far less
+CODECS = ("zstd", "lz4", None)
+
+
+def mixed(nbytes: int) -> pa.Table:
+    """Numbers and text as an ETL job has them, half of each."""
+    rows, rng = nbytes // 84, np.random.default_rng(1)
+    words = [pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows))) for _ in range(2)]
+    numbers = {"id": np.arange(rows), "count": rng.integers(0, 1000, rows), "x": rng.normal(size=rows)}
+    text = {name: column.cast(pa.large_string()) for name, column in zip(("place", "kind"), words, strict=True)}
+    return pa.table({**numbers, "price": rng.integers(0, 100_000, rows) / 100, **text})
+
+
+def text(nbytes: int) -> pa.Table:
+    """One column of sentences, of words that are as frequent as those of a language."""
+    rows, rng = nbytes // 60, np.random.default_rng(2)
+    letters = np.array(list("etaoinshrdlucmfwyp"))
+    words = ["".join(rng.choice(letters, length)) for length in rng.integers(2, 10, 5000)]
+    frequency = 1 / np.arange(1, len(words) + 1)
+    drawn = rng.choice(len(words), size=(8, rows), p=frequency / frequency.sum())
+    words = pa.array(words, pa.large_string())
+    sentences = pc.binary_join_element_wise(*(words.take(pa.array(one)) for one in drawn), pa.scalar(" ", words.type))
+    return pa.table({"text": sentences})
+
+
+def random(nbytes: int) -> pa.Table:
+    """Noise, which nothing compresses."""
+    rng = np.random.default_rng(3)
+    return pa.table({name: rng.integers(0, 2**63, nbytes // 32) for name in "abcd"})
+
+
+def constant(nbytes: int) -> pa.Table:
+    """Zeros, of which next to nothing is left."""
+    return pa.table({name: np.zeros(nbytes // 32) for name in "abcd"})
+
+
+DATA: dict[str, Callable[[int], pa.Table]] = {"mixed": mixed, "text": text, "random": random, "constant": constant}
+
+
+def table_of(kind: str, nbytes: int) -> pa.Table:
+    """Give a table of about so many bytes."""
+    block = DATA[kind](min(nbytes, BLOCK)).combine_chunks()
+    table = pa.concat_tables([block] * -(-nbytes // block.nbytes))
+    return table.slice(0, block.num_rows * nbytes // block.nbytes)
+
+
+class Point(NamedTuple):
+    """A line of the table: MB and MB/s, the round trip in ms, later rates by the seconds after which they hold."""
+
+    rate: float
+    size: int
+    data: str = "mixed"
+    way: str = "direct"
+    round_trip: float = 20
+    queue: float = 1
+    changes: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def link(self) -> Link:
+        changes = tuple((after, rate * MB) for after, rate in self.changes)
+        return Link(self.rate * MB, self.round_trip / 1000, self.queue * MB, changes)
+
+    def describe(self) -> str:
+        later = "".join(f", {rate:g} MB/s after {after:g} s" for after, rate in self.changes)
+        link = f"{self.rate:g} MB/s{later}, {self.round_trip:g} ms, {self.queue:g} MB" if self.rate else "no limit"
+        return f"| {link} | {self.way} | {self.data}, {self.size} MB |"
+
+
+USUAL = (
+    *(Point(rate, size) for rate, size in ((1, 10), (8, 40), (60, 100), (125, 200), (500, 200), (1250, 500))),
+    *(Point(rate, size, way="tunnel") for rate, size in ((8, 40), (60, 100), (60, 200), (125, 200))),
+    *(Point(rate, size, "text") for rate, size in ((8, 40), (60, 100), (500, 200))),
+    *(Point(60, 100, data) for data in ("random", "constant")),
+    *(Point(rate, 40) for rate in (30, 125, 1250)),
+    Point(60, 100, round_trip=80, queue=4),
+    Point(60, 100, round_trip=2, queue=0.25),
+    Point(12.5, 200, changes=((2, 250),)),
+    Point(250, 400, changes=((1, 30),)),
+    Point(0, 200, way="loopback"),
+)  # fmt: skip
+
+
+def every_point() -> Iterator[Point]:
+    """Give all of the table, and the links that change."""
+    rates, sizes = (1, 8, 12.5, 30, 60, 125, 250, 500, 1250), (10, 40, 100, 200, 500)
+    for rate, size, data, way, (round_trip, queue) in itertools.product(
+        rates, sizes, DATA, ("direct", "tunnel"), ((2, 0.25), (20, 1), (80, 4))
+    ):
+        if size <= 60 * rate:  # a minute uncompressed
+            yield Point(rate, size, data, way, round_trip, queue)
+    for first, later in itertools.permutations((12.5, 60, 250, 1250), 2):
+        yield Point(first, 200, changes=((1, later),))
+    yield from (Point(0, size, data, "loopback") for size in sizes for data in DATA)
+
+
+def own_address() -> str:
+    """Give the address by which other machines know this one; no packet is sent for it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect(("192.0.2.1", 9))
+        return asking.getsockname()[0]
+
+
+@contextlib.contextmanager
+def certificate(host: str) -> Iterator[dict[str, Path]]:
+    """Make a certificate for a host, and the CA bundle that it is checked against."""
+    import trustme
+
+    authority = trustme.CA()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: Path(folder, name) for name in ("ca", "server")}
+        authority.cert_pem.write_to_path(paths["ca"])
+        authority.issue_cert(host).private_key_and_cert_chain_pem.write_to_path(paths["server"])
+        yield paths
+
+
+@contextlib.contextmanager
+def connecting(point: Point, *, tls: bool) -> Iterator[Callable[[], rt.Client]]:
+    """Start sink and link, and give what opens a client that knows nothing of either."""
+    host = own_address() if point.way == "direct" else "127.0.0.1"
+    with contextlib.ExitStack() as running:
+        paths = running.enter_context(certificate(host)) if tls else {}
+        port = running.enter_context(sink(certificate=paths.get("server")))
+        port = running.enter_context(linked(port, point.link)) if point.rate else port
+        options: dict[str, Any] = {"verify": str(paths["ca"])} if tls else {"allow_insecure": True}
+        url = f"{'https' if tls else 'http'}://{host}:{port}"
+
+        def connect() -> rt.Client:
+            client = rt.connect(url, api_key="k", default=False, **options)
+            client.list_tables()  # its connection is open for every way alike
+            return client
+
+        yield connect
+
+
+def measure(point: Point, repeats: int, *, tls: bool) -> dict[str, float]:
+    """Give the median seconds of each way; of what takes long, and varies little, a third of the repetitions."""
+    table, times = table_of(point.data, point.size * MB), {}
+    if point.rate and point.size > 3 * point.rate:
+        repeats = max(repeats // 3, 1)
+
+    def timed(way: str, client: rt.Client, codec: Any) -> None:
+        start = time.perf_counter()
+        client.create_table("t", table, compression=codec, progress=False)
+        times.setdefault(way, []).append(time.perf_counter() - start)
+
+    with connecting(point, tls=tls) as connect:
+        for _ in range(repeats):
+            with connect() as client:
+                timed("first", client, "auto")
+                timed("second", client, "auto")
+            for codec in CODECS:
+                with connect() as client:
+                    timed(str(codec).lower(), client, codec)
+    return {way: statistics.median(taken) for way, taken in times.items()}
+
+
+def asked(point: Point, best: float, which: str) -> float:
+    """Give the ratio that is asked for; 0 where none is."""
+    if point.way == "loopback":
+        return 0.97
+    if point.changes or (point.rate > 125 and point.size < 200):
+        return 0
+    if best < 0.5:
+        return best / (best + 0.1) if which == "first" else 0.93
+    return 0.93 if point.rate <= 125 else 0.85
+
+
+def show(point: Point, medians: dict[str, float]) -> None:
+    """Print a line: the codecs' seconds, and how the two uploads compare with the best of them."""
+    codecs = ("none",) if point.way == "loopback" else ("none", "lz4", "zstd")
+    best = min(codecs, key=medians.__getitem__)
+    cells = [f"{medians[way]:.2f}" + (" ←" if way == best else "") for way in ("none", "lz4", "zstd")]
+    for which in ("first", "second"):
+        ratio = medians[best] / medians[which]
+        cells.append(f"{ratio:.2f}" + (" (!)" if ratio < asked(point, medians[best], which) else ""))
+    print(point.describe(), " | ".join(cells), "|", flush=True)
+
+
+def points_of(given: argparse.Namespace) -> list[Point]:
+    """Give the points that were asked for."""
+    if given.all:
+        return list(every_point())
+    if not given.rate:
+        return list(USUAL)
+    choices = (given.rate, given.size, given.data, given.way, given.round_trip, given.queue)
+    return [Point(*choice, tuple(given.change)) for choice in itertools.product(*choices)]
+
+
+def _change(word: str) -> tuple[float, float]:
+    after, _, rate = word.partition(":")
+    return float(after), float(rate)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description='compression="auto" against each codec, on links')
+    parser.add_argument("--all", action="store_true", help="every point of the table: hours")
+    parser.add_argument("--rate", type=float, nargs="+", help="MB/s")
+    parser.add_argument("--size", type=int, nargs="+", default=[100], help="MB")
+    parser.add_argument("--data", nargs="+", choices=DATA, default=["mixed"])
+    parser.add_argument("--way", nargs="+", choices=("direct", "tunnel", "loopback"), default=["direct"])
+    parser.add_argument("--round-trip", type=float, nargs="+", default=[20], help="ms")
+    parser.add_argument("--queue", type=float, nargs="+", default=[1], help="MB")
+    parser.add_argument("--change", type=_change, action="append", default=[], metavar="SECONDS:MB/S")
+    parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    print("| link | way | data | none (s) | LZ4 (s) | ZSTD (s) | first upload | second upload |")
+    print("|---|---|---|---|---|---|---|---|")
+    for point in points_of(given):
+        show(point, measure(point, given.repeats, tls=given.tls))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""An upload over a link, computed rather than waited for: what a compression policy does there, and how long it takes.
+
+One thread makes batches, one ahead of those that are sent. The sender writes them into a socket, which takes what it
+has room for at once, and the rest as the link drains it. Nothing is random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rt_frames._frames.compression import Codec, CompressionPolicy
+
+MB = 10**6
+COPYING = 5000 * MB  # bytes per second into a socket that has room
+PER_BATCH = 150e-6  # seconds that a batch costs, however small
+
+Figures = "Mapping[Codec, tuple[float, float]]"  # bytes per second that a codec takes in, and the share that is left
+
+# measured with one thread of a small machine, but MIXED_TWO_CORES, where columns are compressed side by side
+MIXED = {"zstd-6": (70 * MB, 0.286), "zstd": (300 * MB, 0.29), "lz4": (650 * MB, 0.487)}
+MIXED_TWO_CORES = {"zstd-6": (130 * MB, 0.286), "zstd": (550 * MB, 0.29), "lz4": (1200 * MB, 0.487)}
+NUMBERS = {"zstd-6": (60 * MB, 0.432), "zstd": (293 * MB, 0.432), "lz4": (768 * MB, 0.62)}
+TEXT = {"zstd-6": (55 * MB, 0.282), "zstd": (230 * MB, 0.303), "lz4": (400 * MB, 0.53)}
+RANDOM = {"zstd-6": (1600 * MB, 1.0), "zstd": (3300 * MB, 1.0), "lz4": (3500 * MB, 1.0)}
+CONSTANT = {"zstd-6": (1500 * MB, 0.0001), "zstd": (7000 * MB, 0.0001), "lz4": (5500 * MB, 0.004)}
+
+
+@dataclass
+class SimulatedLink:
+    """What lies between a client and a service.
+
+    Parameters
+    ----------
+    rate : float
+        Bytes per second.
+    round_trip : float
+        Seconds.
+    queue : float
+        Bytes that are held on the way.
+    socket : float
+        Bytes that the sender's own socket holds.
+    changes : sequence of (seconds, rate)
+        Rates that hold later, by the seconds since the upload began.
+    """
+
+    rate: float
+    round_trip: float = 0.02
+    queue: float = MB
+    socket: float = MB / 2
+    changes: Sequence[tuple[float, float]] = ()
+    _now: float = field(default=0, init=False)
+    _held: float = field(default=0, init=False)
+
+    def begin(self) -> float:
+        """Open a connection; give the seconds that this took."""
+        self._now, self._held = self.round_trip, 0
+        return self._now
+
+    def _rate(self) -> float:
+        return ([self.rate] + [rate for after, rate in self.changes if after <= self._now])[-1]
+
+    def _pass(self, until: float) -> None:
+        for edge in [after for after, _ in self.changes if self._now < after < until] + [until]:
+            self._held = max(0, self._held - self._rate() * (edge - self._now))
+            self._now = edge
+
+    def _drain(self, left: float) -> float:
+        """Let time pass until no more than so much is held."""
+        while self._held - left > 1:
+            done = self._now + (self._held - left) / self._rate()
+            self._pass(min([after for after, _ in self.changes if after > self._now] + [done]))
+        return self._now
+
+    def write(self, start: float, nbytes: float) -> float:
+        """Give the time at which all of it has left the sender."""
+        self._pass(start)
+        while nbytes > 0:
+            room = self.queue + self.socket - self._held
+            wanted = min(nbytes, self.socket / 3)  # a writer is woken up when there is room for more than a little
+            if room < wanted - 1:
+                self._drain(self.queue + self.socket - wanted)
+                continue
+            taken = min(nbytes, room)
+            self._held += taken
+            self._pass(self._now + taken / COPYING)
+            nbytes -= taken
+        return self._now
+
+    def finish(self) -> float:
+        """Give the time at which the answer is there."""
+        return self._drain(0) + self.round_trip
+
+
+@dataclass
+class Batch:
+    """A batch that was made: when it was ready, what is left of it, and by which codec."""
+
+    ready: float
+    nbytes: float
+    codec: Codec
+
+
+@dataclass
+class SimulatedUpload:
+    """An upload of data with these figures; `run` gives its seconds, `codecs` then tells which batch went how.
+
+    Parameters
+    ----------
+    data : mapping
+        What each codec does with the data; a later part of it may have figures of its own.
+    size : float
+        Bytes.
+    link : SimulatedLink
+        What it goes over.
+    """
+
+    data: Figures
+    size: float
+    link: SimulatedLink
+    later: tuple[float, Figures] | None = None  # from which byte on the data are others
+    codecs: list[Codec] = field(default_factory=list)
+
+    def run(self, policy: CompressionPolicy) -> float:
+        sent = self.link.begin()
+        batch = self._make(sent, policy)
+        while batch is not None:
+            start = max(sent, batch.ready)
+            following = self._make(start, policy)
+            waited, sent = start - sent, self.link.write(start, batch.nbytes)
+            policy.record_write(batch.codec, int(batch.nbytes), sent - start, waited)
+            batch = following
+        return self.link.finish()
+
+    def _make(self, now: float, policy: CompressionPolicy) -> Batch | None:
+        made = sum(self._sizes)
+        size = min(self.size - made, policy.batch_bytes)
+        if size <= 0:
+            return None
+        self._sizes.append(size)
+        data = self.later[1] if self.later and made >= self.later[0] else self.data
+        codec = policy.next_codec()
+        rate, share = data[codec] if codec else (float("inf"), 1.0)
+        seconds = PER_BATCH + size / rate
+        if codec:
+            policy.record_compression(codec, int(size), int(size * share), seconds)
+        self.codecs.append(codec)
+        return Batch(now + seconds, size * share, codec)
+
+    def __post_init__(self) -> None:
+        self._sizes: list[float] = []
+
+    def bytes_by(self, codec: Codec) -> float:
+        """Tell how many bytes of data went by a codec."""
+        return sum(size for size, used in zip(self._sizes, self.codecs, strict=True) if used == codec)
