@@ -20,6 +20,7 @@ from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
 from rt_frames._http.options import (
     Key,
+    is_loopback,
     parse_base_url,
     parse_headers,
     parse_retries,
@@ -309,7 +310,7 @@ class Client:
         progress: bool | None,
         listed_before: bool | None,
     ) -> RemoteTable:
-        policy = CompressionPolicy(compression, self._link, source.nbytes, near=self._session.is_near)
+        policy = CompressionPolicy(compression, self._link, source.nbytes, near=is_loopback(self.url))
         stream = IPCStream(source, policy)
         start = time.monotonic()
         with Progress(progress, stream.length, name) as bar:

@@ -22,7 +22,9 @@ WORTH = 0.96  # each step that costs more work must gain more than the rest,
 STAY = 1.02  # and each change, too
 
 HELD_BYTES = 5 * 2**20  # what buffers on the way hold where the socket's own is kept small; seldom more
-SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known
+SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known;
+NEAR_SECONDS, NEAR_RATE = 0.1, 150e6  # on loopback longer, and a rate above this is the service's own: it shares the
+# processor with the compressing, which then gains nothing
 FORGET_BYTES = 64 * 2**20  # data change: when so much left as it was, codecs that were of no use are tried again
 SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
 SETTLED = 4  # batches, after which they may grow
@@ -73,7 +75,8 @@ class CompressionPolicy:
     nbytes : int or None
         How much will be sent, where that is known: with a batch or less there is nothing to adapt.
     near : bool
-        Whether the service seems to be on this machine; that decides how the first upload begins, and nothing more.
+        Whether the address is this machine's. The first upload then begins uncompressed, and stays so until the
+        link proves slow: a tunnel may begin here and end elsewhere.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class CompressionPolicy:
         self._stats: dict[Codec, CodecStats] = {}
         self._taken = math.inf  # bytes of data that the service takes per second, where it is the slowest
         self._total = 0  # bytes that left, by whichever codec
+        self._near = near
         self._left: tuple[float, float] | None = None  # for a smaller codec: the link's rate, and what got through then
         self._use(None if self.disabled else codec if requested == "auto" else requested)
         if not self.adapts:
@@ -106,7 +110,7 @@ class CompressionPolicy:
         self._codec: Codec = codec
         self._sent, self._batches, self.batch_bytes = 0, 0, SMALLEST_BATCH
         self._free = self._full = (0, 0.0)  # bytes and seconds, since the codec holds up, and since the link does
-        self._rate = 0.0  # of the link, at the last look
+        self._rate = self._link if self._link < math.inf else 0.0  # of the link, at the last look
 
     def next_codec(self) -> Codec:
         """Give the codec for the next batch."""
@@ -172,7 +176,7 @@ class CompressionPolicy:
         """See how fast the link is, and whether a smaller codec keeps its promise: the service may be the slower."""
         self._free = 0, 0.0
         self._full = self._full[0] + nbytes, self._full[1] + seconds
-        if self._full[0] < SEEN_BYTES or self._full[1] < SEEN_SECONDS:
+        if self._full[0] < SEEN_BYTES or self._full[1] < (NEAR_SECONDS if self._near else SEEN_SECONDS):
             return
         rate, self._full = self._full[0] / self._full[1], (0, 0.0)
         self._link, self._rate = max(rate, self._rate), rate  # a busy machine may stop the sender for a while
@@ -184,6 +188,8 @@ class CompressionPolicy:
 
     def _best(self, *, quicker: bool) -> Codec:
         """Give the codec that gets most through; where the link's rate is open, at most one step quicker, if asked."""
+        if self._near and self._link > NEAR_RATE:
+            return None
         place = LADDER.index(self._codec)
         smallest = 0 if place == 0 or (place == 1 and self._sent >= HELD_BYTES) else 1  # links begin slowly
         steps = LADDER[smallest:] if self._link < math.inf else LADDER[smallest : place + 1 + quicker]

@@ -93,7 +93,7 @@ class UploadConnection(HTTPConnection):
     debuglevel = 0  # whatever http.client's is set to: it would print the key
     _upload: Upload | None = None
     _early = b""
-    _asked = _warm_until = 0.0
+    _warm_until = 0.0
 
     @property
     def is_connected(self) -> bool:
@@ -141,7 +141,6 @@ class UploadConnection(HTTPConnection):
             super().request(method, url, None, headers, **options)
             if body is not None:
                 self._send_body(sock, body)
-        self._asked = time.perf_counter()
 
     def putheader(self, header: Any, *values: Any) -> None:
         if self._upload is not None and header.lower() == "content-length":
@@ -207,8 +206,7 @@ class UploadConnection(HTTPConnection):
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         try:
             with _hanging_up(self.sock):
-                answer: Any = super().getresponse()
-            answer.round_trip = time.perf_counter() - self._asked
+                answer = super().getresponse()
             self._warm_until = time.monotonic() + _warm_seconds(answer)
             return answer
         finally:

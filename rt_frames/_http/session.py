@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import http.client
 import logging
-import math
 import os
 import random
 import ssl
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-FAR = 0.004  # seconds; what never answers sooner than that on loopback is the end of a tunnel
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
 _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
@@ -139,12 +137,6 @@ class Session:
         self.verify = find_ca_bundle(verify, base)
         self._key, self._headers = key, dict(headers)
         self._adapter: tuple[int, Adapter] | None = None
-        self._round_trip = math.inf  # the shortest that a request without a body took
-
-    @property
-    def is_near(self) -> bool:
-        """Whether the service seems to be on this machine; a tunnel may begin on loopback and end elsewhere."""
-        return is_loopback(self.base) and not FAR < self._round_trip < math.inf
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -184,8 +176,6 @@ class Session:
         try:
             with self._exchange(request, upload, request_id) as stream:
                 response = read_response(stream, MAX_LIST_BYTES if request.is_read else MAX_ANSWER_BYTES)
-                if upload is None:
-                    self._round_trip = min(self._round_trip, stream.raw.round_trip)  # type: ignore[union-attr,unused-ignore]  # set there
             value = _interpret(request, upload, response, self._key)
             if isinstance(value, errors.RemoteError):
                 return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Codec, CompressionPolicy, LinkMemory
 from rt_frames._frames.ipc import IPCStream
-from tests.support.servers import Connection
 
 FRAMES = {
     "numbers": pl.DataFrame({"a": np.arange(5_000_000) % 7, "b": np.arange(5_000_000.0)}),
@@ -43,18 +41,6 @@ def test_whatever_is_chosen_the_same_data_arrive(kind, compression):
 
 def test_auto_compresses_what_shrinks_off_loopback():
     assert len(body_of(pl.DataFrame({"a": np.zeros(500_000)}), "auto")) < 400_000
-
-
-def test_what_does_not_answer_soon_on_loopback_is_taken_for_a_tunnel_to_elsewhere(remote, server):
-    def script(connection: Connection) -> None:
-        while True:
-            request = connection.body(connection.head())
-            time.sleep(0.02)
-            connection.answer(200, {"tables": []} if request.method == "GET" else {"version": 1})
-
-    server.script = script
-    remote.create_table("t", pl.DataFrame({"a": np.zeros(2_000_000)}))
-    assert len(server.posts[0].body) < 1_000_000
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
