@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 import rt_frames as rt
 from rt_frames.local import LocalService
+from tests.support.faults import certificates, connected
 from tests.support.servers import KEY, Server
 
 # how many examples Hypothesis makes, the same ones in every run; "new" makes others each time
@@ -78,6 +79,19 @@ def server():
 def remote(server):
     with rt.connect(server.url, api_key=KEY) as connected:
         yield connected
+
+
+@pytest.fixture(params=["plain", "tls"])
+def wire(request, tmp_path):
+    """A server over either kind of wire, and a function that connects to it."""
+    with Server() as server:
+        if request.param == "tls":
+            authority, server.tls = certificates()
+            authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        yield (
+            server,
+            lambda **options: connected(server, verify=str(tmp_path / "ca.pem") if server.tls else True, **options),
+        )
 
 
 @pytest.fixture(scope="session")

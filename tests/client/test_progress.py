@@ -23,18 +23,16 @@ TWO_UPLOADS = """
 import sys, time
 import polars as pl
 import rt_frames as rt
-from rt_frames import _progress
 
-def frames():
+def frames(pause):
     for i in range(6):
-        time.sleep(0.05)
+        time.sleep(pause)
         yield pl.DataFrame({"n": [i]})
 
 url, key, name = sys.argv[1:]
 rt.connect(url, api_key=key)
-rt.to_table(frames(), f"{name}_short")
-_progress.SHOW_AFTER = 0.1
-rt.to_table(frames(), f"{name}_long")
+rt.to_table(frames(0.05), f"{name}_short")
+rt.to_table(frames(0.5), f"{name}_long")
 """
 
 

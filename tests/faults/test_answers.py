@@ -152,7 +152,9 @@ INTERIM = b"".join(
 )
 
 
-def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(server):
+def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(wire):
+    server, connect = wire
+
     def script(connection: Connection) -> None:
         for number in range(5):
             connection.body(connection.head())
@@ -160,7 +162,7 @@ def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(server):
             connection.answer(200, [f"answer {number}"])
 
     server.script = script
-    client = connected(server, retries=0)
+    client = connect(retries=0)
     assert [client.list_tables() for _ in range(5)] == [[f"answer {number}"] for number in range(5)]
     assert server.connections == 1
 
@@ -191,7 +193,9 @@ PAGES = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_F38_a_web_page_is_no_word_of_the_service(remote, server, caplog, page):
+def test_F38_a_web_page_is_no_word_of_the_service(wire, caplog, page):
+    server, connect = wire
+    remote = connect()
     server.answering(PAGES[page])
     error = fails(lambda: remote.create_table("t", frame(1)), OutcomeUnknown, caplog, "web page .* check the address")
     assert (len(server.posts), error.listed) == (1, False)
@@ -200,7 +204,9 @@ def test_F38_a_web_page_is_no_word_of_the_service(remote, server, caplog, page):
 
 
 @pytest.mark.parametrize("body", [b"", b'{"version": 3}', b" {}"])
-def test_F38_what_a_service_says_with_the_wrong_type_is_a_success(remote, server, body):
+def test_F38_what_a_service_says_with_the_wrong_type_is_a_success(wire, body):
+    server, connect = wire
+    remote = connect()
     server.answering((200, body, HTML))
     assert remote.create_table("t", frame(1)).created
     assert remote.table("t").rename({"a": "b"}).version in (None, 3)

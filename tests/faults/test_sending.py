@@ -45,19 +45,6 @@ def on_post(server: Server, act: object) -> Server:
     return server
 
 
-@pytest.fixture(params=["plain", "tls"])
-def wire(request, tmp_path, monkeypatch):
-    """A server over either kind of wire, and a function that connects to it."""
-    with Server() as server:
-        if request.param == "tls":
-            authority, server.tls = certificates()
-            authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-        yield (
-            server,
-            lambda **options: connected(server, verify=str(tmp_path / "ca.pem") if server.tls else True, **options),
-        )
-
-
 def closed_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]
@@ -327,7 +314,8 @@ def test_F30_what_the_source_raises_comes_out_as_it_is_and_nothing_is_stored(cli
 
 
 @pytest.mark.parametrize("batches", [2, 3, 8])
-def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(server, batches):
+def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(wire, batches):
+    server, connect = wire
     came: queue.Queue[bytes] = queue.Queue()
 
     def lenient(connection: Connection, request: Request) -> None:
@@ -339,7 +327,7 @@ def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_
 
     on_post(server, lenient)
     with pytest.raises(LookupError):
-        connected(server).create_table("t", Source(batches, LookupError("no more")).run(), compression=None)
+        connect().create_table("t", Source(batches, LookupError("no more")).run(), compression=None)
     body, wire = b"", came.get(timeout=5)
     while wire:
         size, _, wire = wire.partition(b"\r\n")

@@ -111,7 +111,10 @@ def test_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(remot
     assert (len(server.posts), server.connections) == (6, 6)
 
 
-def test_F41_what_gets_no_answer_on_a_connection_that_was_just_used_is_never_sent_again(remote, server):
+def test_F41_what_gets_no_answer_on_a_connection_that_was_just_used_is_never_sent_again(wire):
+    server, connect = wire
+    remote = connect()
+
     def script(connection: Connection) -> None:
         connection.body(connection.head())
         connection.answer(200, {"version": 1})
