@@ -102,8 +102,8 @@ def test_a_notebook_shows_bars_that_the_browser_draws_and_nothing_on_stderr(tmp_
     value, most = re.search(r'<progress value="(\d+)" max="(\d+)"', html).groups()
     assert value == most
     assert "known: " in html
-    assert re.fullmatch(r"known: [\d.]+ kB of [\d.]+ kB, 1,000 rows, [\d.]+ k?B/s, \d+ s", text)
-    assert re.fullmatch(r"streamed: [\d.]+ kB, 3,000 rows, [\d.]+ k?B/s, \d+ s", streamed.data["text/plain"])
+    assert re.fullmatch(r"known: [\d.]+ kB of [\d.]+ kB, 1,000 rows, [\d.]+ [kM]?B/s, \d+ s", text)
+    assert re.fullmatch(r"streamed: [\d.]+ [kM]?B, 3,000 rows, [\d.]+ [kM]?B/s, \d+ s", streamed.data["text/plain"])
     assert [output.output_type for output in (known, streamed)] == ["display_data"] * 2
 
 
