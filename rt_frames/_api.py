@@ -24,9 +24,9 @@ from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._frames.renames import detect_renames
 from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
-from rt_frames._schema.dtype import data_type
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@
         └── ServerError 5xx (.listed .listed_before)
 
 A message says what happened, to which table and column, and ends with what to do next.
-Every error pickles, and none carries the API key. Which status of an answer means which class stands at the end.
+Every error pickles, and none carries the API key.
 """
 
 from __future__ import annotations
@@ -209,32 +209,6 @@ class ServerError(_Outcome, ResponseError):
         Whether the table was listed after the failure, and before the upload; None where the client
         did not look or could not tell.
     """
-
-
-_BY_STATUS: dict[tuple[int, Operation | None], type[ResponseError]] = {
-    (400, None): BadRequest,
-    (401, None): AuthenticationError,
-    (403, None): AuthenticationError,
-    (404, "alter"): TableNotFoundError,
-    (404, "describe"): TableNotFoundError,
-    (409, "create"): TableExistsError,
-    (409, "alter"): ConflictError,
-    (409, "replace"): ConflictError,
-    (413, None): PayloadTooLarge,
-    (422, None): BadRequest,
-    (429, None): RateLimited,
-}
-
-
-def error_class(status: int, operation: Operation, message: str = "") -> type[ResponseError]:
-    """Give the error that an answer means which is not a success."""
-    if status == 400 and operation == "create" and "already exists" in message.lower():
-        return TableExistsError
-    if status // 100 == 3:
-        return RedirectError
-    if status // 100 == 5:
-        return ServerError
-    return _BY_STATUS.get((status, operation)) or _BY_STATUS.get((status, None), ResponseError)
 
 
 __all__ = [

@@ -21,7 +21,7 @@ from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
-from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._text import show_value
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
@@ -142,11 +143,12 @@ class Converter:
     ) -> None:
         self._schema, self._dictionary_columns, self._required = layout
         self._casts, self._place, self._exact, self._rows = casts, "", False, 0
-        self._dictionaries = {
+        known = {
             name: values.cast(self._schema.field(name).type.value_type)
             for name, values in (dictionaries or {}).items()
             if types.is_dictionary(self._schema.field(name).type)
         }
+        self._dictionaries = Dictionaries(known)
         self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
@@ -229,7 +231,8 @@ class Converter:
             return self._convert(array.values, target, path).take(_positions_in_runs(array))
         if types.is_dictionary(target):
             coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
-            return self._unify_dictionary(coded, target, path)
+            values = self._convert(coded.dictionary, target.value_type, path)
+            return self._dictionaries.unify(coded.indices, values, target, path)
         if types.is_dictionary(array.type):
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):
@@ -300,19 +303,6 @@ class Converter:
             offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])])
         return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
 
-    def _unify_dictionary(self, array: pa.DictionaryArray, target: pa.DataType, path: str) -> pa.DictionaryArray:
-        """Give values the dictionary of their place, which grows by those that are new."""
-        codes, values = array.indices.cast(pa.int32()), self._convert(array.dictionary, target.value_type, path)
-        known = self._dictionaries.setdefault(path, values)
-        if not known.equals(values):
-            positions = _positions(values, known)
-            if positions.null_count:
-                new = values.filter(positions.is_null()).unique()
-                known = self._dictionaries[path] = pa.concat_arrays([known, new])
-                positions = _positions(values, known)
-            codes = positions.take(codes)
-        return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered)
-
 
 def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
     """Tell where the items of lists lie, list after list."""
@@ -333,11 +323,6 @@ def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
     rows = np.arange(array.offset, array.offset + len(array))
     positions = np.searchsorted(array.run_ends.to_numpy(), rows, side="right").astype(np.int64)
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
-
-
-def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
-    """Tell where each value stands among the known ones; null where it does not."""
-    return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
 
 
 def _requires_values(field: pa.Field) -> bool:

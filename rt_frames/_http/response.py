@@ -1,8 +1,7 @@
 """What a service answers: read within bounds, never trusted, and turned into a value or an error.
 
 Nothing in here may fail on account of what a server says: a body that cannot be read is a `Response` with a
-``problem``, and a message is found in any of the forms that services use for errors. Which status means which
-error stands in `rt_frames.errors`.
+``problem``, and a message is found in any of the forms that services use for errors.
 """
 
 from __future__ import annotations
@@ -31,6 +30,19 @@ if TYPE_CHECKING:
 READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
+_BY_STATUS: dict[tuple[int, errors.Operation | None], type[errors.ResponseError]] = {
+    (400, None): errors.BadRequest,
+    (401, None): errors.AuthenticationError,
+    (403, None): errors.AuthenticationError,
+    (404, "alter"): errors.TableNotFoundError,
+    (404, "describe"): errors.TableNotFoundError,
+    (409, "create"): errors.TableExistsError,
+    (409, "alter"): errors.ConflictError,
+    (409, "replace"): errors.ConflictError,
+    (413, None): errors.PayloadTooLarge,
+    (422, None): errors.BadRequest,
+    (429, None): errors.RateLimited,
+}
 
 
 @dataclass(frozen=True)
@@ -154,13 +166,24 @@ def describe_operation(operation: errors.Operation, table: str | None) -> str:
     return "list tables" if operation == "list" else f"{operation} table {table!r}"
 
 
+def error_class(status: int, operation: errors.Operation, message: str = "") -> type[errors.ResponseError]:
+    """Give the error that an answer means which is not a success."""
+    if status == 400 and operation == "create" and "already exists" in message.lower():
+        return errors.TableExistsError
+    if status // 100 == 3:
+        return errors.RedirectError
+    if status // 100 == 5:
+        return errors.ServerError
+    return _BY_STATUS.get((status, operation)) or _BY_STATUS.get((status, None), errors.ResponseError)
+
+
 def to_error(
     response: Response, operation: errors.Operation, table: str | None, key: Key, sent: str = ""
 ) -> errors.ResponseError:
     """Turn an answer that is not a success into its error; ``sent`` tells how much of a body it is about."""
     status = response.status
     message = find_message(response.body, key)
-    kind = errors.error_class(status, operation, message)
+    kind = error_class(status, operation, message)
     if kind is errors.ConflictError and _find_code(response.body) == NAME_TAKEN:
         kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")

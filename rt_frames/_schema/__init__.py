@@ -1,6 +1,6 @@
 """Types, and changes of types: dtypes → Arrow → ``data_type``, and two schemas → alterations.
 
-From the ground up: ``data_type``, ``portable``, ``casts``; ``dtype`` with a file for each library;
+From the ground up: ``data_type``, ``portable``, ``casts``; ``any_dtype`` with a file for each library;
 ``alterations``, ``compare``.
 
 Law: no I/O and no frames. Imports `errors` and the helpers, nothing else of the package.

@@ -9,9 +9,9 @@ from typing import Any, overload
 
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.casts import kind_of_cast, refusal
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._schema.dtype import to_arrow_type
 from rt_frames._text import count, list_names, show_value
 
 

@@ -227,7 +227,7 @@ def _with_files(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def run(dtypes: tuple[str, ...], **options: Any) -> None:
-        from rt_frames._schema.dtype import to_arrow_type
+        from rt_frames._schema.any_dtype import to_arrow_type
         from rt_frames.cli.files import Options, open_files
 
         own = {name: options.pop(name) for name in Options._fields if name in options}

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
+from rt_frames._http.response import error_class
 from rt_frames.errors import (
     AuthenticationError,
     ConnectError,
@@ -23,7 +24,6 @@ from rt_frames.errors import (
     ServerError,
     TLSError,
     UploadInterrupted,
-    error_class,
 )
 from tests.support.faults import MIB, Source, certificates, connected, fails, frame
 from tests.support.servers import KEY, Connection, Request, Server

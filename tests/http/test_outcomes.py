@@ -7,7 +7,7 @@ from urllib3.exceptions import NewConnectionError
 
 from rt_frames import errors
 from rt_frames._http.options import Key
-from rt_frames._http.response import Response, parse_table_names, parse_version
+from rt_frames._http.response import Response, error_class, parse_table_names, parse_version
 from rt_frames._http.session import Request, _interpret, _interpret_failure, _may_repeat
 from rt_frames._http.upload import Upload
 
@@ -59,7 +59,7 @@ def test_without_an_answer_the_state_of_the_body_decides(request_, how_far, kind
 def test_an_answer_is_asked_for_again_only_where_that_is_safe(status, again):
     for request in (LIST, CREATE, ALTER):
         outcome = _interpret(request, sent(request, "all"), Response(status, {}, b""), KEY)
-        assert type(outcome) is errors.error_class(status, request.operation)
+        assert type(outcome) is error_class(status, request.operation)
         assert _may_repeat(outcome, request) == (request in again)
 
 

@@ -21,7 +21,7 @@ from polars.testing.parametric import dtypes as polars_dtypes
 
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
-from rt_frames._schema.dtype import to_arrow_type
+from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.types import same

@@ -1,0 +1,33 @@
+"""The dictionaries of one stream: one for each column and place, unified from batch to batch; it only grows.
+
+No batch may rely on a dictionary that another codec's writer sent, so each is given the whole one of its place.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Dictionaries:
+    """What is known of the dictionary of each path, such as ``"address.city"``."""
+
+    def __init__(self, known: dict[str, pa.Array]) -> None:
+        self._known = known
+
+    def unify(self, codes: pa.Array, values: pa.Array, target: pa.DataType, path: str) -> pa.DictionaryArray:
+        """Give codes of some values as codes of their place's dictionary, which grows by those that are new."""
+        codes, known = codes.cast(pa.int32()), self._known.setdefault(path, values)
+        if not known.equals(values):
+            positions = _positions(values, known)
+            if positions.null_count:
+                new = values.filter(positions.is_null()).unique()
+                known = self._known[path] = pa.concat_arrays([known, new])
+                positions = _positions(values, known)
+            codes = positions.take(codes)
+        return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered)
+
+
+def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
+    """Tell where each value stands among the known ones; null where it does not."""
+    return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
