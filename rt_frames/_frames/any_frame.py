@@ -22,7 +22,8 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._text import show_value
+from rt_frames._text import one_line, show_value
+from rt_frames.errors import UnsupportedTypeError
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -191,7 +192,13 @@ def _open_arrow(data: Any, clean: bool) -> Source:
         return from_arrow.open_dataset(data, clean)
     if not hasattr(data, "__arrow_c_stream__") or _is_column(data):
         raise TypeError(f"data: {_advice(data)}")
-    return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data), clean)
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedTypeError(
+            f"data: Arrow cannot read what {_name(data)} offers ({one_line(str(error), 200)}); cast the column first"
+        ) from error
+    return from_arrow.open_reader(reader, clean)
 
 
 _READERS = {".csv": "scan_csv", ".ndjson": "scan_ndjson", ".jsonl": "scan_ndjson", ".arrow": "scan_ipc"}

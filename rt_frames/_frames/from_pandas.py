@@ -200,7 +200,11 @@ def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
 def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     def cut(start: int, stop: int) -> pa.Array:
         piece = chunks.slice(start, stop - start)
-        return piece.chunk(0) if piece.num_chunks == 1 else piece.combine_chunks()
+        if piece.num_chunks == 1:
+            return piece.chunk(0)
+        if pa.types.is_dictionary(piece.type) and any(chunk.dictionary.null_count for chunk in piece.chunks):
+            return pa.concat_arrays([chunk.dictionary_decode() for chunk in piece.chunks])  # Arrow does not unify these
+        return piece.combine_chunks()
 
     return int(chunks.nbytes), cut
 

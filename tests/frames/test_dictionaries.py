@@ -94,3 +94,16 @@ def test_slices_of_one_large_frame_keep_their_nested_categories_whatever_the_cod
     got = pl.from_arrow(pa.ipc.open_stream(b"".join(bytes(b) for buffers in stream for b in buffers)).read_all())
     texts = pl.col("x").struct.field("s").cast(pl.String)
     assert got.select(texts).equals(frame.select(texts))
+
+
+def test_a_dictionary_may_hold_a_null_among_its_values_in_one_chunk_or_in_several():
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(values))
+        for values in (["a", None], [None, "b"])
+    ]
+    for column in (chunks[:1], chunks):
+        frame = pd.DataFrame({"a": pd.Series(pa.chunked_array(column), dtype=pd.ArrowDtype(column[0].type))})
+        source = open_source(frame)
+        sent = pa.Table.from_batches(source.batches(), source.schema)
+        assert sent["a"].to_pylist() == ["a", None, None, None, "b", None][: 3 * len(column)]
+        assert pa.types.is_dictionary(sent["a"].type)

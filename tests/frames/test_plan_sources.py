@@ -11,6 +11,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import rt_frames as rt
+from rt_frames._frames.any_frame import open_source
+from rt_frames.errors import UnsupportedTypeError
 from tests.support.sources import Source
 
 BEFORE = pl.DataFrame({"n": [1, 2], "s": ["x", "y"]})
@@ -21,12 +23,12 @@ TABLE = BEFORE.to_arrow()
 class Capsule:
     """A frame of a library that nobody knows, whose stream may be one that is used up."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, data=TABLE) -> None:
+        self.asked, self.data = 0, data
 
     def __arrow_c_stream__(self, requested_schema=None):
         self.asked += 1
-        return TABLE.__arrow_c_stream__(requested_schema)
+        return self.data.__arrow_c_stream__(requested_schema)
 
 
 class CapsuleWithSchema(Capsule):
@@ -117,3 +119,9 @@ def test_a_plan_that_meets_a_column_without_a_type_offers_no_option_that_it_has_
     with pytest.raises(rt.errors.UnsupportedTypeError, match="cast it to the type") as caught:
         rt.plan_alterations(frame, pl.DataFrame({"n": [1]}))
     assert "dtypes=" not in str(caught.value)
+
+
+def test_a_stream_that_arrow_cannot_read_is_refused_with_the_reason():
+    frame = pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128)})
+    with pytest.raises(UnsupportedTypeError, match=r"data: Arrow cannot read .*; cast the column first"):
+        open_source(Capsule(frame))
