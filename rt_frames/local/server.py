@@ -302,6 +302,8 @@ class _Server(Server):
         elif pool.idle > 2 * THREADS and now - self._changed > HEAD_SECONDS:
             self._changed = now
             pool.shrink(THREADS)
+            while pool.qsize and self.ready:  # a new thread could take a notice that is left, and grow() waits for it
+                time.sleep(0.001)
         super().process_conn(conn)
 
     def stop(self) -> None:
