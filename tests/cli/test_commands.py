@@ -315,7 +315,7 @@ def test_ctrl_c_ends_a_csv_at_once(tmp_path, server):
     err = process.communicate(timeout=20)[1]
     assert process.returncode == 130
     assert "interrupted" in err
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 6
 
 
 def test_a_terminal_sees_how_far_an_upload_is_from_its_beginning(file, tmp_path):
