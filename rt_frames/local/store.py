@@ -67,10 +67,13 @@ class Store:
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse a name that is taken, by a table that is not to be replaced, or that cannot be one."""
         folder = self._folder(name)
-        if replace and self._is_table(name):
-            return
-        if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
-            raise _taken(name)
+        for _ in range(_ATTEMPTS):  # another process may create it, or drop it, between two looks
+            if replace and self._is_table(name):
+                return
+            with contextlib.suppress(FileNotFoundError):
+                if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+                    return
+        raise _taken(name)
 
     def check_there(self, name: str) -> None:
         """Refuse a name that no table has."""
