@@ -72,7 +72,10 @@ def _owned(name: str, column: Any) -> _Column | None:
         place = one.__array_interface__["data"][0], one.strides, len(one)
         owned = len(one) > 0 and place[0] == other.__array_interface__["data"][0]
         return _Column(name, dtype, place, [], one) if owned else None
-    exports = [_export(column) for _ in range(2)]
+    try:
+        exports = [_export(column) for _ in range(2)]
+    except pa.ArrowException:  # such as categories that are NumPy's numbers of several widths
+        return None
     parts, others = ([*_parts(export)] for export in exports)
     buffers, again = ([buffer for part, _ in some for buffer in part.buffers()] for some in (parts, others))
     proves = [with_values for part, with_values in parts for _ in part.buffers()]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
+from rt_frames._frames.renames import detect_renames
 from rt_frames.errors import AlterationError
 
 ROWS = 400
@@ -170,3 +171,9 @@ def test_a_chain_of_renames_is_offered_as_the_memory_tells_it():
     with pytest.raises(AlterationError) as caught:
         rt.plan_alterations(before, broken)
     assert "'a': 'c'" not in str(caught.value)
+
+
+def test_categories_that_arrow_cannot_export_prove_nothing():
+    values = pd.Index([np.uint32(36), np.int32(5)], dtype=object)
+    frame = pd.DataFrame({"a": pd.Categorical.from_codes([0, 1, -1], values)})
+    assert detect_renames(frame, frame.rename(columns={"a": "b"})) == {}
