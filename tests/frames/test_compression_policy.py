@@ -93,6 +93,12 @@ def test_on_an_unthrottled_loopback_nothing_is_compressed(data):
         assert upload.bytes_by(None) == 500 * MB
 
 
+@pytest.mark.parametrize("rate", [200 * MB, 400 * MB])
+def test_a_service_on_this_machine_that_takes_no_more_is_sent_nothing_compressed(rate):
+    _, upload = uploaded(MIXED, 500 * MB, SimulatedLink(rate, 0.0002), auto(near=True))
+    assert upload.bytes_by(None) == 500 * MB
+
+
 def test_a_remote_address_begins_with_zstd_and_loopback_with_none():
     assert auto().next_codec() == "zstd"
     assert auto(near=True).next_codec() is None

@@ -160,7 +160,7 @@ def draw(seed: str, only: str | None = None) -> Case:
             case = kinds[name][1](r)
             judge.held(case)
             case.describe()
-            WAYS[judge.library_of(case.pieces[0])][case.way](case)
+            WAYS[judge.origin_of(case.pieces[0])][case.way](case)
         except (Exception, pl.exceptions.PanicException):  # noqa: BLE001  # pandas' and Arrow's own limits
             continue
         case.kind = name if case.way != "dask" else "dask"

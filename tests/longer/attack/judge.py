@@ -232,7 +232,7 @@ WAYS: dict[str, dict[str, Callable[[Case], Any]]] = {
 }
 
 
-def library_of(piece: Any) -> str:
+def origin_of(piece: Any) -> str:
     kinds = {pd.DataFrame: "pandas", pl.DataFrame: "polars", pa.Table: "arrow", Query: "duckdb"}
     return kinds[type(piece)]
 
@@ -293,7 +293,7 @@ class Judge:
         return outcome
 
     def _send(self, case: Case, name: str, columns: dict[str, Column]) -> Outcome | None:
-        data = case.opened() if case.opened else WAYS[library_of(case.pieces[0])][case.way](case)
+        data = case.opened() if case.opened else WAYS[origin_of(case.pieces[0])][case.way](case)
         try:
             rt.to_table(data, name, client=self._client, **case.options)
         except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  # it is what is judged

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from tests.longer.attack.judge import WAYS, Case, Judge, Outcome, library_of
+from tests.longer.attack.judge import WAYS, Case, Judge, Outcome, origin_of
 from tests.longer.attack.make_duckdb import Query
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield _with(case, case.pieces[:i] + case.pieces[i + 1 :])
     if not isinstance(first, Query):
         yield from _fewer_rows(case)
-    plainest = next(iter(WAYS[library_of(first)]))
+    plainest = next(iter(WAYS[origin_of(first)]))
     if case.way != plainest and len(case.pieces) == 1:
         yield dataclasses.replace(case, way=plainest)
 
