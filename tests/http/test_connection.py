@@ -140,10 +140,10 @@ def test_urllib3_gives_all_to_sendall_through_tls_inside_tls():
     serving.start()
     with SSLTransport(one, context, "service.test") as transport:
         serving.join()
-        transport.socket = OnlySendall()
+        transport.socket, inner = OnlySendall(), transport.socket
         assert transport.send(b"abc") == 3
         assert transport.socket.calls == 1
-    one.close()
+        transport.socket = inner
 
 
 def test_http_client_reads_by_response_class_and_asks_it_for_makefile_alone():
