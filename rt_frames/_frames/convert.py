@@ -1,9 +1,9 @@
 """What Arrow data become before they are sent: the portable schema, and batches of it.
 
 `portable_schema` decides once, by type. A `Converter` then turns batch after batch and touches only columns whose
-layout differs. Arrow's own cast does most of it, but it has none out of dictionaries of nested values, and out of list
-views and run-end-encoding inside lists it makes arrays that are too short: what holds such a layout is taken apart, its
-items converted, and put together again.
+layout differs. What is nested is taken apart, its items are converted, and it is put together again: Arrow's own cast
+has none out of dictionaries of nested values, makes arrays that are too short out of list views and run-end-encoding
+inside lists, and of a slice of lists it casts all that lies behind the slice, too.
 
 The dictionaries of one place, a column or a field inside one, become one dictionary that only ever grows: a reader
 keeps just the newest, and so reads every batch right, whichever writer sent it.
@@ -237,13 +237,9 @@ class Converter:
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
-        has_dictionaries = contains(target, types.is_dictionary)
-        if array.type == target and not has_dictionaries:
+        if array.type == target and not contains(target, types.is_dictionary):
             return array
-        taken_apart = self._exact or types.is_struct(target) or has_dictionaries
-        if not types.is_nested(target) or not (taken_apart or contains(array.type, _is_beyond_cast)):
-            return array.cast(target)
-        return self._convert_nested(array, target, path)
+        return self._convert_nested(array, target, path) if types.is_nested(target) else array.cast(target)
 
     def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         if types.is_struct(target) and types.is_struct(array.type):
@@ -354,11 +350,6 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Tell whether a type, or one inside it, passes a test."""
     return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
-
-
-def _is_beyond_cast(arrow: pa.DataType) -> bool:
-    tests = (types.is_dictionary, types.is_run_end_encoded, types.is_list_view, types.is_large_list_view)
-    return isinstance(arrow, pa.BaseExtensionType) or any(test(arrow) for test in tests)
 
 
 def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:

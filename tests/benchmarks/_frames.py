@@ -44,14 +44,21 @@ def nested(nbytes: int) -> pa.Table:
     return pa.table({"values": lists, "point": point})
 
 
-MAKERS = {"numeric": numeric, "strings": strings, "nested": nested}
+def lists(nbytes: int) -> pa.Table:
+    """Lists of four texts."""
+    text = strings(nbytes * 2)["place"].combine_chunks()
+    offsets = pa.array(np.arange(len(text) // 4 + 1, dtype=np.int64) * 4)
+    return pa.table({"places": pa.LargeListArray.from_arrays(offsets, text)})
+
+
+MAKERS = {"numeric": numeric, "strings": strings, "nested": nested, "lists": lists}
 
 
 def frames(kind: str, nbytes: int) -> dict[str, Any]:
     """Give the same data as each library holds it."""
     table = MAKERS[kind](nbytes)
     made: dict[str, Any] = {"Arrow": table, "Polars": pl.from_arrow(table)}
-    if kind != "nested":
+    if kind in ("numeric", "strings"):
         made["pandas"] = pd.DataFrame(
             {
                 name: column.to_pandas() if pa.types.is_primitive(column.type) else pd.array(column, dtype="str")

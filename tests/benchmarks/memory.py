@@ -91,6 +91,7 @@ def one(port: str, kind: str, size: str) -> None:
 
 def main() -> None:
     kinds = [f"{kind} {library}" for kind in ("numeric", "strings") for library in ("Arrow", "Polars", "pandas")]
+    kinds.append("lists Polars")
     cases = [(kind, "1") for kind in kinds] + [(kind, size) for kind in ("reader", "lazy") for size in ("1", "4", "16")]
     cases.append(("dask", "10"))
     pl.from_arrow(numeric(GB // 5)).write_parquet(FILE)

@@ -177,3 +177,17 @@ def test_map_keys_in_runs_that_hold_a_null_are_refused_by_column():
     keys = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([None, "b"]))
     with pytest.raises(UnsupportedTypeError, match=r"'c', row 0 .*NULL valued keys"):
         list(open_source(pa.table({"c": pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))})).batches())
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda a: a, lambda a: pa.StructArray.from_arrays([a], ["x"])], ids=["alone", "struct"]
+)
+@pytest.mark.parametrize("kind", [pa.large_list, pa.list_], ids=["large list", "list"])
+def test_of_a_slice_of_lists_only_its_own_items_are_converted(kind, wrap):
+    items = pa.array([f"a text of some length, number {i}" for i in range(40_000)], pa.string_view())
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 40_001, 4), pa.int32()), items).cast(kind(pa.string_view()))
+    array = wrap(lists)
+    parts = [pa.table({"c": array.slice(start, 100)}) for start in range(0, len(array), 100)]
+    batches = [batch for part in parts for batch in open_source(part).batches()]
+    assert [value for batch in batches for value in batch["c"].to_pylist()] == array.to_pylist()
+    assert sum(batch.get_total_buffer_size() for batch in batches) < 1.5 * sum(batch.nbytes for batch in batches)
