@@ -1,9 +1,14 @@
-"""An iterator run one step ahead of its reader, on a thread: the next item is made while one is used."""
+"""Iterators that work on other threads than their reader's: the next item is made while one is used.
+
+`prefetch` runs an iterator one step ahead. `parallel_map` makes something of each item on several threads, in order.
+"""
 
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
+import functools
 import queue
 import signal
 import sys
@@ -13,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Background(threading.Thread):
@@ -108,3 +114,77 @@ def _run(wanted: queue.SimpleQueue[Any], made: queue.SimpleQueue[Any], _gone: An
         getattr(source, "close", lambda: None)()
     finally:
         made.put(ended)
+
+
+def parallel_map(
+    start: Callable[[], Callable[[T], R]], items: Iterator[T], threads: int, is_cheap: Callable[[T], bool]
+) -> Generator[R]:
+    """Give what a function makes of each item, in order, while threads are at those behind it.
+
+    What is made of an item may raise, and is raised in its place. By the end, however it comes, the threads have ended,
+    each after the item that it is at. To be read on a thread that no interrupt reaches, as `prefetch` does it.
+
+    Parameters
+    ----------
+    start : callable
+        Gives a function for one thread.
+    items : iterator
+        Read on this thread; one is let go of when it was made.
+    threads : int
+        How many at most; with one all is made on this thread.
+    is_cheap : callable
+        Tells of an item that it is made at once on this thread, where no other is at work.
+    """
+    if threads < 2:
+        yield from map(start(), items)
+        return
+    asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    coming: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
+    workers: list[Background] = []
+    here, ahead = start(), 1
+    try:
+        for item in items:
+            if not coming and is_cheap(item):
+                yield here(item)
+                continue
+            coming.append(queue.SimpleQueue())
+            asked.put((item, coming[-1]))
+            del item
+            if len(workers) < min(len(coming), threads):
+                workers.append(Background(functools.partial(_work, asked, start()), "worker"))
+                workers[-1].start()
+            while len(coming) > ahead:
+                # who waits tells how many are made ahead: those that are made already only take memory
+                ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
+                yield _made(coming.popleft())
+        while coming:
+            yield _made(coming.popleft())
+    finally:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                asked.get_nowait()
+        for _ in workers:
+            asked.put(None)
+        for worker in workers:
+            worker.join()
+
+
+def _work(asked: queue.SimpleQueue[Any], work: Callable[[Any], Any]) -> None:
+    while (task := asked.get()) is not None:
+        item, made = task
+        del task
+        try:
+            made.put((work(item), None))
+        except BaseException as error:  # noqa: BLE001  # raised where the reader is
+            made.put((None, error))
+        del item, made  # before it waits for the next
+
+
+def _made(coming: queue.SimpleQueue[Any]) -> Any:
+    result, error = coming.get()
+    if error is None:
+        return result
+    try:
+        raise error
+    finally:
+        del error  # a frame that holds its own error would hold the caller's data, too

@@ -142,7 +142,7 @@ class Converter:
         self, layout: Layout, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
         self._schema, self._dictionary_columns, self._required = layout
-        self._casts, self._place, self._exact, self._rows = casts, "", False, 0
+        self._casts, self._place, self._exact = casts, "", False
         known = {
             name: values.cast(self._schema.field(name).type.value_type)
             for name, values in (dictionaries or {}).items()
@@ -151,9 +151,8 @@ class Converter:
         self._dictionaries = Dictionaries(known)
         self._alike: dict[str, pa.DataType] = {}
 
-    def __call__(self, batch: pa.RecordBatch, place: str) -> pa.RecordBatch:
-        """Convert one batch; the error for one that does not fit names its column and its ``place``."""
-        rows_before, self._rows = self._rows, self._rows + batch.num_rows
+    def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
+        """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""
         if not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names

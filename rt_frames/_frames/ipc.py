@@ -11,19 +11,19 @@ import contextlib
 import functools
 import time
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.source import MAX_BATCH_BYTES, Source, nbytes, rows_within
-from rt_frames._prefetch import prefetch
-
-if TYPE_CHECKING:
-    from rt_frames._frames.compression import Codec, CompressionPolicy
+from rt_frames._frames.compression import SMALLEST_BATCH, Codec, CompressionPolicy
+from rt_frames._frames.source import FIRST_COLUMN_BYTES, MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
+from rt_frames._prefetch import parallel_map, prefetch
 
 MIME = "application/vnd.apache.arrow.stream"
 
 JOINED_BYTES = 2**12
+WORK_BYTES = 20 * 2**20  # about what is converted at a time, on as many threads as there are, and waits to be sent
+MAX_THREADS = 8
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -55,6 +55,7 @@ class IPCStream:
         asked = policy.requested is None and source.nbytes is not None
         counted = policy.disabled and source.replayable and (source.zero_copy or asked)
         self._small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
+        self._threads = 1 if self._small else _count_threads(source)
         self._made = [*self._messages()] if counted and self._small else None  # to count is to make it, here
         if self._made is not None:
             self.length: int | None = sum(len(buffer) for _, _, buffers in self._made for buffer in buffers)
@@ -77,40 +78,114 @@ class IPCStream:
 
     def _messages(self) -> Generator[tuple[int, Codec, Buffers]]:
         """Give the schema with the first batch, and the end with the last where that is known: small bodies are one."""
-        schema, policy, skip, left = self._source.schema, self._policy, 0, self._source.rows
+        left, at_work, begun = self._source.rows, list[None](), False
+        start = functools.partial(_Encoder, self._source, at_work, self._threads > 1)
+        made = parallel_map(start, self._tasks(), self._threads, lambda task: task.is_cheap)
+        with contextlib.closing(made):
+            for rows, codec, buffers, compressed in made:
+                if not buffers:
+                    continue
+                if compressed is not None:
+                    self._policy.record_compression(codec, *compressed)
+                left, begun = None if left is None else left - rows, True
+                yield rows, codec, [*buffers, *([_END_OF_STREAM] if left == 0 else [])]
+                if left == 0:
+                    return
+                del buffers  # before the next is made: they may hold all of a frame
+        empty = [] if begun else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
+        yield 0, None, [*empty, _END_OF_STREAM]
 
-        @functools.cache
-        def writer(codec: Codec) -> _Writer:
-            return _Writer(schema, codec, skip)  # the first gives the schema, too
+    def _tasks(self) -> Iterator[_Task]:
+        skip = 0  # the first gives the schema, too
+        for part, as_sent in self._cut():
+            codec = self._policy.next_codec()
+            yield _Task(part, codec, skip, as_sent and codec is None)
+            if not skip and part.batch.num_rows:
+                skip = len(self._source.schema.serialize())
+            del part
 
-        for batch in _cut(self._source.batches(), policy):
-            codec, start = policy.next_codec(), time.perf_counter()
-            buffers = writer(codec).write(batch)
-            if codec is not None:
-                seconds, before, after = time.perf_counter() - start, nbytes(batch), sum(map(len, buffers))
-                # dictionaries that were made must be sent: their writer does not make them again
-                if after >= before and not self._source.layout.dictionaries:
-                    buffers, after = writer(None).write(batch), before
-                policy.record_compression(codec, before, after, seconds)
-            left = None if left is None else left - batch.num_rows
-            yield batch.num_rows, codec, [*buffers, *([_END_OF_STREAM] if left == 0 else [])]
-            if left == 0:
-                return
-            skip = skip or len(schema.serialize())
-            del batch, buffers  # before the next is made: they may hold all of a frame
-        yield 0, None, [_END_OF_STREAM]
+    def _cut(self) -> Iterator[tuple[Part, bool]]:
+        """Cut parts to the size that the policy asks for; a rest is not left over, but goes with the last."""
+        source, policy = self._source, self._policy
+        for part in source.parts() if self._threads > 1 else _converted(source, policy):
+            as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
+            start, rows, size = 0, part.batch.num_rows, 0 if as_sent and policy.disabled else part.nbytes
+            most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
+            while rows - start > 1.5 * (length := rows_within(min(policy.batch_bytes, most), rows, size)):
+                yield part.slice(start, length), as_sent
+                start += length
+            part = part.slice(start)  # noqa: PLW2901  # the whole one is let go of
+            yield part, as_sent
+            del part
 
 
-def _cut(batches: Iterator[pa.RecordBatch], policy: CompressionPolicy) -> Iterator[pa.RecordBatch]:
-    """Cut batches to the size that the policy asks for; a rest is not left over, but goes with the last."""
-    for batch in batches:
-        start, rows, size = 0, batch.num_rows, 0 if policy.disabled else nbytes(batch, exact=False)
-        while rows - start > 1.5 * (length := rows_within(policy.batch_bytes, rows, size)):
-            yield batch.slice(start, length)
-            start += length
-        batch = batch.slice(start)  # noqa: PLW2901  # the whole one is let go of
-        yield batch
+def _converted(source: Source, policy: CompressionPolicy) -> Iterator[Part]:
+    for batch in source.batches():
+        yield Part(batch, "", 0 if policy.disabled else nbytes(batch, exact=False), 0)
         del batch
+
+
+def _count_threads(source: Source) -> int:
+    """Tell how many threads convert and compress: one where what was sent before counts, and where columns are many."""
+    if source.caller_thread_only or source.layout.dictionaries:
+        return 1
+    most = WORK_BYTES // max(SMALLEST_BATCH, FIRST_COLUMN_BYTES * len(source.schema)) - 2
+    return max(1, min(int(pa.cpu_count()), MAX_THREADS, most))
+
+
+class _Task(NamedTuple):
+    """A part, the codec for it, how much of the stream's beginning was sent before, and whether there is no work."""
+
+    part: Part
+    codec: Codec
+    skip: int
+    is_cheap: bool
+
+
+class _Encoded(NamedTuple):
+    """The message of a part, and what its codec did: bytes before and after, and its seconds."""
+
+    rows: int
+    codec: Codec
+    buffers: Buffers
+    compressed: tuple[int, int, float] | None = None
+
+
+class _Encoder:
+    """Makes messages of parts on one thread: it converts them, if they were not, and Arrow's writers compress them."""
+
+    def __init__(self, source: Source, at_work: list[None], converts: bool) -> None:
+        self._source, self._at_work = source, at_work
+        self._convert = source.converter() if converts else None
+        self._writers: dict[Codec, _Writer] = {}
+
+    def __call__(self, task: _Task) -> _Encoded:
+        self._at_work.append(None)
+        try:
+            return self._encode(*task)
+        finally:
+            self._at_work.pop()
+
+    def _encode(self, part: Part, codec: Codec, skip: int, _: bool) -> _Encoded:
+        batch = part.batch if self._convert is None else self._convert(part.batch, part.place, part.rows_before)
+        if self._convert is not None and not batch.num_rows:
+            return _Encoded(0, codec, [])
+        start, others = time.perf_counter(), len(self._at_work)
+        buffers = self._writer(codec, skip).write(batch)
+        if codec is None:
+            return _Encoded(batch.num_rows, codec, buffers)
+        # what several threads do side by side takes each of them longer than all together
+        seconds = (time.perf_counter() - start) / max(others, len(self._at_work))
+        before, after = nbytes(batch), sum(map(len, buffers))
+        # dictionaries that were made must be sent: their writer does not make them again
+        if after >= before and not self._source.layout.dictionaries:
+            buffers, after = self._writer(None, skip).write(batch), before
+        return _Encoded(batch.num_rows, codec, buffers, (before, after, seconds))
+
+    def _writer(self, codec: Codec, skip: int) -> _Writer:
+        if codec not in self._writers:
+            self._writers[codec] = _Writer(self._source.schema, codec, skip)
+        return self._writers[codec]
 
 
 def _count(source: Source) -> int:

@@ -33,6 +33,21 @@ class Chunk(NamedTuple):
     place: str = ""
 
 
+class Part(NamedTuple):
+    """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them."""
+
+    batch: pa.RecordBatch
+    place: str
+    nbytes: int
+    rows_before: int
+
+    def slice(self, start: int, length: int | None = None) -> Part:
+        """Give some of the rows, or all that follow."""
+        rows = self.batch.slice(start, length)
+        size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
+        return Part(rows, self.place, size, self.rows_before + start)
+
+
 @dataclass(frozen=True)
 class Source:
     """What is to be sent.
@@ -78,23 +93,37 @@ class Source:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give record batches of the schema; at least one, since some services take no schema alone."""
+        convert, empty = self.converter(), True
+        for part in self.parts():
+            converted = convert(part.batch, part.place, part.rows_before)
+            del part  # a frame is let go of before the next is asked for: each may be large
+            if (
+                converted.num_rows
+            ):  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
+                yield converted
+                empty = False
+            del converted
+        if empty:
+            yield self.empty_batch()
+
+    def empty_batch(self) -> pa.RecordBatch:
+        """Give a batch of the schema without rows."""
+        return pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
+
+    def converter(self) -> Converter:
+        """Give what makes parts portable. Where there are no dictionaries, which grow, several may share the parts."""
+        return Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
+
+    def parts(self) -> Iterator[Part]:
+        """Give the rows as they lie in memory; the first few in a smaller part."""
         # in wide tables, where each column has its price in each batch, smaller ones would cost more than they show
         limit = min(max(FIRST_BATCH_BYTES, FIRST_COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
-        convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
-        first = True
-        for batch, place, size in self._cut():
-            converted = convert(batch, place)
-            if not converted.num_rows:
-                continue  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
-            if first and size > limit:
-                length = rows_within(limit, converted.num_rows, size)
-                yield from (converted.slice(start, length) for start in range(0, converted.num_rows, length))
-            else:
-                yield converted
-            first = False
-            del batch, converted  # a frame is let go of before the next is asked for: each may be large
-        if first:
-            yield pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
+        for part in self._cut():
+            rows = part.batch.num_rows
+            first = not part.rows_before and part.nbytes > limit
+            length = rows_within(limit, rows, part.nbytes) if first else max(rows, 1)
+            yield from (part.slice(start, length) for start in range(0, max(rows, 1), length))
+            del part
 
     def check_values(self, refusals: Refusals) -> None:
         """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
@@ -104,19 +133,20 @@ class Source:
             if name in self.value_checked and name not in refusals:
                 with refusals.of(name):
                     convert = Converter(self.layout.only(name), self.casts)
-                    for batch, place, _ in self._cut(name):
-                        convert(batch, place)
+                    for part in self._cut(name):
+                        convert(part.batch, part.place, part.rows_before)
 
-    def _cut(self, column: str | None = None) -> Iterator[tuple[pa.RecordBatch, str, int]]:
-        """Give batches as they are laid out, each with its place in the source and about its size."""
-        number = 0
+    def _cut(self, column: str | None = None) -> Iterator[Part]:
+        """Give the chunks' rows in parts, as many as make a batch."""
+        number = rows_before = 0
         limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2  # Arrow's casts take up to twice what they make
         for rows, size, cut, place in self.chunks():
             step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), column):
                     number += 1
-                    yield batch, place or f"batch {number}", size * batch.num_rows // max(rows, 1)
+                    yield Part(batch, place or f"batch {number}", size * batch.num_rows // max(rows, 1), rows_before)
+                    rows_before += batch.num_rows
                     del batch
             del cut
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.source import BATCH_BYTES, FIRST_BATCH_BYTES
+from rt_frames.errors import UnsupportedTypeError
 
 
 class Alternating(CompressionPolicy):
@@ -167,3 +169,85 @@ def test_a_polars_frame_is_sent_without_pandas():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.fixture
+def four_cores():
+    """Arrow counts four cores, whatever the machine has."""
+    cores = pa.cpu_count()
+    pa.set_cpu_count(4)
+    yield
+    pa.set_cpu_count(cores)
+
+
+ROWS = 1_500_000
+TEXT = pl.select(n=pl.int_range(ROWS)).select(
+    "n",
+    text=pl.when(pl.col("n") % 7 > 0).then(pl.format("a text of row {}", pl.col("n"))),
+    lists=pl.concat_list(pl.format("{}", pl.col("n") % 100), pl.lit("item")),
+)
+
+
+def threads_of(made: IPCStream) -> tuple[bytes, set[str]]:
+    """Read a stream; give its bytes, and which threads of ours were there meanwhile."""
+    parts, seen = [], set()
+    for buffers in made:
+        parts += map(bytes, buffers)
+        seen |= {thread.name for thread in threading.enumerate() if thread.name.startswith("rt_frames")}
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rt_frames")]
+    return b"".join(parts), seen
+
+
+@pytest.mark.parametrize("codecs", [(None,), ("zstd",), (None, "lz4", "zstd", "lz4", None)], ids=str)
+@pytest.mark.parametrize("query", [False, True], ids=["frame", "query"])
+def test_what_several_threads_convert_and_compress_arrives_whole_and_in_order(four_cores, query, codecs):
+    made = stream(TEXT.lazy() if query else TEXT, Alternating(*codecs))
+    written, seen = threads_of(made)
+    table = pa.ipc.open_stream(written).read_all()
+    table.validate(full=True)
+    assert pl.from_arrow(table).equals(TEXT)
+    assert made.rows == ROWS
+    assert seen == {"rt_frames prefetch", "rt_frames worker"}
+
+
+def test_threads_are_started_only_for_work_that_can_be_shared(four_cores):
+    coded = TEXT.with_columns((pl.col("n") % 100).cast(pl.String).cast(pl.Categorical))
+    none = CompressionPolicy(None, LinkMemory())
+    for data, policy, want in [
+        (TEXT.head(1000), CompressionPolicy("zstd", LinkMemory()), set()),
+        (TEXT.to_arrow(), none, {"rt_frames prefetch"}),
+        (coded, none, {"rt_frames prefetch"}),  # dictionaries grow from batch to batch
+        (iter([TEXT]), none, set()),
+    ]:
+        written, seen = threads_of(stream(data, policy))
+        assert seen == want
+        assert pa.ipc.open_stream(written).read_all().num_rows in (ROWS, 1000)
+
+
+def test_a_value_that_one_of_several_threads_cannot_convert_is_told_by_its_row(four_cores):
+    bad = ROWS - 1000
+    query = TEXT.lazy().select(x=pl.when(pl.col("n") == bad).then(pl.lit("?")).otherwise(pl.col("n").cast(pl.String)))
+    made = IPCStream(open_source(query, dtypes={"x": "int64"}), CompressionPolicy("zstd", LinkMemory()))
+    with pytest.raises(UnsupportedTypeError, match=rf"column 'x', row {bad} .*'\?'"):
+        list(made)
+    assert 0 < made.rows < bad
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rt_frames")]
+
+
+@pytest.mark.parametrize("column", ["text", "lists"])
+@pytest.mark.parametrize("cores", [2, 16])
+def test_what_is_converted_at_a_time_takes_little_memory_however_many_cores_there_are(column, cores):
+    code = f"""
+import polars as pl, pyarrow as pa
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import CompressionPolicy, LinkMemory
+from rt_frames._frames.ipc import IPCStream
+pa.set_cpu_count({cores})
+text = pl.select(n=pl.int_range(8_000_000)).select(text=pl.format("a text of row {{}}", pl.col("n")))
+frame = text if {column == "text"} else text.select(lists=pl.col("text").reshape((-1, 4)).arr.to_list())
+assert sum(len(buffer) for buffers in IPCStream(open_source(frame), CompressionPolicy("auto", LinkMemory(), near=True))
+           for buffer in buffers) > 200e6
+print(pa.default_memory_pool().max_memory())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 64e6
