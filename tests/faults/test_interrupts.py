@@ -17,26 +17,31 @@ AT_ONCE = 2.0  # seconds, on a machine that has other things to do; what is wait
 
 PROGRAM = """
 import sys, threading, time
-import numpy as np, polars, pyarrow as pa
+import numpy as np, polars as pl, pyarrow as pa
 import rt_frames as rt
 
 SCHEMA = pa.schema([("a", pa.int64())])
-BATCH = pa.record_batch([np.arange(2**17)], SCHEMA)
+BATCH = pa.record_batch([np.random.default_rng(0).integers(2**62, size=2**17)], SCHEMA)
 
 def slow():
     yield BATCH
     time.sleep({seconds})
     yield BATCH
 
-def create(data):
-    client.create_table("t", data)
+def create(data, compression="auto"):
+    client.create_table("t", data, compression=compression)
+
+def text():
+    return pl.select(n=pl.int_range(2**22)).select(text=pl.format("a text of row {{}}", pl.col("n")))
 
 calls = {{
     "list": lambda: client.list_tables(),
     "alter": lambda: client.table("t").rename({{"a": "b"}}),
     "small": lambda: create(BATCH),
     "large": lambda: create(pa.table({{"a": np.arange(2**23)}})),
+    "text": lambda: create(text()),
     "reader": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow())),
+    "compressed": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow()), "zstd"),
     "generator": lambda: create(slow()),
 }}
 client = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, default=False)
@@ -112,7 +117,8 @@ def stalling(request, tmp_path):
 
 
 STEPS = [("list", "answer"), ("list", "pause"), ("alter", "answer"), ("small", "answer"), ("small", "pause")]
-STEPS += [("large", "body"), ("large", "answer"), ("reader", "batch"), ("generator", "batch")]
+STEPS += [("large", "body"), ("large", "answer"), ("text", "body"), ("text", "answer")]
+STEPS += [("reader", "batch"), ("compressed", "batch"), ("generator", "batch")]
 
 
 def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_works(stalling):
@@ -134,10 +140,11 @@ def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_F45_an_interrupt_that_nobody_catches_ends_the_process_without_an_abort(stalling, times):
+@pytest.mark.parametrize("call", ["reader", "compressed"])
+def test_F45_an_interrupt_that_nobody_catches_ends_the_process_without_an_abort(stalling, call, times):
     server, verify = stalling
     server.script.step = "batch"
-    program = Program(server, verify, "calls['reader']()")
+    program = Program(server, verify, f"calls[{call!r}]()")
     assert server.script.stalled.wait(30)
     start = time.monotonic()
     program.interrupt()
@@ -149,10 +156,11 @@ def test_F45_an_interrupt_that_nobody_catches_ends_the_process_without_an_abort(
     assert times == 1 or time.monotonic() - start < AT_ONCE
 
 
-def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(stalling):
+@pytest.mark.parametrize("call", ["reader", "compressed"])
+def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(stalling, call):
     server, verify = stalling
     server.script.step = "batch"
-    wait = "threading.Thread(target=calls['reader'], daemon=True).start(); sys.stdin.readline()"
+    wait = f"threading.Thread(target=calls[{call!r}], daemon=True).start(); sys.stdin.readline()"
     program = Program(server, verify, wait, seconds=0.5)
     assert server.script.stalled.wait(30)
     program.call("end")
