@@ -209,7 +209,7 @@ class AlterationPlan(Sequence[Alteration]):
         marked = {number for number, (*_, what) in enumerate(rows) if "narrows" in what or "refuses" in what}
         narrows = any("narrows" in what for *_, what in rows)
         notes = [
-            "narrows: values that do not fit are refused, or rounded and cut off; make sure that all fit."
+            "narrows: values that do not fit are refused, cut off, rounded or made infinite; make sure that all fit."
         ] * narrows
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
