@@ -115,18 +115,27 @@ class UploadConnection(HTTPConnection):
                 self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
 
     def _tunnel(self) -> None:
-        deadline = time.monotonic() + cast("float", self.timeout)  # for all of the proxy's answer, however it drips
+        try:
+            with self._reading_answers(cast("float", self.timeout)):  # for all that the proxy says, however it drips
+                super()._tunnel()
+        except OSError as error:
+            raise ProxyError(str(error), error) from error
 
-        def response_class(sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
-            return http.client.HTTPResponse(_DeadlineReader(sock, b"", deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+    @contextlib.contextmanager
+    def _reading_answers(self, seconds: float, early: bytes = b"", *, broken_off: bool = False) -> Iterator[None]:
+        """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds."""
+        deadline = time.monotonic() + seconds
+
+        def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
+            response = _HTTPResponse(_DeadlineReader(sock, early, deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+            response.broken_off = broken_off
+            return response
 
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         try:
-            super()._tunnel()
-        except OSError as error:
-            raise ProxyError(str(error), error) from error
+            yield
         finally:
-            del self.response_class
+            del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
 
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
@@ -193,24 +202,14 @@ class UploadConnection(HTTPConnection):
         return True
 
     def getresponse(self) -> Any:
-        patience: Any = self.timeout
+        patience = cast("float", self.timeout)
         upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
         broken_off = upload is not None and not upload.complete
-        deadline = time.monotonic() + (min(patience, LAST_WORDS) if broken_off else patience)
-
-        def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
-            response = _HTTPResponse(_DeadlineReader(sock, self._early, deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
-            response.broken_off = broken_off
-            return response
-
-        self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
-        try:
-            with _hanging_up(self.sock):
-                answer = super().getresponse()
-            self._warm_until = time.monotonic() + _warm_seconds(answer)
-            return answer
-        finally:
-            del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
+        seconds = min(patience, LAST_WORDS) if broken_off else patience
+        with _hanging_up(self.sock), self._reading_answers(seconds, self._early, broken_off=broken_off):
+            answer = super().getresponse()
+        self._warm_until = time.monotonic() + _warm_seconds(answer)
+        return answer
 
 
 @contextlib.contextmanager

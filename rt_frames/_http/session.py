@@ -35,7 +35,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
-from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, describe_operation, read_response, to_error
+from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, read_response, to_error
 from rt_frames._http.upload import Upload
 from rt_frames._text import format_bytes, one_line, shorten
 from rt_frames._version import __version__
@@ -100,7 +100,7 @@ class Request:
     @property
     def what(self) -> str:
         """What errors say could not be done."""
-        return describe_operation(self.operation, self.table)
+        return "list tables" if self.operation == "list" else f"{self.operation} table {self.table!r}"
 
 
 class Result(NamedTuple):
@@ -228,7 +228,7 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
         return _open_outcome(request, upload, f"the service's last word was the interim status {response.status}")
     if response.status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        return to_error(response, request.operation, request.table, key, sent)
+        return to_error(response, request.operation, request.what, key, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")
