@@ -32,21 +32,18 @@ import re
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import NewConnectionError, ProxyError
 from urllib3.util.ssltransport import SSLTransport
 from urllib3.util.wait import wait_for_read
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import requests
-
-    from rt_frames._http.upload import Upload
+from rt_frames._http.upload import Upload
 
 POLL_AFTER = 0.25  # seconds that a write may block before it is looked whether the server says something
 LAST_WORDS = 2.0  # seconds for what a server said before it hung up

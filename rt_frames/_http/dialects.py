@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
-if TYPE_CHECKING:
-    from rt_frames.errors import Operation
+from rt_frames.errors import Operation
 
 DialectName = Literal["documented", "lancedb"]
 

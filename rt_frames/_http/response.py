@@ -10,21 +10,17 @@ import contextlib
 import http
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import requests
 import urllib3
 
 from rt_frames import errors
+from rt_frames._http.options import Key
 from rt_frames._text import one_line, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import requests
-
-    from rt_frames._http.options import Key
 
 READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification

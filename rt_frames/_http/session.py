@@ -25,8 +25,9 @@ import ssl
 import time
 import traceback
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import requests
 from requests.utils import get_environ_proxies, select_proxy
@@ -36,14 +37,9 @@ from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
 from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, read_response, to_error
-from rt_frames._http.upload import Upload
+from rt_frames._http.upload import Buffers, Upload
 from rt_frames._text import format_bytes, one_line, shorten
 from rt_frames._version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from rt_frames._http.upload import Buffers
 
 log = logging.getLogger("rt_frames")
 
@@ -185,8 +181,9 @@ class Session:
                 return upload.source_error
             try:
                 return _interpret_failure(request, upload, error, self.base, self._key, self._proxy())
-            finally:
-                _break_cycles(error)
+            finally:  # the frames that raised an error hold it, a circle that holds all callers
+                for one in _causes(error):
+                    traceback.clear_frames(one.__traceback__)
         finally:
             status, sent = response.status if response else "no answer", upload.sent if upload else 0
             ms, words = (time.monotonic() - start) * 1000, "%s %s %s, %d bytes sent, %.1f ms, %s"
@@ -311,9 +308,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         inside = [getattr(error, "reason", None), *error.args]
         error = next((e for e in inside if isinstance(e, BaseException)), None) or error.__cause__ or error.__context__
-
-
-def _break_cycles(error: BaseException) -> None:
-    """Clear the frames that an error went through: those that raised it hold it, a circle that holds all callers."""
-    for one in _causes(error):
-        traceback.clear_frames(one.__traceback__)
