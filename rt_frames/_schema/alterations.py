@@ -249,7 +249,9 @@ def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
     if not plan and not may_be_empty:
         raise ValueError("alterations: the list is empty, there is nothing to send")
-    if twice := list_names(duplicates(one.path for one in plan)):
+    paths = [one.path for one in plan]
+    if len(set(paths)) < len(paths):
+        twice = list_names(duplicates(paths))
         raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")
     return plan.to_json()
 
