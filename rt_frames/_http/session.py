@@ -181,9 +181,8 @@ class Session:
                 return upload.source_error
             try:
                 return _interpret_failure(request, upload, error, self.base, self._key, self._proxy())
-            finally:  # the frames that raised an error hold it, a circle that holds all callers
-                for one in _causes(error):
-                    traceback.clear_frames(one.__traceback__)
+            finally:
+                _break_cycles(error)
         finally:
             status, sent = response.status if response else "no answer", upload.sent if upload else 0
             ms, words = (time.monotonic() - start) * 1000, "%s %s %s, %d bytes sent, %.1f ms, %s"
@@ -308,3 +307,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         inside = [getattr(error, "reason", None), *error.args]
         error = next((e for e in inside if isinstance(e, BaseException)), None) or error.__cause__ or error.__context__
+
+
+def _break_cycles(error: BaseException) -> None:
+    """Clear the frames that an error went through: those that raised it hold it, a circle that holds all callers."""
+    for one in _causes(error):
+        traceback.clear_frames(one.__traceback__)
