@@ -53,7 +53,7 @@ MAX_UNSENT_BYTES = 2**18  # that the kernel takes beyond what is under way: a wr
 _INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 is the last on its connection
 _INTERIM_START = b"HTTP/1.1 1"
 
-_SOCKET_OPTIONS = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+_SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
 # the body that is about to be sent: a pool asks a connection whether it may be used, not for what
@@ -97,7 +97,7 @@ class UploadConnection(HTTPConnection):
         return warm and super().is_connected
 
     def connect(self) -> None:
-        self.socket_options = _SOCKET_OPTIONS
+        self.socket_options = [*_SOCKET_OPTIONS]
         try:
             super().connect()
         except ssl.SSLCertVerificationError:

@@ -98,6 +98,7 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
     a ``name`` column; the service's documentation leaves the form open.
     """
+    names: Any
     if response.body[:4] == b"\xff\xff\xff\xff" and not response.problem:
         names, token = _read_arrow_names(response.body), None
     else:
