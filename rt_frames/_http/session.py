@@ -203,10 +203,8 @@ class Session:
         prepared.headers["x-api-key"] = self._key
         if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
             self._adapter = (os.getpid(), Adapter())
-        timeout = (self.timeouts.connect, self.timeouts.read)
-        return self._adapter[1].send(
-            prepared, stream=True, timeout=timeout, verify=self.verify, proxies=self._proxies()
-        )
+        timeout, proxies = (self.timeouts.connect, self.timeouts.read), self._proxies()
+        return self._adapter[1].send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=proxies)
 
     def _proxies(self) -> dict[str, str]:
         """Take proxies from the environment, for https alone: one would read plain http."""
