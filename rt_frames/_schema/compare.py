@@ -113,7 +113,8 @@ class _Comparison:
         item, new_item = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
-            inside = self._compare_inside(path, before, after, lists)
+            if before != after or self.rename or self.nullable:  # which may be about something inside
+                inside = self._compare_inside(path, before, after, lists)
         elif item != new_item or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after)
         changes = rename is not None or data_type is not None or nullable is not None

@@ -113,6 +113,9 @@ REFUSED = [
     pytest.param(
         {"s": pa.struct([("p.q", I32)])}, {"s": pa.struct([("p.q", I64)])}, {}, "dot", id="a dot in a changed name"
     ),
+    pytest.param(
+        {"l": pa.list_(pa.field("p.q", POINT))}, {"l": pa.list_(WIDE_POINT)}, {}, "dot", id="a dot in an item's name"
+    ),
 ]
 
 
