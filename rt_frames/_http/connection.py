@@ -63,9 +63,6 @@ _next_body: ContextVar[Upload | None] = ContextVar("_next_body", default=None)
 class Adapter(HTTPAdapter):
     """requests' adapter over these connections; it never repeats anything by itself."""
 
-    def __init__(self) -> None:
-        super().__init__(max_retries=0, pool_maxsize=64)
-
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
         """Give the pool for an address, whose connections are then of our class, through a proxy too."""
         pool: Any = super().get_connection_with_tls_context(*args, **options)

@@ -202,7 +202,7 @@ class Session:
         prepared.body = upload  # type: ignore[assignment]  # our connection sends it
         prepared.headers["x-api-key"] = self._key
         if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
-            self._adapter = (os.getpid(), Adapter())
+            self._adapter = (os.getpid(), Adapter(pool_maxsize=64))
         timeout, proxies = (self.timeouts.connect, self.timeouts.read), self._proxies()
         return self._adapter[1].send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=proxies)
 

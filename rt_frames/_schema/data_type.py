@@ -210,19 +210,13 @@ def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Fiel
 def _parse_name(name: str, at: str) -> pa.DataType:
     if found := _TYPES.get(name):
         return found
-    kind, _, rest = name.partition(":")
-    with contextlib.suppress(ValueError, KeyError, TypeError, pa.ArrowException):
-        if kind == "timestamp":
-            unit, zone = rest.split(":", 1)
-            if zone:
-                return pa.timestamp(unit, None if zone == "-" else zone)
+    with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
+        if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
+            return pa.timestamp(match[1], None if match[2] == "-" else match[2])
         if match := re.fullmatch(r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII):
-            make = pa.decimal128 if match[1] == "128" else pa.decimal256
-            return make(int(match[2]), int(match[3]))
-        if kind == "dict":
-            value, index, ordered = rest.rsplit(":", 2)
-            parts = _parse_name(index, at), _parse_name(value, at)
-            return pa.dictionary(*parts, ordered={"true": True, "false": False}[ordered])
+            return (pa.decimal128 if match[1] == "128" else pa.decimal256)(int(match[2]), int(match[3]))
+        if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
+            return pa.dictionary(_parse_name(match[2], at), _parse_name(match[1], at), ordered=match[3] == "true")
     raise ValueError(
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"
