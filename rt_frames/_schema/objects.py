@@ -180,8 +180,8 @@ class _Look:
         try:
             missing = pd.isna(values)
         except ArithmeticError:
-            text = "a signalling NaN cannot be sent; replace it, for example with None"
-            raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text, "") from None
+            text = "a signalling NaN; replace it, for example with None"
+            raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text) from None
         if not missing.any():
             return values
         # Arrow takes those without a unit for an error
@@ -237,12 +237,12 @@ class _Look:
         for row, cell in enumerate(self._values):
             yield from ((row, value) for value in _at(cell, steps))
 
-    def _refused(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError:
+    def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
         """Make the error that shows the first value to which a test applies, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
-                shown = f" {show_value(value, 60)}{verb}" if verb else ""
-                return UnsupportedTypeError(f"column {self._column!r}, row {row}{self._place(steps)}:{shown} {text}")
+                where = f"column {self._column!r}, row {row}{self._place(steps)}"
+                return UnsupportedTypeError(f"{where}: {show_value(value, 60)} is {text}")
         return UnsupportedTypeError(f"column {self._column!r}: {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
