@@ -27,7 +27,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
-import math
 import re
 import socket
 import ssl
@@ -217,7 +216,7 @@ def _hanging_up(sock: Any) -> Iterator[None]:
 def _warm_seconds(answer: Any) -> float:
     """Tell how long after an answer its connection is as good as a new one, for what must not be lost."""
     told = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", ""))
-    return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else math.inf)
+    return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else WARM_SECONDS)
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):

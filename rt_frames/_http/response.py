@@ -11,8 +11,7 @@ import http
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import requests
@@ -37,8 +36,7 @@ _BY_STATUS = {
 }
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(NamedTuple):
     """Status, headers and body; ``problem`` says why the body is not whole."""
 
     status: int

@@ -26,7 +26,6 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import requests
@@ -49,8 +48,7 @@ _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One request as a value: what is asked, and how a successful answer is read.
 
     Parameters

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, SupportsIndex, overload
 
 from rt_frames._display import Listing, as_html, as_text
@@ -182,10 +181,8 @@ class AlterationPlan(tuple[Alteration, ...]):
         """
         if refused_together(self) is None:
             return [self] if self else []
-        casts = (dataclasses.replace(one, rename=None, nullable=None) for one in self if one.data_type is not None)
-        others = (
-            dataclasses.replace(one, data_type=None) for one in self if (one.rename, one.nullable) != (None, None)
-        )
+        casts = (replace(one, rename=None, nullable=None) for one in self if one.data_type is not None)
+        others = (replace(one, data_type=None) for one in self if (one.rename, one.nullable) != (None, None))
         return [AlterationPlan(casts), AlterationPlan(others)]
 
     def __repr__(self) -> str:

@@ -12,9 +12,8 @@ import decimal
 import difflib
 import re
 import sys
-import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 import pyarrow as pa
@@ -124,7 +123,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
-    origin = typing.get_origin(dtype) or dtype
+    origin = get_origin(dtype) or dtype
     advice = next((text for python, text in _PYTHON_ADVICE.items() if origin is python), f"pass a dtype, {_EXAMPLES}")
     raise unsupported(path, f"{show_value(dtype)} as a dtype", advice)
 
