@@ -7,6 +7,7 @@ The public names stand here once; the package's front door loads them when they 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import secrets
@@ -157,6 +158,7 @@ def disconnect() -> None:
 
 def _resolve(client: Client | None) -> Client:
     """Give the client that was asked for, that of the last `connect`, or one that the environment describes."""
+    __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):
             raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
@@ -169,7 +171,6 @@ def _resolve(client: Client | None) -> Client:
     return found
 
 
-@hide_frames
 def to_table(
     data: Any,
     name: str,
@@ -240,6 +241,7 @@ def to_table(
     >>> table.rows
     2
     """
+    __tracebackhide__ = True
     return _resolve(client).create_table(
         name,
         data,
@@ -252,7 +254,6 @@ def to_table(
     )
 
 
-@hide_frames
 def table(name: str, *, client: Client | None = None) -> RemoteTable:
     """Give a handle to an existing table; no request is made.
 
@@ -279,10 +280,10 @@ def table(name: str, *, client: Client | None = None) -> RemoteTable:
     >>> rt.table("readings").schema
     at: int64
     """
+    __tracebackhide__ = True
     return _resolve(client).table(name)
 
 
-@hide_frames
 def list_tables(*, client: Client | None = None) -> list[str]:
     """List the names of the project's tables.
 
@@ -307,6 +308,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     >>> "flights" in rt.list_tables()
     False
     """
+    __tracebackhide__ = True
     return _resolve(client).list_tables()
 
 
@@ -384,7 +386,6 @@ def _schema_if_table(side: str, data: Any) -> Any:
     return data.schema
 
 
-@hide_frames
 def alter_columns(
     name: str,
     alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
@@ -424,6 +425,7 @@ def alter_columns(
     >>> rt.alter_columns("readings", [rt.Alteration("at", rename="time")]).name
     'readings'
     """
+    __tracebackhide__ = True
     return _resolve(client).alter_columns(name, alterations)
 
 
@@ -513,12 +515,8 @@ class FolderClient(Client):
         return f"Client({str(self)!r}, the embedded service, which needs no key)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _folder_client, (self._folder, {**self._options, "dialect": self._dialect})
-
-
-def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
-    # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
-    return FolderClient(folder, start=False, **options)
+        # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
+        return functools.partial(FolderClient, start=False, dialect=self._dialect, **self._options), (self._folder,)
 
 
 _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients
