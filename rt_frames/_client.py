@@ -441,8 +441,7 @@ class RemoteTable:
         return self._schema
 
     def __repr__(self) -> str:
-        facts = "".join(f", {fact}" for fact in self._facts())
-        return f"RemoteTable({self.name!r}{facts}, at {self.client})"
+        return f"RemoteTable({', '.join([repr(self.name), *self._facts()])}, at {self.client})"
 
     def _repr_html_(self) -> str:
         fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
@@ -450,17 +449,8 @@ class RemoteTable:
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
 
-    def _facts(self) -> Iterator[str]:
-        if self._schema is not None:
-            yield count(len(self._schema), "column")
-        if self.rows is not None:
-            yield count(self.rows, "row")
-        if self.nbytes:
-            yield f"{format_bytes(self.nbytes)} sent"
-        if self.version is not None:
-            yield f"version {self.version}"
-        if self.created is False and self._schema is None and self.version is None:
-            yield "was there already"
+    def _facts(self) -> list[str]:
+        return [*known_facts(self)] or ["was there already"] * (self.created is False)
 
     @hide_frames
     def alter_columns(
@@ -553,6 +543,18 @@ class RemoteTable:
         2
         """
         return self.alter_columns([Alteration(path, nullable=may) for path, may in _items("nullable", nullable)])
+
+
+def known_facts(table: RemoteTable) -> Iterator[str]:
+    """Say what is known of a table, without asking its service."""
+    if table._schema is not None:  # noqa: SLF001  # one house
+        yield count(len(table._schema), "column")  # noqa: SLF001
+    if table.rows is not None:
+        yield count(table.rows, "row")
+    if table.nbytes:
+        yield f"{format_bytes(table.nbytes)} sent"
+    if table.version is not None:
+        yield f"version {table.version}"
 
 
 def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:
