@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 def _with_options_of(
-    function: Callable[Concatenate[Any, P], Any],
-) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
-    """Give a method the signature of the function that it calls with the frame as its first argument."""
+    function: Callable[Concatenate[Any, Any, P], Any],
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, Any, P], T]]:
+    """Show a method with the options of the function that it forwards them to, each by its name."""
 
     def decorate(method: Any) -> Any:
         own, called = inspect.signature(method), inspect.signature(function)
-        parameters = [own.parameters["self"], *list(called.parameters.values())[1:]]
-        method.__signature__ = own.replace(parameters=parameters)
+        options = [option for option in called.parameters.values() if option.kind is option.KEYWORD_ONLY]
+        method.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
         return method
 
     return decorate
@@ -77,7 +77,7 @@ class RemoteAccessor(Generic[Frame]):
         return sent_schema(self._frame)
 
     @_with_options_of(_api.to_table)
-    def to_table(self, *args: Any, **options: Any) -> RemoteTable:
+    def to_table(self, name: str, **options: Any) -> RemoteTable:
         """Create a remote table from this frame.
 
         Parameters
@@ -118,10 +118,10 @@ class RemoteAccessor(Generic[Frame]):
         2
         """
         __tracebackhide__ = True
-        return _api.to_table(self._frame, *args, **options)
+        return _api.to_table(self._frame, name, **options)
 
     @_with_options_of(_api.to_table)
-    def tee(self, *args: Any, **options: Any) -> Frame:
+    def tee(self, name: str, **options: Any) -> Frame:
         """Create a remote table and give this frame back, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
@@ -132,18 +132,11 @@ class RemoteAccessor(Generic[Frame]):
         6
         """
         __tracebackhide__ = True
-        _api.to_table(self._frame, *args, **options)
+        _api.to_table(self._frame, name, **options)
         return self._frame
 
-    def plan_alterations(
-        self,
-        before: Any,
-        *,
-        rename: Mapping[str, str] | None = None,
-        nullable: Mapping[str, bool] | None = None,
-        strict: bool = True,
-        clean_names: bool = False,
-    ) -> AlterationPlan:
+    @_with_options_of(_api.plan_alterations)
+    def plan_alterations(self, before: Any, **options: Any) -> AlterationPlan:
         """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
@@ -154,9 +147,7 @@ class RemoteAccessor(Generic[Frame]):
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
         __tracebackhide__ = True
-        return _api.plan_alterations(
-            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
-        )
+        return _api.plan_alterations(before, self._frame, **options)
 
     def alter_table(
         self,
