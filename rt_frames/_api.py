@@ -31,8 +31,9 @@ from rt_frames._schema.data_type import arrow_type
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
+    from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
     from rt_frames._http.dialects import DialectName
     from rt_frames._http.session import Request, Result
@@ -359,22 +360,20 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
-    were_tables = [isinstance(side, RemoteTable) for side in (before, after)]
-    before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before", clean_names, stored=were_tables[0]),
-        arrow_schema(after, "after", clean_names, stored=were_tables[1]),
+        _columns("before", before, clean_names),
+        _columns("after", after, clean_names),
         rename=rename,
         nullable=nullable,
         strict=strict,
         moved={} if clean_names else detect_renames(before, after),
-        compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
+        compare_nullability=all(isinstance(side, pa.Schema | RemoteTable) for side in (before, after)),
     )
 
 
-def _schema_if_table(side: str, data: Any) -> Any:
+def _columns(side: str, data: Any, clean_names: bool) -> pa.Schema:
     if not isinstance(data, RemoteTable):
-        return data
+        return arrow_schema(data, side, clean_names)
     if data.schema is None:
         raise ValueError(
             f"{side}: the columns of table {data.name!r} are not known here, and its service does not describe tables; "
@@ -383,15 +382,10 @@ def _schema_if_table(side: str, data: Any) -> Any:
             "or, where the server speaks that, use the dialect that can describe a table:\n"
             '    rt.connect(…, dialect="lancedb")'
         )
-    return data.schema
+    return arrow_schema(data.schema, side, clean_names, stored=True)
 
 
-def alter_columns(
-    name: str,
-    alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
-    *,
-    client: Client | None = None,
-) -> RemoteTable:
+def alter_columns(name: str, alterations: Alterations, *, client: Client | None = None) -> RemoteTable:
     """Change columns of a table, all of them or none, in one request.
 
     Parameters

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
@@ -18,14 +18,7 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
-from rt_frames._http.options import (
-    Key,
-    is_loopback,
-    parse_base_url,
-    parse_headers,
-    parse_retries,
-    parse_timeouts,
-)
+from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
 from rt_frames._http.response import describe_outcome, parse_schema, parse_table_names, parse_version
 from rt_frames._http.session import Request, Result, Session
 from rt_frames._names import check_table_name
@@ -42,6 +35,8 @@ if TYPE_CHECKING:
     from rt_frames._frames.source import Source
     from rt_frames._http.response import Response
     from rt_frames.errors import Operation
+
+    Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 log = logging.getLogger("rt_frames")
 
@@ -103,6 +98,7 @@ class Client:
         }
         base = parse_base_url(url, allow_insecure=allow_insecure)
         self._key = Key(api_key)
+        self._near = is_loopback(base)
         self._link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self._key, **self._options)
         self._keyless: str | None = None  # why this process lacks the key, which is said when it is needed
@@ -274,15 +270,16 @@ class Client:
         """
         self._check_name(name)
         self._dialect.check_if_exists(if_exists)
-        check_compression(compression)
         operation: Operation = "replace" if if_exists == "replace" else "create"
+        request = Request(operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name)
+        check_compression(compression)
         source = open_source(data, dtypes=dtypes, index=index, clean_names=clean_names)
         try:
             listed = self._look_first(name, source, if_exists)
             try:
-                return self._upload(operation, name, source, compression, progress)
+                return self._upload(request, name, source, compression, progress)
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
-                self._look_again(error, operation, name, listed)
+                self._look_again(error, name, listed, replaces=operation == "replace")
                 raise
         except errors.TableExistsError as error:
             if if_exists == "skip":
@@ -309,15 +306,14 @@ class Client:
         return listed
 
     def _upload(
-        self, operation: Operation, name: str, source: Source, compression: Compression, progress: bool | None
+        self, request: Request, name: str, source: Source, compression: Compression, progress: bool | None
     ) -> RemoteTable:
-        policy = CompressionPolicy(compression, self._link, source.nbytes, near=is_loopback(self.url))
+        policy = CompressionPolicy(compression, self._link, source.nbytes, near=self._near)
         stream = IPCStream(source, policy)
         start = time.monotonic()
         with Progress(progress, stream.length, name) as bar:
-            request = Request(
-                operation, "POST", self._dialect.path(operation, name), MIME, parse_version,
-                table=name, body=stream, length=stream.length, nbytes=source.nbytes, rows=source.rows,
+            request = replace(
+                request, body=stream, length=stream.length, nbytes=source.nbytes, rows=source.rows,
                 replayable=source.replayable, on_sent=lambda sent: bar.update(sent, stream.rows),
             )  # fmt: skip
             try:
@@ -328,25 +324,23 @@ class Client:
                 raise
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
-        log.info("%sd table %s, %s, %.0f ms, %s", operation, name, size, ms, result.request_id)
+        log.info("%sd table %s, %s, %.0f ms, %s", request.operation, name, size, ms, result.request_id)
         facts = (source.schema, stream.rows, result.sent, result.value)
         return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
 
-    def _look_again(self, error: errors.RemoteError, operation: Operation, name: str, before: bool | None) -> None:
+    def _look_again(self, error: errors.RemoteError, name: str, before: bool | None, *, replaces: bool) -> None:
         """List once more after an open outcome, and say what is certain now; nothing is sent again."""
         try:
             listed = name in self._list(retries=0)
         except errors.RemoteError:
             listed = None
-        part_alone, replaces = isinstance(error, errors.UploadInterrupted), operation == "replace"
+        part_alone = isinstance(error, errors.UploadInterrupted)
         now = describe_outcome(name, listed=listed, before=before, part_alone=part_alone, replaces=replaces)
         error.add(listed=listed, listed_before=before)
         error.args = (f"{error}; {now}",)
 
     @hide_frames
-    def alter_columns(
-        self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
-    ) -> RemoteTable:
+    def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
         """Change columns of a table in one request; parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
@@ -453,9 +447,7 @@ class RemoteTable:
         return [*known_facts(self)] or ["was there already"] * (self.created is False)
 
     @hide_frames
-    def alter_columns(
-        self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
-    ) -> RemoteTable:
+    def alter_columns(self, alterations: Alterations) -> RemoteTable:
         """Change columns in one request, and give the table; parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
