@@ -46,10 +46,8 @@ def check_column_names(names: list[str], note: str = "") -> None:
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     if dotted := [name for name in names if "." in name]:
-        listed = list_names(dotted)
-        raise ValueError(
-            f"column names must not hold a dot, it separates the levels of nested columns: {listed}; {CLEAN}"
-        )
+        why = "it separates the levels of nested columns"
+        raise ValueError(f"column names must not hold a dot, {why}: {list_names(dotted)}; {CLEAN}")
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:

@@ -212,21 +212,20 @@ class _Pipe(io.RawIOBase):
         return next((count for part in self._parts if (count := part.readinto(buffer))), 0)
 
 
-class _Csv:
+class _Csv(NamedTuple):
     """How CSV is parsed, what a column of a sample becomes, and what the parser's errors mean."""
 
-    def __init__(self, path: Path, options: Options) -> None:
-        tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes)
-        self.path, self._options, self._separator = path, options, options.separator or ("\t" if tabs else ",")
+    path: Path
+    options: Options
 
     def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
         """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
-        options = self._options
+        options, is_tsv = self.options, ".tsv" in map(str.lower, self.path.suffixes)
         reader = csv.open_csv(
             stream,
             csv.ReadOptions(use_threads=False, block_size=block),  # threads would not count rows
             csv.ParseOptions(
-                delimiter=self._separator,
+                delimiter=options.separator or ("\t" if is_tsv else ","),
                 newlines_in_values=True,
                 invalid_row_handler=(lambda _row: "skip") if schema is None else None,  # it is named when it is read
             ),
@@ -275,11 +274,11 @@ def _line(lines: Iterable[bytes], number: int, text: str) -> str:
     return f"{'line' if text in line else 'row'} {number}"
 
 
-class _Ndjson:
+class _Ndjson(NamedTuple):
     """As `_Csv`."""
 
-    def __init__(self, path: Path, _options: Options) -> None:
-        self.path = path
+    path: Path
+    options: Options
 
     def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
         """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""

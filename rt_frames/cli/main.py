@@ -77,7 +77,8 @@ class _Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         verbose, quiet = ctx.params.pop("verbose"), ctx.params.pop("quiet")
         ctx.obj = quiet and not verbose
-        _log_to_stderr(ctx, [logging.ERROR if quiet else logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
+        levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
+        _log_to_stderr(ctx, levels.get(verbose, logging.DEBUG))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
@@ -127,13 +128,10 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+_KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _service = _options(
     click.option("--url", help="The service's address, or a folder. Default: RT_FRAMES_URL."),
-    click.option(
-        "--key-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
-    ),
+    click.option("--key-file", type=_KEY_FILE, help="A file that holds the API key. Default: RT_FRAMES_API_KEY."),
     click.option("--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."),
     click.option(
         "--dialect",
@@ -355,7 +353,7 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
 @main.command()
 @_table
 @_pairs("--rename", "OLD=NEW", "Rename a column.", "PATH=VALUE")
-@_pairs("--cast", "PATH=DTYPE", "Change a column's type.", "PATH=VALUE")
+@_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
 @_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @_service
