@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
+import click
 import lance
 import pandas as pd
 import polars as pl
@@ -15,7 +16,6 @@ from rt_frames import _api
 from rt_frames.cli.files import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -35,14 +35,28 @@ def calendar() -> pa.Table:
     return days.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def read_frames(path: Path | None) -> dict[str, Any]:
-    """Read a file, or the calendar, as a frame of each library."""
+def run(path: Path | None, folder: Path) -> list[str]:
+    """Do the main job with a file, or a calendar, as a frame of each library; say which tables differ from theirs."""
     table = calendar() if path is None else read_table(path)
-    return {"pandas": table.to_pandas(date_as_object=False), "polars": pl.from_arrow(table)}
+    stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
+    wrong = []
+    for library, frame in {"pandas": table.to_pandas(date_as_object=False), "polars": pl.from_arrow(table)}.items():
+        click.secho(f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True)
+        difference = _run(frame, f"{stem}_{library}", folder)
+        click.echo(difference or "every value read back with lance equals the frame's")
+        wrong += [f"{stem}_{library}: {difference}"] if difference else []
+    return wrong
 
 
-def run(frame: Any, name: str, folder: Path, show: Callable[[str, Any], None]) -> str | None:
-    """Do the main job, show each line of Python beside its result, and say what differs at last."""
+def show(line: str, result: Any) -> None:
+    """Show a line of Python beside its result."""
+    click.secho(f">>> {line}", fg="cyan")
+    if result is not None:
+        click.echo(str(result))
+
+
+def _run(frame: Any, name: str, folder: Path) -> str | None:
+    """Do the main job, and say what differs at last."""
     client = _api.connect(folder, default=False)
     show(f'client = rt.connect("{folder}")', client)
     show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))

@@ -429,22 +429,9 @@ def demo(path: Path | None, keep: Path | None) -> None:
     With FILE, or with a calendar, on the embedded service.
     """
     require("local", "cheroot", "lance")
-    from rt_frames.cli.demo import read_frames, run
+    from rt_frames.cli.demo import run
 
-    stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
-    wrong: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        for library, frame in read_frames(path).items():
-            click.secho(f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True)
-            name = f"{stem}_{library}"
-            found = run(frame, name, keep or Path(scratch) / "tables", _show_step)
-            click.echo(found or "every value read back with lance equals the frame's")
-            wrong += [f"{name}: {found}"] if found else []
+        wrong = run(path, keep or Path(scratch) / "tables")
     if wrong:
         raise click.ClickException(f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}")
-
-
-def _show_step(line: str, result: Any) -> None:
-    click.secho(f">>> {line}", fg="cyan")
-    if result is not None:
-        click.echo(str(result))
