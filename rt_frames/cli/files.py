@@ -189,14 +189,10 @@ def _open_arrow(path: Path, _options: Options) -> _File:
     if path == PIPE:
         piped = pa.ipc.open_stream(sys.stdin.buffer)
         return _File(path, piped.schema, lambda _: piped)
-    with path.open("rb") as file:
-        if file.read(6) == b"ARROW1":
-            return _scanned(path, pl.scan_ipc(path))
-
-    def open_stream() -> pa.RecordBatchReader:
-        return pa.ipc.open_stream(pa.memory_map(str(path)))
-
-    return _File(path, open_stream().schema, lambda _: open_stream())
+    data = pa.memory_map(str(path)).read_buffer()
+    if data[:6].to_pybytes() == b"ARROW1":
+        return _scanned(path, pl.scan_ipc(path))
+    return _File(path, pa.ipc.open_stream(data).schema, lambda _: pa.ipc.open_stream(data))
 
 
 class _Pipe(io.RawIOBase):
@@ -337,8 +333,8 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     if len(head) == options.sample:  # of its last line a part may be missing
         sample = sample[: sample.rfind(b"\n") + 1] or sample
     found = text.parse(io.BytesIO(sample), None, len(sample) + 1).schema
-    settled = [f.type if types.is_null(f.type) else text.settle(f.type) for f in found]
-    given = [options.dtypes.get(name, arrow) for name, arrow in zip(found.names, settled, strict=True)]
+    settled = (f.type if types.is_null(f.type) else text.settle(f.type) for f in found)
+    schema = pa.schema((name, options.dtypes.get(name, t)) for name, t in zip(found.names, settled, strict=True))
 
     def batches(wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -352,7 +348,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
                 raise ValueError(f"{path}, {where}") from error
             raise
 
-    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches, sampled=True)
+    return _File(path, schema, batches, sampled=True)
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {

@@ -185,11 +185,20 @@ def _pairs(option: str, form: str, text: str, expected: str = "", values: str = 
     return click.option(option, multiple=True, metavar=form, callback=parse, help=text)
 
 
-def _check_character(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    character = "\t" if value == r"\t" else value
-    if character is not None and len(character.encode()) != 1:
-        raise click.UsageError(f"--{param.name}: expected one ASCII character, got {value!r:.50}")
-    return character
+class _Character(click.ParamType):  # type: ignore[type-arg]  # older releases of click take none
+    name = "char"
+
+    def convert(self, value: str, param: Any, ctx: click.Context | None) -> str:  # noqa: ARG002  # click's signature
+        if value != r"\t" and len(value.encode()) != 1:
+            raise click.UsageError(f"--{param.name}: expected one ASCII character, got {value!r:.50}")
+        return value.replace(r"\t", "\t")
+
+
+class _Megabytes(click.FloatRange):
+    name = "mb"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return int(super().convert(value, param, ctx) * 2**20)
 
 
 def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -199,32 +208,14 @@ def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | N
         raise click.BadParameter(f"{error}; for example cp1252, latin-1, utf-16") from error
 
 
+_MB = _Megabytes(0.001, 2000)
 _files = _options(
     click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by the name."),
-    click.option(
-        "--separator",
-        metavar="CHAR",
-        callback=_check_character,
-        help="Between cells of CSV. Default: a comma; a tab in .tsv.",
-    ),
-    click.option(
-        "--decimal",
-        metavar="CHAR",
-        callback=_check_character,
-        default=".",
-        show_default=True,
-        help="The decimal point of CSV.",
-    ),
+    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: a comma; a tab in .tsv."),
+    click.option("--decimal", type=_Character(), default=".", show_default=True, help="The decimal point of CSV."),
     click.option("--encoding", callback=_check_encoding, help="Of CSV and NDJSON. Default: UTF-8."),
     click.option("--null", "nulls", multiple=True, metavar="TEXT", help="A further cell of CSV that means null."),
-    click.option(
-        "--sample",
-        type=click.FloatRange(0.001, 2000),
-        default=1.0,
-        show_default=True,
-        metavar="MB",
-        help="Of text that types are found in.",
-    ),
+    click.option("--sample", type=_MB, default=1.0, show_default=True, help="Of text that types are found in."),
     _pairs("--dtype", "NAME=DTYPE", "A column's type, if not as found."),
 )
 
@@ -235,9 +226,8 @@ def _take_reading(options: dict[str, Any]) -> Options:
     from rt_frames.cli.files import Options
 
     dtypes = {name: to_arrow_type(dtype, name) for name, dtype in options.pop("dtype").items()}
-    sample = int(options.pop("sample") * 2**20)
     given = {name: options.pop(name) for name in Options._fields if name in options}
-    return Options(dtypes=dtypes, sample=sample, **given)
+    return Options(dtypes=dtypes, **given)
 
 
 def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
