@@ -360,20 +360,22 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    stored = [isinstance(side, RemoteTable) for side in (before, after)]
+    before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        _columns("before", before, clean_names),
-        _columns("after", after, clean_names),
+        arrow_schema(before, "before", clean_names, stored=stored[0]),
+        arrow_schema(after, "after", clean_names, stored=stored[1]),
         rename=rename,
         nullable=nullable,
         strict=strict,
         moved={} if clean_names else detect_renames(before, after),
-        compare_nullability=all(isinstance(side, pa.Schema | RemoteTable) for side in (before, after)),
+        compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
 
 
-def _columns(side: str, data: Any, clean_names: bool) -> pa.Schema:
+def _schema_if_table(side: str, data: Any) -> Any:
     if not isinstance(data, RemoteTable):
-        return arrow_schema(data, side, clean_names)
+        return data
     if data.schema is None:
         raise ValueError(
             f"{side}: the columns of table {data.name!r} are not known here, and its service does not describe tables; "
@@ -382,7 +384,7 @@ def _columns(side: str, data: Any, clean_names: bool) -> pa.Schema:
             "or, where the server speaks that, use the dialect that can describe a table:\n"
             '    rt.connect(…, dialect="lancedb")'
         )
-    return arrow_schema(data.schema, side, clean_names, stored=True)
+    return data.schema
 
 
 def alter_columns(name: str, alterations: Alterations, *, client: Client | None = None) -> RemoteTable:
