@@ -48,7 +48,7 @@ def run(path: Path | None, folder: Path) -> list[str]:
     return wrong
 
 
-def show(line: str, result: Any) -> None:
+def _show(line: str, result: Any) -> None:
     """Show a line of Python beside its result."""
     click.secho(f">>> {line}", fg="cyan")
     if result is not None:
@@ -58,24 +58,24 @@ def show(line: str, result: Any) -> None:
 def _run(frame: Any, name: str, folder: Path) -> str | None:
     """Do the main job, and say what differs at last."""
     client = _api.connect(folder, default=False)
-    show(f'client = rt.connect("{folder}")', client)
-    show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
-    show("rt.list_tables()", client.list_tables())
+    _show(f'client = rt.connect("{folder}")', client)
+    _show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
+    _show("rt.list_tables()", client.list_tables())
     rename = {str(frame.columns[0]): f"{frame.columns[0]}_renamed"}
     after, line = _alter(frame, rename)
-    show(f"after = {line}", after.remote.schema)
+    _show(f"after = {line}", after.remote.schema)
     plan = after.remote.plan_alterations(frame, rename=rename)
-    show(f"after.remote.plan_alterations(df, rename={rename!r})", plan)
+    _show(f"after.remote.plan_alterations(df, rename={rename!r})", plan)
     table = after.remote.alter_table(name, frame, rename=rename, client=client)
-    show(f'after.remote.alter_table("{name}", df, rename={rename!r})', table)
+    _show(f'after.remote.alter_table("{name}", df, rename={rename!r})', table)
     # by the library's own way, which this package does not take
     is_pandas = isinstance(after, pd.DataFrame)
     expected = pa.Table.from_pandas(after, preserve_index=False) if is_pandas else after.to_arrow()
     full = next((column for column in expected.schema.names if len(expected) and not expected[column].null_count), None)
     if full is not None:
         table = client.table(name).set_nullable({full: False})
-        show(f'client.table("{name}").set_nullable({{"{full}": False}})', table)
-    show(f'lance.dataset("{folder / name}.lance")', None)
+        _show(f'client.table("{name}").set_nullable({{"{full}": False}})', table)
+    _show(f'lance.dataset("{folder / name}.lance")', None)
     stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
     if full is not None and stored.schema.field(full).nullable:
         return f"column {full!r} may still hold nulls"
