@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import inspect
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from rt_frames import _api
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, IfExists, RemoteTable
-    from rt_frames._frames.compression import Compression
+    from rt_frames._client import Client, RemoteTable
     from rt_frames._schema.alterations import AlterationPlan
 
 Frame = TypeVar("Frame")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _with_options_of(
+    function: Callable[Concatenate[Any, Any, P], Any],
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, Any, P], T]]:
+    """Show a method with the options of the function that it forwards them to, each by its name."""
+
+    def decorate(method: Any) -> Any:
+        own, called = inspect.signature(method), inspect.signature(function)
+        options = [option for option in called.parameters.values() if option.kind is option.KEYWORD_ONLY]
+        method.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
+        return method
+
+    return decorate
 
 
 class RemoteAccessor(Generic[Frame]):
@@ -60,19 +76,8 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
-    @hide_frames
-    def to_table(
-        self,
-        name: str,
-        *,
-        client: Client | None = None,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        compression: Compression = "auto",
-        progress: bool | None = None,
-    ) -> RemoteTable:
+    @_with_options_of(_api.to_table)
+    def to_table(self, name: str, **options: Any) -> RemoteTable:
         """Create a remote table from this frame.
 
         Parameters
@@ -112,31 +117,11 @@ class RemoteAccessor(Generic[Frame]):
         >>> pl.DataFrame({"word": ["a", "b"]}).remote.to_table("two_words").rows
         2
         """
-        return _api.to_table(
-            self._frame,
-            name,
-            client=client,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            if_exists=if_exists,
-            compression=compression,
-            progress=progress,
-        )
+        __tracebackhide__ = True
+        return _api.to_table(self._frame, name, **options)
 
-    @hide_frames
-    def tee(
-        self,
-        name: str,
-        *,
-        client: Client | None = None,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        compression: Compression = "auto",
-        progress: bool | None = None,
-    ) -> Frame:
+    @_with_options_of(_api.to_table)
+    def tee(self, name: str, **options: Any) -> Frame:
         """Create a remote table and give this frame back, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
@@ -146,28 +131,12 @@ class RemoteAccessor(Generic[Frame]):
         >>> int(df.remote.tee("numbers")["n"].sum())
         6
         """
-        self.to_table(
-            name,
-            client=client,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            if_exists=if_exists,
-            compression=compression,
-            progress=progress,
-        )
+        __tracebackhide__ = True
+        _api.to_table(self._frame, name, **options)
         return self._frame
 
-    @hide_frames
-    def plan_alterations(
-        self,
-        before: Any,
-        *,
-        rename: Mapping[str, str] | None = None,
-        nullable: Mapping[str, bool] | None = None,
-        strict: bool = True,
-        clean_names: bool = False,
-    ) -> AlterationPlan:
+    @_with_options_of(_api.plan_alterations)
+    def plan_alterations(self, before: Any, **options: Any) -> AlterationPlan:
         """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
@@ -177,11 +146,9 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.astype("int32").remote.plan_alterations(before).to_json()
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
-        return _api.plan_alterations(
-            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
-        )
+        __tracebackhide__ = True
+        return _api.plan_alterations(before, self._frame, **options)
 
-    @hide_frames
     def alter_table(
         self,
         name: str,
@@ -229,6 +196,9 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.cast(pl.Int32).remote.alter_table("counts", before).name
         'counts'
         """
+        __tracebackhide__ = True
         before = _api.table(name, client=client) if before is None else before
-        plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names)
+        plan = _api.plan_alterations(
+            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
+        )
         return _api.alter_columns(name, plan, client=client)
