@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, RemoteTable
+    from rt_frames._client import Client, IfExists, RemoteTable
+    from rt_frames._frames.compression import Compression
     from rt_frames._schema.alterations import AlterationPlan
 
 Frame = TypeVar("Frame")
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _with_options_of(
-    function: Callable[Concatenate[Any, Any, P], Any],
-) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, Any, P], T]]:
-    """Show a method with the options of the function that it forwards them to, each by its name."""
-
-    def decorate(method: Any) -> Any:
-        own, called = inspect.signature(method), inspect.signature(function)
-        options = [option for option in called.parameters.values() if option.kind is option.KEYWORD_ONLY]
-        method.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
-        return method
-
-    return decorate
 
 
 class RemoteAccessor(Generic[Frame]):
@@ -76,8 +60,18 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
-    @_with_options_of(_api.to_table)
-    def to_table(self, name: str, **options: Any) -> RemoteTable:
+    def to_table(
+        self,
+        name: str,
+        *,
+        client: Client | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        clean_names: bool = False,
+        if_exists: IfExists = "fail",
+        compression: Compression = "auto",
+        progress: bool | None = None,
+    ) -> RemoteTable:
         """Create a remote table from this frame.
 
         Parameters
@@ -118,10 +112,30 @@ class RemoteAccessor(Generic[Frame]):
         2
         """
         __tracebackhide__ = True
-        return _api.to_table(self._frame, name, **options)
+        return _api.to_table(
+            self._frame,
+            name,
+            client=client,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            if_exists=if_exists,
+            compression=compression,
+            progress=progress,
+        )
 
-    @_with_options_of(_api.to_table)
-    def tee(self, name: str, **options: Any) -> Frame:
+    def tee(
+        self,
+        name: str,
+        *,
+        client: Client | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        clean_names: bool = False,
+        if_exists: IfExists = "fail",
+        compression: Compression = "auto",
+        progress: bool | None = None,
+    ) -> Frame:
         """Create a remote table and give this frame back, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
@@ -132,11 +146,28 @@ class RemoteAccessor(Generic[Frame]):
         6
         """
         __tracebackhide__ = True
-        _api.to_table(self._frame, name, **options)
+        _api.to_table(
+            self._frame,
+            name,
+            client=client,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            if_exists=if_exists,
+            compression=compression,
+            progress=progress,
+        )
         return self._frame
 
-    @_with_options_of(_api.plan_alterations)
-    def plan_alterations(self, before: Any, **options: Any) -> AlterationPlan:
+    def plan_alterations(
+        self,
+        before: Any,
+        *,
+        rename: Mapping[str, str] | None = None,
+        nullable: Mapping[str, bool] | None = None,
+        strict: bool = True,
+        clean_names: bool = False,
+    ) -> AlterationPlan:
         """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
@@ -147,7 +178,9 @@ class RemoteAccessor(Generic[Frame]):
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
         __tracebackhide__ = True
-        return _api.plan_alterations(before, self._frame, **options)
+        return _api.plan_alterations(
+            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
+        )
 
     def alter_table(
         self,

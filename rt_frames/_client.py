@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
@@ -312,8 +312,8 @@ class Client:
         stream = IPCStream(source, policy)
         start = time.monotonic()
         with Progress(progress, stream.length, name) as bar:
-            request = replace(
-                request, body=stream, length=stream.length, nbytes=source.nbytes, rows=source.rows,
+            request = request._replace(
+                body=stream, length=stream.length, nbytes=source.nbytes, rows=source.rows,
                 replayable=source.replayable, on_sent=lambda sent: bar.update(sent, stream.rows),
             )  # fmt: skip
             try:
