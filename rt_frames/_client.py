@@ -358,6 +358,11 @@ class Client:
         except (errors.OutcomeUnknown, errors.ServerError) as error:
             error.args = (f"{error}; look at the table's columns before sending the change again",)
             raise
+        except errors.BadRequest as error:
+            if isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1:
+                each = f"send each of them with rt.alter_columns({name!r}, …)"
+                error.args = (f"{error}; plan_alterations(…).requests() gives the two; {each}",)
+            raise
         log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
         return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
 
