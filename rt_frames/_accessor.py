@@ -60,7 +60,6 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
-    @hide_frames
     def to_table(
         self,
         name: str,
@@ -112,6 +111,7 @@ class RemoteAccessor(Generic[Frame]):
         >>> pl.DataFrame({"word": ["a", "b"]}).remote.to_table("two_words").rows
         2
         """
+        __tracebackhide__ = True
         return _api.to_table(
             self._frame,
             name,
@@ -124,7 +124,6 @@ class RemoteAccessor(Generic[Frame]):
             progress=progress,
         )
 
-    @hide_frames
     def tee(
         self,
         name: str,
@@ -146,7 +145,9 @@ class RemoteAccessor(Generic[Frame]):
         >>> int(df.remote.tee("numbers")["n"].sum())
         6
         """
-        self.to_table(
+        __tracebackhide__ = True
+        _api.to_table(
+            self._frame,
             name,
             client=client,
             dtypes=dtypes,
@@ -158,7 +159,6 @@ class RemoteAccessor(Generic[Frame]):
         )
         return self._frame
 
-    @hide_frames
     def plan_alterations(
         self,
         before: Any,
@@ -177,11 +177,11 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.astype("int32").remote.plan_alterations(before).to_json()
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
+        __tracebackhide__ = True
         return _api.plan_alterations(
             before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
         )
 
-    @hide_frames
     def alter_table(
         self,
         name: str,
@@ -229,6 +229,9 @@ class RemoteAccessor(Generic[Frame]):
         >>> before.cast(pl.Int32).remote.alter_table("counts", before).name
         'counts'
         """
+        __tracebackhide__ = True
         before = _api.table(name, client=client) if before is None else before
-        plan = self.plan_alterations(before, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names)
+        plan = _api.plan_alterations(
+            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
+        )
         return _api.alter_columns(name, plan, client=client)

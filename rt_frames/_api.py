@@ -7,6 +7,7 @@ The public names stand here once; the package's front door loads them when they 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import secrets
@@ -30,8 +31,9 @@ from rt_frames._schema.data_type import arrow_type
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
+    from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
     from rt_frames._http.dialects import DialectName
     from rt_frames._http.session import Request, Result
@@ -157,6 +159,7 @@ def disconnect() -> None:
 
 def _resolve(client: Client | None) -> Client:
     """Give the client that was asked for, that of the last `connect`, or one that the environment describes."""
+    __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):
             raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
@@ -169,7 +172,6 @@ def _resolve(client: Client | None) -> Client:
     return found
 
 
-@hide_frames
 def to_table(
     data: Any,
     name: str,
@@ -240,6 +242,7 @@ def to_table(
     >>> table.rows
     2
     """
+    __tracebackhide__ = True
     return _resolve(client).create_table(
         name,
         data,
@@ -252,7 +255,6 @@ def to_table(
     )
 
 
-@hide_frames
 def table(name: str, *, client: Client | None = None) -> RemoteTable:
     """Give a handle to an existing table; no request is made.
 
@@ -279,10 +281,10 @@ def table(name: str, *, client: Client | None = None) -> RemoteTable:
     >>> rt.table("readings").schema
     at: int64
     """
+    __tracebackhide__ = True
     return _resolve(client).table(name)
 
 
-@hide_frames
 def list_tables(*, client: Client | None = None) -> list[str]:
     """List the names of the project's tables.
 
@@ -307,6 +309,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     >>> "flights" in rt.list_tables()
     False
     """
+    __tracebackhide__ = True
     return _resolve(client).list_tables()
 
 
@@ -357,11 +360,11 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
-    were_tables = [isinstance(side, RemoteTable) for side in (before, after)]
+    stored = [isinstance(side, RemoteTable) for side in (before, after)]
     before, after = _schema_if_table("before", before), _schema_if_table("after", after)
     return plan(
-        arrow_schema(before, "before", clean_names, stored=were_tables[0]),
-        arrow_schema(after, "after", clean_names, stored=were_tables[1]),
+        arrow_schema(before, "before", clean_names, stored=stored[0]),
+        arrow_schema(after, "after", clean_names, stored=stored[1]),
         rename=rename,
         nullable=nullable,
         strict=strict,
@@ -384,13 +387,7 @@ def _schema_if_table(side: str, data: Any) -> Any:
     return data.schema
 
 
-@hide_frames
-def alter_columns(
-    name: str,
-    alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
-    *,
-    client: Client | None = None,
-) -> RemoteTable:
+def alter_columns(name: str, alterations: Alterations, *, client: Client | None = None) -> RemoteTable:
     """Change columns of a table, all of them or none, in one request.
 
     Parameters
@@ -424,6 +421,7 @@ def alter_columns(
     >>> rt.alter_columns("readings", [rt.Alteration("at", rename="time")]).name
     'readings'
     """
+    __tracebackhide__ = True
     return _resolve(client).alter_columns(name, alterations)
 
 
@@ -513,12 +511,8 @@ class FolderClient(Client):
         return f"Client({str(self)!r}, the embedded service, which needs no key)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _folder_client, (self._folder, {**self._options, "dialect": self._dialect})
-
-
-def _folder_client(folder: Path, options: dict[str, Any]) -> Client:
-    # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
-    return FolderClient(folder, start=False, **options)
+        # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
+        return functools.partial(FolderClient, start=False, dialect=self._dialect, **self._options), (self._folder,)
 
 
 _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients

@@ -18,14 +18,7 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
-from rt_frames._http.options import (
-    Key,
-    is_loopback,
-    parse_base_url,
-    parse_headers,
-    parse_retries,
-    parse_timeouts,
-)
+from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
 from rt_frames._http.response import describe_outcome, parse_schema, parse_table_names, parse_version
 from rt_frames._http.session import Request, Result, Session
 from rt_frames._names import check_table_name
@@ -35,12 +28,15 @@ from rt_frames._schema.data_type import to_schema
 from rt_frames._text import count, format_bytes, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
     from rt_frames._frames.source import Source
+    from rt_frames._http.response import Response
     from rt_frames.errors import Operation
+
+    Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 log = logging.getLogger("rt_frames")
 
@@ -102,8 +98,10 @@ class Client:
         }
         base = parse_base_url(url, allow_insecure=allow_insecure)
         self._key = Key(api_key)
+        self._near = is_loopback(base)
         self._link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self._key, **self._options)
+        self._keyless: str | None = None  # why this process lacks the key, which is said when it is needed
         self.closed = False  # whether `close` was called: a default client is then forgotten
 
     @property
@@ -138,7 +136,8 @@ class Client:
 
     def __reduce__(self) -> tuple[Any, ...]:
         salt = os.urandom(16)
-        return _unpickle, (self.url, {**self._options, "dialect": self._dialect}, salt, self._key.fingerprint(salt))
+        options = {**self._options, "dialect": self._dialect, "allow_insecure": True}
+        return _unpickle, (self.url, options, salt, self._key.fingerprint(salt))
 
     def close(self) -> None:
         """Close the connections; a call after that opens new ones.
@@ -152,6 +151,8 @@ class Client:
         self._session.close()
 
     def _send(self, request: Request, retries: int | None = None) -> Result:
+        if self._keyless is not None:
+            raise errors.NotConnectedError(self._keyless)
         try:
             return self._session.send(request, retries)
         except errors.ResponseError as error:
@@ -168,6 +169,12 @@ class Client:
             return "there is no such project at this address; check the URL, or the database, region and domain"
         return f'this server speaks another dialect: connect(…, dialect="{other.name}"); or else check the URL'
 
+    def _send_json(self, operation: Operation, name: str, content: Any, parse: Callable[[Response], Any]) -> Result:
+        self._check_name(name)
+        path, body = self._dialect.path(operation, name), json.dumps(content, allow_nan=False).encode()
+        return self._send(Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body)))
+
+    @hide_frames
     def table(self, name: str) -> RemoteTable:
         """Give a handle to an existing table; no request is made.
 
@@ -198,10 +205,8 @@ class Client:
         """Ask for a table's schema; None where such a service cannot describe tables, or does not tell."""
         if self._dialect.describe is None:
             return None
-        body = b'{"load_detailed_metadata": true}'  # some servers leave the schema out without it
-        path = self._dialect.path("describe", name)
-        request = Request("describe", "POST", path, JSON, parse_schema, table=name, body=[[body]], length=len(body))
-        result = self._send(request)
+        # without that some servers leave the schema out
+        result = self._send_json("describe", name, {"load_detailed_metadata": True}, parse_schema)
         try:
             return None if result.value is None else to_schema(result.value)
         except (ValueError, errors.UnsupportedTypeError) as error:
@@ -223,24 +228,23 @@ class Client:
 
     def _list(self, retries: int | None = None) -> list[str]:
         names: list[str] = []
-        token: str | None = None
         seen: set[str] = set()
+        path = self._dialect.tables
         deadline = time.monotonic() + self._session.timeouts.read
         while True:
-            path = self._dialect.tables
-            if token is not None:
-                path += f"{'&' if '?' in path else '?'}page_token={quote(token, safe='')}"
             result = self._send(Request("list", "GET", path, JSON, parse_table_names), retries)
             page, token = result.value
             names += page
             if token is None:
                 return names
-            if token not in seen and len(seen) < MAX_PAGES and len(names) < MAX_NAMES and time.monotonic() < deadline:
-                seen.add(token)
-                continue
-            end = "gave the same page_token twice" if token in seen else f"came to no end in {len(seen) + 1:,} pages"
-            text = f"could not list tables: the service {end}; tell whoever runs it"
-            raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
+            repeated = token in seen
+            seen.add(token)
+            if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or time.monotonic() > deadline:
+                end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
+                text = f"could not list tables: the service {end}; tell whoever runs it"
+                raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
+            first = self._dialect.tables
+            path = f"{first}{'&' if '?' in first else '?'}page_token={quote(token, safe='')}"
 
     @hide_frames
     def create_table(
@@ -266,26 +270,26 @@ class Client:
         """
         self._check_name(name)
         self._dialect.check_if_exists(if_exists)
+        operation: Operation = "replace" if if_exists == "replace" else "create"
+        request = Request(operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name)
         check_compression(compression)
         source = open_source(data, dtypes=dtypes, index=index, clean_names=clean_names)
         try:
-            listed_before = self._look_first(name, source, if_exists)
-            if listed_before and if_exists == "skip":
-                return self._skipped(name)
-            operation: Operation = "replace" if if_exists == "replace" else "create"
-            return self._upload(operation, name, source, compression, progress, listed_before)
+            listed = self._look_first(name, source, if_exists)
+            try:
+                return self._upload(request, name, source, compression, progress)
+            except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
+                self._look_again(error, name, listed, replaces=operation == "replace")
+                raise
         except errors.TableExistsError as error:
             if if_exists == "skip":
-                return self._skipped(name)
+                log.info("skipped table %s, which is there already; nothing was stored", name)
+                return RemoteTable(name, self, created=False)
             if if_exists == "fail" and self._dialect.replace:
                 error.args = (f'{error}; if_exists="replace" puts these rows in its place',)
             raise
         finally:
             source.close()
-
-    def _skipped(self, name: str) -> RemoteTable:
-        log.info("skipped table %s, which is there already; nothing was stored", name)
-        return RemoteTable(name, self, created=False)
 
     def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
@@ -296,71 +300,47 @@ class Client:
         except errors.RemoteError as error:
             error.add(table=name, rows=source.rows)
             raise
-        if listed and if_exists == "fail":
+        if listed and if_exists != "replace":
             text = f'table {name!r} exists already; nothing was sent; choose another name, or if_exists="skip"'
             raise errors.TableExistsError(text, table=name, rows=source.rows, attempts=1)
         return listed
 
     def _upload(
-        self,
-        operation: Operation,
-        name: str,
-        source: Source,
-        compression: Compression,
-        progress: bool | None,
-        listed_before: bool | None,
+        self, request: Request, name: str, source: Source, compression: Compression, progress: bool | None
     ) -> RemoteTable:
-        policy = CompressionPolicy(compression, self._link, source.nbytes, near=is_loopback(self.url))
+        policy = CompressionPolicy(compression, self._link, source.nbytes, near=self._near)
         stream = IPCStream(source, policy)
         start = time.monotonic()
         with Progress(progress, stream.length, name) as bar:
-
-            def on_sent(sent: int) -> None:
-                bar.update(sent, stream.rows)
-
-            request = Request(
-                operation, "POST", self._dialect.path(operation, name), MIME, parse_version,
-                table=name, body=stream, length=stream.length, nbytes=source.nbytes, on_sent=on_sent,
-                replayable=source.replayable, rows=source.rows,
+            request = request._replace(
+                body=stream, length=stream.length, nbytes=source.nbytes, rows=source.rows,
+                replayable=source.replayable, on_sent=lambda sent: bar.update(sent, stream.rows),
             )  # fmt: skip
             try:
                 result = self._send(request)
-            except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
-                self._check_after_failure(error, operation, name, listed_before)
-                raise
             except errors.PayloadTooLarge as error:
                 if compression != "zstd":
                     error.args = (f'{error}, or make it smaller with compression="zstd"',)
                 raise
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
-        log.info("%sd table %s, %s, %.0f ms, %s", operation, name, size, ms, result.request_id)
+        log.info("%sd table %s, %s, %.0f ms, %s", request.operation, name, size, ms, result.request_id)
         facts = (source.schema, stream.rows, result.sent, result.value)
         return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
 
-    def _check_after_failure(
-        self,
-        error: errors.UploadInterrupted | errors.OutcomeUnknown | errors.ServerError,
-        operation: Operation,
-        name: str,
-        listed_before: bool | None,
-    ) -> None:
+    def _look_again(self, error: errors.RemoteError, name: str, before: bool | None, *, replaces: bool) -> None:
         """List once more after an open outcome, and say what is certain now; nothing is sent again."""
         try:
             listed = name in self._list(retries=0)
         except errors.RemoteError:
             listed = None
         part_alone = isinstance(error, errors.UploadInterrupted)
-        now = describe_outcome(
-            name, listed=listed, before=listed_before, part_alone=part_alone, replaces=operation == "replace"
-        )
-        error.add(listed=listed, listed_before=listed_before)
+        now = describe_outcome(name, listed=listed, before=before, part_alone=part_alone, replaces=replaces)
+        error.add(listed=listed, listed_before=before)
         error.args = (f"{error}; {now}",)
 
     @hide_frames
-    def alter_columns(
-        self, name: str, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
-    ) -> RemoteTable:
+    def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
         """Change columns of a table in one request; parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
@@ -369,20 +349,19 @@ class Client:
         >>> rt.connect(default=False).alter_columns("readings", rt.Alteration("at", data_type="int32")).version
         2
         """
-        self._check_name(name)
         asked = as_json(alterations)
         if not asked["alterations"]:
-            return RemoteTable(name, self)
-        body = json.dumps(asked, allow_nan=False).encode()
+            return self.table(name)
         start = time.monotonic()
-        request = Request(
-            "alter", "POST", self._dialect.path("alter", name), JSON, parse_version,
-            table=name, body=[[body]], length=len(body),
-        )  # fmt: skip
         try:
-            result = self._send(request)
+            result = self._send_json("alter", name, asked, parse_version)
         except (errors.OutcomeUnknown, errors.ServerError) as error:
             error.args = (f"{error}; look at the table's columns before sending the change again",)
+            raise
+        except errors.BadRequest as error:
+            if isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1:
+                each = f"send each of them with rt.alter_columns({name!r}, …)"
+                error.args = (f"{error}; plan_alterations(…).requests() gives the two; {each}",)
             raise
         log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
         return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
@@ -392,24 +371,16 @@ def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes
     """Make a client again in another process, whose environment must hold the same key: keys are not pickled."""
     key = os.environ.get("RT_FRAMES_API_KEY")
     if key and hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
-        return Client(url, api_key=key, allow_insecure=True, **options)
-    client = _KeylessClient(url, api_key="none", allow_insecure=True, **options)
-    client.reason = f"a client of {url} was unpickled, and " + (
+        return Client(url, api_key=key, **options)
+    client = Client(url, api_key="none", **options)
+    # told when the client is used: pools do not survive an error before that
+    client._keyless = f"a client of {url} was unpickled, and " + (  # noqa: SLF001  # one house
         "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
         "rt_frames.connect(..., api_key=...) in this process"
         if key
         else "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
     )
     return client
-
-
-class _KeylessClient(Client):
-    """A client in a process without its key; it says so when it is used: pools do not survive an error before that."""
-
-    reason = ""
-
-    def _send(self, request: Request, retries: int | None = None) -> Result:  # noqa: ARG002  # none is sent
-        raise errors.NotConnectedError(self.reason)
 
 
 @dataclass(frozen=True)
@@ -469,8 +440,7 @@ class RemoteTable:
         return self._schema
 
     def __repr__(self) -> str:
-        facts = "".join(f", {fact}" for fact in self._facts())
-        return f"RemoteTable({self.name!r}{facts}, at {self.client})"
+        return f"RemoteTable({', '.join([repr(self.name), *self._facts()])}, at {self.client})"
 
     def _repr_html_(self) -> str:
         fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
@@ -478,22 +448,11 @@ class RemoteTable:
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
 
-    def _facts(self) -> Iterator[str]:
-        if self._schema is not None:
-            yield count(len(self._schema), "column")
-        if self.rows is not None:
-            yield count(self.rows, "row")
-        if self.nbytes:
-            yield f"{format_bytes(self.nbytes)} sent"
-        if self.version is not None:
-            yield f"version {self.version}"
-        if self.created is False and self._schema is None and self.version is None:
-            yield "was there already"
+    def _facts(self) -> list[str]:
+        return [*known_facts(self)] or ["was there already"] * (self.created is False)
 
     @hide_frames
-    def alter_columns(
-        self, alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
-    ) -> RemoteTable:
+    def alter_columns(self, alterations: Alterations) -> RemoteTable:
         """Change columns in one request, and give the table; parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
@@ -503,8 +462,8 @@ class RemoteTable:
         >>> table.alter_columns({"path": "at", "rename": "time"}).version
         2
         """
-        asked = as_json(alterations)
-        return self.client.alter_columns(self.name, asked) if asked["alterations"] else self
+        altered = self.client.alter_columns(self.name, alterations)
+        return self if altered.request_id is None else altered  # nothing was sent
 
     @hide_frames
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
@@ -581,6 +540,18 @@ class RemoteTable:
         2
         """
         return self.alter_columns([Alteration(path, nullable=may) for path, may in _items("nullable", nullable)])
+
+
+def known_facts(table: RemoteTable) -> Iterator[str]:
+    """Say what is known of a table, without asking its service."""
+    if table._schema is not None:  # noqa: SLF001  # one house
+        yield count(len(table._schema), "column")  # noqa: SLF001
+    if table.rows is not None:
+        yield count(table.rows, "row")
+    if table.nbytes:
+        yield f"{format_bytes(table.nbytes)} sent"
+    if table.version is not None:
+        yield f"version {table.version}"
 
 
 def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:

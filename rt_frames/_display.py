@@ -64,13 +64,17 @@ def as_html(listing: Listing) -> str:
     top = "".join(f"<th {_CELL}>{html.escape(name)}</th>" for name in head)
     body = "".join(
         f"<tr{_MARK if number in listing.marked else ''}>"
-        f"{''.join(f'<td {_CELL}><code>{html.escape(cell)}</code></td>' for cell in line)}</tr>"
+        f"{''.join(f'<td {_CELL}>{_code(cell)}</td>' for cell in line)}</tr>"
         for number, line in enumerate(lines)
     )
     table = f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
     below = "".join(f"<p>{_escape(text)}</p>" for text in (*_more(listing), *listing.notes))
     title = f"<p><b>{_escape(listing.title)}</b></p>"
     return f'<div style="color:inherit;background:transparent">{title}{table if body else ""}{below}</div>'
+
+
+def _code(cell: str) -> str:
+    return f"<code>{html.escape(cell)}</code>" if cell else ""
 
 
 def hide_frames(function: Callable[P, T]) -> Callable[P, T]:

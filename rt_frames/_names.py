@@ -46,28 +46,22 @@ def check_column_names(names: list[str], note: str = "") -> None:
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     if dotted := [name for name in names if "." in name]:
-        listed = list_names(dotted)
-        raise ValueError(
-            f"column names must not hold a dot, it separates the levels of nested columns: {listed}; {CLEAN}"
-        )
+        why = "it separates the levels of nested columns"
+        raise ValueError(f"column names must not hold a dot, {why}: {list_names(dotted)}; {CLEAN}")
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:
     """Make names of any labels: text, levels joined with ``_``, ``_`` for what names cannot hold, doubles numbered."""
     found = [(label, _clean(label)) for label in labels]
     taken = {name for label, name in found if name == label}  # who has such a name keeps it
-    kept, numbers, names = set(taken), Counter[str](), []
+    names, numbers = dict[str, None](), Counter[str]()
     for label, name in found:
         unique = name
-        if name == label and name in kept:
-            kept.remove(name)
-        else:
-            while unique in taken:
-                numbers[name] += 1
-                unique = f"{name}_{numbers[name] + 1}"
-            taken.add(unique)
-        names.append(unique)
-    return names
+        while unique in names or (unique in taken and unique != label):
+            numbers[name] += 1
+            unique = f"{name}_{numbers[name] + 1}"
+        names[unique] = None
+    return list(names)
 
 
 def _clean(label: Any) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
+import io
 import sys
 import time
 from typing import Any, Self
+
+from tqdm import tqdm
 
 from rt_frames._text import count, format_bytes
 
@@ -31,7 +34,7 @@ class Progress:
             raise ValueError(f"progress: expected None, True or False, got {shown!r}")
         self._shown, self._total, self._name = shown, total, name
         self._began = time.monotonic()
-        self._bar: Any = None
+        self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +44,9 @@ class Progress:
         if self._bar is None:
             if not self._is_due():
                 return
-            self._bar = self._open()
+            kind = _NotebookBar if _in_notebook() else tqdm
+            self._bar = kind(total=self._total, desc=self._name, unit="B", unit_scale=True)
+            self._bar.start_t -= time.monotonic() - self._began  # so that time and rate are those of the whole upload
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
         self._bar.update(sent - self._bar.n)
 
@@ -49,15 +54,6 @@ class Progress:
         if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:
             self._shown = _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
         return bool(self._shown)
-
-    def _open(self) -> Any:
-        if _in_notebook():
-            return _NotebookBar(self._total, self._name, self._began)
-        from tqdm import tqdm
-
-        bar = tqdm(total=self._total, desc=self._name, unit="B", unit_scale=True)
-        bar.start_t -= time.monotonic() - self._began  # so that it shows the time and the rate of the whole upload
-        return bar
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
@@ -69,36 +65,29 @@ def _in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-class _NotebookBar:
-    """What tqdm shows in a terminal, as HTML: the browser draws the bar, in the colours of its theme.
+class _NotebookBar(tqdm):  # type: ignore[type-arg]  # its items are not used
+    """tqdm's bar as HTML: the browser draws it, in the colours of its theme; tqdm's own would be shown as an error.
 
-    Without a total the bar moves and does not fill. tqdm itself writes to stderr, which notebooks show as an error.
+    Without a total the bar moves and does not fill.
     """
 
-    def __init__(self, total: int | None, name: str, began: float) -> None:
-        display: Any = sys.modules["IPython"].display.display
-        self.n, self._total, self._name, self._began, self._rows = 0, total, name, began, ""
-        self._drawn = time.monotonic()
-        self._handle: Any = display(self._draw(), raw=True, display_id=True)
+    _handle: Any = None
 
-    def set_postfix_str(self, text: str, *, refresh: bool) -> None:  # noqa: ARG002  # the signature is tqdm's
-        self._rows = text
+    def __init__(self, **options: Any) -> None:
+        super().__init__(file=io.StringIO(), mininterval=_REDRAW_AFTER, **options)
 
-    def update(self, sent: int) -> None:
-        self.n += sent
-        if time.monotonic() - self._drawn > _REDRAW_AFTER:
-            self._drawn = time.monotonic()
-            self._handle.update(self._draw(), raw=True)
-
-    def close(self) -> None:
-        self._handle.update(self._draw(ended=True), raw=True)
-
-    def _draw(self, *, ended: bool = False) -> dict[str, str]:
-        seconds = max(time.monotonic() - self._began, 1e-3)
-        size = format_bytes(self.n) + (f" of {format_bytes(self._total)}" if self._total else "")
-        facts = (size, self._rows, f"{format_bytes(int(self.n / seconds))}/s", f"{seconds:.0f} s")
-        text = f"{self._name}: {', '.join(filter(None, facts))}"
-        known = self._total or (self.n if ended else None)
+    def display(self, *_: Any, **_options: Any) -> None:
+        """Draw the bar; tqdm calls this as often as is fit, and at the end."""
+        facts = self.format_dict
+        seconds = max(facts["elapsed"], 1e-3)
+        size = format_bytes(self.n) + (f" of {format_bytes(self.total)}" if self.total else "")
+        words = (size, facts["postfix"], f"{format_bytes(self.n / seconds)}/s", f"{seconds:.0f} s")
+        text = f"{self.desc}: {', '.join(filter(None, words))}"
+        known = self.total or (self.n if self.disable else None)  # disabled is what was closed
         value = f' value="{self.n}" max="{known or 1}"' if known else ""
         bar = f'<progress{value} style="width:20em;vertical-align:middle;accent-color:#0b7285"></progress>'
-        return {"text/plain": text, "text/html": f'<div style="color:inherit">{bar} {html.escape(text)}</div>'}
+        shown = {"text/plain": text, "text/html": f'<div style="color:inherit">{bar} {html.escape(text)}</div>'}
+        if self._handle is None:
+            self._handle = sys.modules["IPython"].display.display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)

@@ -77,27 +77,22 @@ class _ImportHook:
         others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            loader: Any = _AttachingLoader(spec.loader)
-            spec.loader = loader
+            _attach_to_next(spec.loader)
         return spec
 
 
-class _AttachingLoader:
-    """A module's own loader, which also has the accessor attached to what it loaded."""
+def _attach_to_next(loader: Any) -> None:
+    """Have the accessor attached to the next module that a loader loads."""
 
-    _loader: Any = None  # until it is set, as while it is copied
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module  # this function; from here on it is the method again
+        loader.exec_module(module)
         try:
             _attach(module, stacklevel=3)
         except Warning:  # made an error by a filter, which the library's import must survive
             return
+
+    try:
+        loader.exec_module = exec_module
+    except (AttributeError, TypeError):  # one that is not written in Python; `register` may still come after the import
+        return

@@ -44,9 +44,9 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def format_bytes(nbytes: int) -> str:
+def format_bytes(nbytes: float) -> str:
     """Write a number of bytes with three digits: ``999 B``, ``1.5 kB``, ``12.3 GB``."""
-    size, units = float(nbytes), ["B", "kB", "MB", "GB", "TB", "PB"]
+    size, units = nbytes, ["B", "kB", "MB", "GB", "TB", "PB"]
     while size >= 999.5 and len(units) > 1:  # from there on it would be rounded to 1e+03
         size /= 1000
         del units[0]

@@ -211,26 +211,8 @@ class ServerError(_Outcome, ResponseError):
     """
 
 
-__all__ = [
-    "AlterationError",
-    "AuthenticationError",
-    "BadRequest",
-    "ConflictError",
-    "ConnectError",
-    "NotConnectedError",
-    "OutcomeUnknown",
-    "PayloadTooLarge",
-    "RateLimited",
-    "RedirectError",
-    "RemoteError",
-    "ResponseError",
-    "ServerError",
-    "TLSError",
-    "TableExistsError",
-    "TableNotFoundError",
-    "TransportError",
-    "UnsupportedTypeError",
-    "UploadInterrupted",
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]  # the errors above, whichever they are
+    name for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, RemoteError)
 ]
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
         array = array.dictionary_decode()
     if types.is_run_end_encoded(array.type):
         array = pc.call_function("run_end_decode", [array])
+    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # few of Arrow's functions take views
+        array = array.cast(to_portable(array.type))
     if types.is_dictionary(target):
         coded = cast_exactly(array, target.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
@@ -75,7 +78,7 @@ def _is_number(arrow: pa.DataType) -> bool:
 
 
 def _is_text(arrow: pa.DataType) -> bool:
-    return bool(types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow))
+    return bool(types.is_string(arrow) or types.is_large_string(arrow))
 
 
 def _check(same: Any, array: pa.Array, target: pa.DataType, why: str = "") -> None:

@@ -33,13 +33,14 @@ class _Column(NamedTuple):
 def detect_renames(before: Any, after: Any) -> dict[str, str]:
     """Find columns that were renamed for certain: the same memory under another name.
 
-    Only columns on one side are looked at; where they do not all find each other, those on both sides, too, since one
-    name may have gone to another column.
+    Only columns on one side are looked at; where they do not all find each other, or names on both sides come in
+    another order, those on both sides, too, since a name may have gone to another column.
     """
-    names = _names(before), _names(after)
+    names = _names(before, after)
     old, new = (set(side) for side in names)
     found = _match(before, after, [n for n in names[0] if n not in new], [n for n in names[1] if n not in old])
-    if old - new - found.keys() and new - old - set(found.values()):
+    unmatched = old - new - found.keys() and new - old - set(found.values())
+    if unmatched or [n for n in names[0] if n in new] != [n for n in names[1] if n in old]:
         found = _match(before, after, *names)
     return found
 
@@ -58,10 +59,13 @@ def _match(before: Any, after: Any, old: list[str], new: list[str]) -> dict[str,
 _TABLES = pa.Table | pa.RecordBatch
 
 
-def _names(data: Any) -> list[str]:
-    if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
-        return list(data.columns)
-    return list(data.schema.names) if isinstance(data, _TABLES) else []
+def _names(*sides: Any) -> list[list[str]]:
+    """Name the columns of each side, where it is a frame whose memory can be looked at."""
+    names: list[list[str]] = []
+    for data in sides:
+        is_frame = is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame")
+        names.append(list(data.columns if is_frame else data.schema.names if isinstance(data, _TABLES) else ()))
+    return names
 
 
 def _owned(name: str, column: Any) -> _Column | None:

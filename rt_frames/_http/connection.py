@@ -27,26 +27,22 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
-import math
 import re
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import NewConnectionError, ProxyError
 from urllib3.util.ssltransport import SSLTransport
 from urllib3.util.wait import wait_for_read
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import requests
-
-    from rt_frames._http.upload import Upload
+from rt_frames._http.upload import Upload
 
 POLL_AFTER = 0.25  # seconds that a write may block before it is looked whether the server says something
 LAST_WORDS = 2.0  # seconds for what a server said before it hung up
@@ -56,10 +52,7 @@ MAX_UNSENT_BYTES = 2**18  # that the kernel takes beyond what is under way: a wr
 _INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 is the last on its connection
 _INTERIM_START = b"HTTP/1.1 1"
 
-_SOCKET_OPTIONS: list[tuple[int, int, int | bytes]] = [
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-]
+_SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
 # the body that is about to be sent: a pool asks a connection whether it may be used, not for what
@@ -68,9 +61,6 @@ _next_body: ContextVar[Upload | None] = ContextVar("_next_body", default=None)
 
 class Adapter(HTTPAdapter):
     """requests' adapter over these connections; it never repeats anything by itself."""
-
-    def __init__(self) -> None:
-        super().__init__(max_retries=0, pool_maxsize=64)
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
         """Give the pool for an address, whose connections are then of our class, through a proxy too."""
@@ -103,7 +93,7 @@ class UploadConnection(HTTPConnection):
         return warm and super().is_connected
 
     def connect(self) -> None:
-        self.socket_options = _SOCKET_OPTIONS
+        self.socket_options = [*_SOCKET_OPTIONS]
         try:
             super().connect()
         except ssl.SSLCertVerificationError:
@@ -115,18 +105,27 @@ class UploadConnection(HTTPConnection):
                 self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
 
     def _tunnel(self) -> None:
-        deadline = time.monotonic() + cast("float", self.timeout)  # for all of the proxy's answer, however it drips
+        try:
+            with self._reading_answers(cast("float", self.timeout)):  # for all that the proxy says, however it drips
+                super()._tunnel()
+        except OSError as error:
+            raise ProxyError(str(error), error) from error
 
-        def response_class(sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
-            return http.client.HTTPResponse(_DeadlineReader(sock, b"", deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+    @contextlib.contextmanager
+    def _reading_answers(self, seconds: float, early: bytes = b"", *, broken_off: bool = False) -> Iterator[None]:
+        """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds."""
+        deadline = time.monotonic() + seconds
+
+        def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
+            response = _HTTPResponse(_DeadlineReader(sock, early, deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+            response.broken_off = broken_off
+            return response
 
         self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
         try:
-            super()._tunnel()
-        except OSError as error:
-            raise ProxyError(str(error), error) from error
+            yield
         finally:
-            del self.response_class
+            del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
 
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
@@ -193,24 +192,14 @@ class UploadConnection(HTTPConnection):
         return True
 
     def getresponse(self) -> Any:
-        patience: Any = self.timeout
+        patience = cast("float", self.timeout)
         upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
         broken_off = upload is not None and not upload.complete
-        deadline = time.monotonic() + (min(patience, LAST_WORDS) if broken_off else patience)
-
-        def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
-            response = _HTTPResponse(_DeadlineReader(sock, self._early, deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
-            response.broken_off = broken_off
-            return response
-
-        self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
-        try:
-            with _hanging_up(self.sock):
-                answer = super().getresponse()
-            self._warm_until = time.monotonic() + _warm_seconds(answer)
-            return answer
-        finally:
-            del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
+        seconds = min(patience, LAST_WORDS) if broken_off else patience
+        with _hanging_up(self.sock), self._reading_answers(seconds, self._early, broken_off=broken_off):
+            answer = super().getresponse()
+        self._warm_until = time.monotonic() + _warm_seconds(answer)
+        return answer
 
 
 @contextlib.contextmanager
@@ -227,7 +216,7 @@ def _hanging_up(sock: Any) -> Iterator[None]:
 def _warm_seconds(answer: Any) -> float:
     """Tell how long after an answer its connection is as good as a new one, for what must not be lost."""
     told = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", ""))
-    return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else math.inf)
+    return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else WARM_SECONDS)
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):

@@ -5,20 +5,16 @@ Bodies, types and the key's header are the same in both; so is everything about 
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-if TYPE_CHECKING:
-    from rt_frames.errors import Operation
+from rt_frames.errors import Operation
 
 DialectName = Literal["documented", "lancedb"]
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """The address of each operation, with ``{}`` for the table; None for what such a server cannot do.
 
     Parameters
@@ -89,7 +85,7 @@ LANCEDB = Dialect(
     describe="/v1/table/{}/describe/",
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
-FOLDER = dataclasses.replace(DOCUMENTED, replace=LANCEDB.replace, describe=LANCEDB.describe)
+FOLDER = DOCUMENTED._replace(replace=LANCEDB.replace, describe=LANCEDB.describe)
 
 
 def parse_dialect(dialect: Any) -> Dialect:

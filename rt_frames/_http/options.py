@@ -25,8 +25,6 @@ class Timeouts(NamedTuple):
 class Secret(str):
     """Text that shows in no repr, and so in no ``vars()`` and no display of local variables, and in no pickle."""
 
-    __slots__ = ()
-
     def __repr__(self) -> str:
         return "'***'"
 
@@ -36,8 +34,6 @@ class Secret(str):
 
 class Key(Secret):
     """An API key."""
-
-    __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
         if not isinstance(value, str) or not value or not all("!" <= char <= "~" for char in value):

@@ -6,47 +6,37 @@ Nothing in here may fail on account of what a server says: a body that cannot be
 
 from __future__ import annotations
 
-import email.utils
+import contextlib
 import http
 import json
 import re
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import requests
 import urllib3
 
 from rt_frames import errors
+from rt_frames._http.options import Key
 from rt_frames._text import one_line, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import requests
-
-    from rt_frames._http.options import Key
 
 READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
-_BY_STATUS: dict[tuple[int, errors.Operation | None], type[errors.ResponseError]] = {
-    (400, None): errors.BadRequest,
-    (401, None): errors.AuthenticationError,
-    (403, None): errors.AuthenticationError,
-    (404, "alter"): errors.TableNotFoundError,
-    (404, "describe"): errors.TableNotFoundError,
-    (409, "create"): errors.TableExistsError,
-    (409, "alter"): errors.ConflictError,
-    (409, "replace"): errors.ConflictError,
-    (413, None): errors.PayloadTooLarge,
-    (422, None): errors.BadRequest,
-    (429, None): errors.RateLimited,
+_BY_STATUS = {
+    400: errors.BadRequest,
+    401: errors.AuthenticationError,
+    403: errors.AuthenticationError,
+    404: errors.TableNotFoundError,
+    409: errors.ConflictError,
+    413: errors.PayloadTooLarge,
+    422: errors.BadRequest,
+    429: errors.RateLimited,
 }
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(NamedTuple):
     """Status, headers and body; ``problem`` says why the body is not whole."""
 
     status: int
@@ -80,21 +70,24 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
 
 
 def _decode_json(body: bytes) -> Any:
-    """Decode JSON; whatever is wrong with it is a ValueError."""
-    try:
+    """Decode JSON; None where it is none, or is nested too deeply."""
+    with contextlib.suppress(ValueError, RecursionError):
         return json.loads(body)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
+    return None
+
+
+def _get(found: Any, name: str) -> Any:
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def _decode_whole(response: Response) -> Any:
     """Decode an answer that is worth nothing without its body."""
     if response.problem:
         raise ValueError(f"the answer could not be read, {response.problem}")
-    try:
-        return _decode_json(response.body)
-    except ValueError:
-        raise ValueError("the answer is not JSON") from None
+    found = _decode_json(response.body)
+    if found is None:
+        raise ValueError("the answer is not JSON")
+    return found
 
 
 def parse_table_names(response: Response) -> tuple[list[str], str | None]:
@@ -103,11 +96,12 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
     a ``name`` column; the service's documentation leaves the form open.
     """
-    if response.body[:4] == b"\xff\xff\xff\xff" and not response.problem:
-        return _parse_arrow_names(response.body), None
-    found = _decode_whole(response)
     names: Any
-    names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
+    if response.body[:4] == b"\xff\xff\xff\xff" and not response.problem:
+        names, token = _read_arrow_names(response.body), None
+    else:
+        found = _decode_whole(response)
+        names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
     if isinstance(names, list):
         names = [name.get("name") if isinstance(name, dict) else name for name in names]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -119,27 +113,19 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
 
 def parse_schema(response: Response) -> Any:
     """Read the schema in a table's description, where the service gives it."""
-    found = _decode_whole(response)
-    return found.get("schema") if isinstance(found, dict) else None
+    return _get(_decode_whole(response), "schema")
 
 
-def _parse_arrow_names(body: bytes) -> list[str]:
+def _read_arrow_names(body: bytes) -> Any:
     try:
-        names = pa.ipc.open_stream(body).read_all().column("name").to_pylist()
+        return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
         raise ValueError(f"the answer is not an Arrow stream with a name column ({str(error)[:100]})") from None
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("the answer's name column does not hold strings")
-    return names  # type: ignore[no-any-return]  # pyarrow is untyped
 
 
 def parse_version(response: Response) -> int | None:
     """Read the version that a write made, where the service tells it; success has many forms."""
-    try:
-        found = _decode_json(response.body)
-    except ValueError:
-        return None
-    version = found.get("version") if isinstance(found, dict) else None
+    version = _get(_decode_json(response.body), "version")
     return version if isinstance(version, int) and not isinstance(version, bool) else None
 
 
@@ -161,30 +147,25 @@ _ADVICE_FOR_BODIES = {  # where the class alone does not tell
 }
 
 
-def describe_operation(operation: errors.Operation, table: str | None) -> str:
-    """Say what was asked for."""
-    return "list tables" if operation == "list" else f"{operation} table {table!r}"
-
-
 def error_class(status: int, operation: errors.Operation, message: str = "") -> type[errors.ResponseError]:
     """Give the error that an answer means which is not a success."""
-    if status == 400 and operation == "create" and "already exists" in message.lower():
+    if operation == "create" and (status == 409 or (status == 400 and "already exists" in message.lower())):
         return errors.TableExistsError
+    if (status == 404 and operation not in ("alter", "describe")) or (status == 409 and operation in READS):
+        return errors.ResponseError  # it is not about one table
     if status // 100 == 3:
         return errors.RedirectError
-    if status // 100 == 5:
-        return errors.ServerError
-    return _BY_STATUS.get((status, operation)) or _BY_STATUS.get((status, None), errors.ResponseError)
+    return errors.ServerError if status // 100 == 5 else _BY_STATUS.get(status, errors.ResponseError)
 
 
 def to_error(
-    response: Response, operation: errors.Operation, table: str | None, key: Key, sent: str = ""
+    response: Response, operation: errors.Operation, what: str, key: Key, sent: str = ""
 ) -> errors.ResponseError:
     """Turn an answer that is not a success into its error; ``sent`` tells how much of a body it is about."""
     status = response.status
     message = find_message(response.body, key)
     kind = error_class(status, operation, message)
-    if kind is errors.ConflictError and _find_code(response.body) == NAME_TAKEN:
+    if kind is errors.ConflictError and _get(_decode_json(response.body), "code") == NAME_TAKEN:
         kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(kind) or (_ADVICE_FOR_BODIES.get(status, "") if sent else "")
@@ -195,34 +176,23 @@ def to_error(
     if kind is errors.RedirectError:
         said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
     new = [words for words in advice.split("; ") if words and words not in said]
-    error = kind(
-        "; ".join([f"could not {describe_operation(operation, table)}: the service answered {status}, {said}", *new]),
-        status=status,
-        message=message,
-        body=shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN),
-    )
+    body = shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN)
+    text = "; ".join([f"could not {what}: the service answered {status}, {said}", *new])
+    error = kind(text, status=status, message=message, body=body)
     if isinstance(error, errors.RateLimited):
-        error.retry_after = parse_retry_after(response.headers.get("Retry-After", "").strip())
+        error.retry_after = parse_retry_after(response.headers.get("Retry-After", ""))
     return error
 
 
 def find_message(body: bytes, key: Key) -> str:
     """Find the sentence for people in an error's body: JSON of any known form, HTML, or plain text."""
-    text = body[: 2**16].decode("utf-8", "replace")
-    try:
-        found = _find_sentence(_decode_json(body))
-    except ValueError:
-        found = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text) if "<" in text[:200] else text
-    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in found)
+    text, decoded = body[: 2**16].decode("utf-8", "replace"), _decode_json(body)
+    if decoded is not None:
+        text = _find_sentence(decoded)
+    elif "<" in text[:200]:
+        text = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text)
+    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in text)
     return one_line(key.hide(printable), MAX_MESSAGE)
-
-
-def _find_code(body: bytes) -> Any:
-    try:
-        found = _decode_json(body)
-    except ValueError:
-        return None
-    return found.get("code") if isinstance(found, dict) else None
 
 
 def _find_sentence(value: Any) -> str:
@@ -243,11 +213,9 @@ def _find_host(location: str) -> str:
 
 def parse_retry_after(header: str) -> float | None:
     """Tell how many seconds the service asks to wait; None where it says nothing that can be read."""
-    if re.fullmatch(r"\d{1,9}", header, re.ASCII):
-        return float(header)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
+        return float(urllib3.Retry().parse_retry_after(header))
+    except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
         return None
 
 

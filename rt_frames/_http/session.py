@@ -25,8 +25,8 @@ import ssl
 import time
 import traceback
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import requests
 from requests.utils import get_environ_proxies, select_proxy
@@ -35,15 +35,10 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
-from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, describe_operation, read_response, to_error
-from rt_frames._http.upload import Upload
+from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, read_response, to_error
+from rt_frames._http.upload import Buffers, Upload
 from rt_frames._text import format_bytes, one_line, shorten
 from rt_frames._version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from rt_frames._http.upload import Buffers
 
 log = logging.getLogger("rt_frames")
 
@@ -53,8 +48,7 @@ _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One request as a value: what is asked, and how a successful answer is read.
 
     Parameters
@@ -100,7 +94,7 @@ class Request:
     @property
     def what(self) -> str:
         """What errors say could not be done."""
-        return describe_operation(self.operation, self.table)
+        return "list tables" if self.operation == "list" else f"{self.operation} table {self.table!r}"
 
 
 class Result(NamedTuple):
@@ -206,11 +200,9 @@ class Session:
         prepared.body = upload  # type: ignore[assignment]  # our connection sends it
         prepared.headers["x-api-key"] = self._key
         if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
-            self._adapter = (os.getpid(), Adapter())
-        timeout = (self.timeouts.connect, self.timeouts.read)
-        return self._adapter[1].send(
-            prepared, stream=True, timeout=timeout, verify=self.verify, proxies=self._proxies()
-        )
+            self._adapter = (os.getpid(), Adapter(pool_maxsize=64))
+        timeout, proxies = (self.timeouts.connect, self.timeouts.read), self._proxies()
+        return self._adapter[1].send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=proxies)
 
     def _proxies(self) -> dict[str, str]:
         """Take proxies from the environment, for https alone: one would read plain http."""
@@ -228,7 +220,7 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
         return _open_outcome(request, upload, f"the service's last word was the interim status {response.status}")
     if response.status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        return to_error(response, request.operation, request.table, key, sent)
+        return to_error(response, request.operation, request.what, key, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")

@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
-
-    Buffers = Iterable[Any]  # bytes-like objects, in the order in which they are sent
-    Piece = bytes | bytearray | memoryview
+Buffers = Iterable[Any]  # bytes-like objects, in the order in which they are sent
+Piece = bytes | bytearray | memoryview
 
 WRITE_BYTES = 2**20  # a piece has at most so many, and each must leave within the write timeout
 COALESCE_BELOW = 2**16  # bytes; smaller buffers are copied together into one piece,

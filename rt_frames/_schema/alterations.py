@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, overload
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, SupportsIndex, overload
 
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters, join_path
@@ -121,7 +120,7 @@ class Alteration:
         return {name: value for name, value in parts.items() if value is not None}
 
 
-class AlterationPlan(Sequence[Alteration]):
+class AlterationPlan(tuple[Alteration, ...]):
     """What has to change, in the order in which it is sent; false when nothing has to.
 
     Parameters
@@ -139,24 +138,15 @@ class AlterationPlan(Sequence[Alteration]):
     (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """
 
-    def __init__(self, alterations: Iterable[Alteration] = ()) -> None:
-        self._alterations = tuple(alterations)
+    def __new__(cls, alterations: Iterable[Alteration] = ()) -> Self:
+        return super().__new__(cls, alterations)
 
     @overload
-    def __getitem__(self, at: int) -> Alteration: ...
+    def __getitem__(self, at: SupportsIndex) -> Alteration: ...
     @overload
     def __getitem__(self, at: slice) -> AlterationPlan: ...
-    def __getitem__(self, at: int | slice) -> Alteration | AlterationPlan:
-        return AlterationPlan(self._alterations[at]) if isinstance(at, slice) else self._alterations[at]
-
-    def __len__(self) -> int:
-        return len(self._alterations)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AlterationPlan) and self._alterations == other._alterations
-
-    def __hash__(self) -> int:
-        return hash(self._alterations)
+    def __getitem__(self, at: SupportsIndex | slice) -> Alteration | AlterationPlan:
+        return AlterationPlan(super().__getitem__(at)) if isinstance(at, slice) else super().__getitem__(at)
 
     def to_json(self) -> dict[str, Any]:
         """Give the body of the request.
@@ -191,12 +181,9 @@ class AlterationPlan(Sequence[Alteration]):
         """
         if refused_together(self) is None:
             return [self] if self else []
-        casts = [one for one in self if one.data_type is not None]
-        others = [one for one in self if one.rename is not None or one.nullable is not None]
-        return [
-            AlterationPlan(dataclasses.replace(one, rename=None, nullable=None) for one in casts),
-            AlterationPlan(dataclasses.replace(one, data_type=None) for one in others),
-        ]
+        casts = (replace(one, rename=None, nullable=None) for one in self if one.data_type is not None)
+        others = (replace(one, data_type=None) for one in self if (one.rename, one.nullable) != (None, None))
+        return [AlterationPlan(casts), AlterationPlan(others)]
 
     def __repr__(self) -> str:
         return as_text(self._listing()) if self else "AlterationPlan: nothing to alter"
@@ -207,10 +194,11 @@ class AlterationPlan(Sequence[Alteration]):
     def _listing(self) -> Listing:
         rows = [_row(one) for one in self]
         marked = {number for number, (*_, what) in enumerate(rows) if "narrows" in what or "refuses" in what}
-        narrows = any("narrows" in what for *_, what in rows)
-        notes = [
-            "narrows: values that do not fit are refused, or rounded and cut off; make sure that all fit."
-        ] * narrows
+        notes = []
+        if any("narrows" in what for *_, what in rows):
+            notes.append(
+                "narrows: values that do not fit are refused, cut off, rounded or made infinite; make sure all fit."
+            )
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
             advice = f"Send two, as plan.requests() gives them: {first}; then {then}."
@@ -250,21 +238,20 @@ def refused_together(alterations: Iterable[Alteration]) -> str | None:
 
 def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
     """Check what was asked for and give the request's body; that of an empty plan is empty, and is not sent."""
-    is_plan = isinstance(alterations, AlterationPlan)
+    may_be_empty = isinstance(alterations, AlterationPlan)
     if isinstance(alterations, Mapping) and set(alterations) == {"alterations"}:
-        is_plan, alterations = True, alterations["alterations"]
+        may_be_empty, alterations = True, alterations["alterations"]
     if isinstance(alterations, Alteration | Mapping):
         alterations = [alterations]
     if isinstance(alterations, str) or not isinstance(alterations, Iterable):
         raise TypeError(f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}")
     plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
-    if not plan and not is_plan:
+    if not plan and not may_be_empty:
         raise ValueError("alterations: the list is empty, there is nothing to send")
-    if twice := duplicates([one.path for one in plan]):
-        listed = list_names(twice)
-        raise ValueError(
-            f"alterations: {listed} occur more than once; put what changes in a column into one alteration"
-        )
+    paths = [one.path for one in plan]
+    if len(set(paths)) < len(paths):
+        twice = list_names(duplicates(paths))
+        raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")
     return plan.to_json()
 
 

@@ -12,14 +12,13 @@ import decimal
 import difflib
 import re
 import sys
-import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 import pyarrow as pa
 
-from rt_frames._schema.data_type import arrow_type, to_data_type
+from rt_frames._schema.data_type import INTEGERS, arrow_type, to_data_type
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.portable import ADVICE, to_portable, unsupported
 from rt_frames._text import show_value
@@ -39,22 +38,7 @@ _MEANT = {  # what databases and people call types → words that are known
     **dict.fromkeys(("datetime", "timestamp"), "timestamp[us]"),
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
 }
-_KNOWN = (
-    "bool",
-    "string",
-    "binary",
-    "date32",
-    "decimal128(38, 9)",
-    *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)),
-    "float16",
-    "float32",
-    "float64",
-    "large_string",
-    "large_binary",
-    "timestamp[us]",
-    "duration[us]",
-    "time64[us]",
-)
+_KNOWN = [*INTEGERS, *_MEANT.values(), "bool", "string", "binary", "float16", "float64"]
 _OWN_WORDS = {"str": "large_string", "string": "large_string", "utf8": "string", "int": "int64", "double": "float64"}
 _PYTHON: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
@@ -139,7 +123,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
-    origin = typing.get_origin(dtype) or dtype
+    origin = get_origin(dtype) or dtype
     advice = next((text for python, text in _PYTHON_ADVICE.items() if origin is python), f"pass a dtype, {_EXAMPLES}")
     raise unsupported(path, f"{show_value(dtype)} as a dtype", advice)
 
@@ -154,7 +138,7 @@ def _parse(text: str, path: str) -> Any:
     """Give the dtype of pyarrow, pandas or NumPy that a string means."""
     if text == "float":
         raise ValueError('dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"')
-    if text in ("object", "category"):
+    if text in ADVICE:
         raise unsupported(path, f"dtype {text!r}", ADVICE[text])
     name = text.removesuffix("[pyarrow]")
     arrow = _parse_arrow(_OWN_WORDS.get(name, name))
@@ -186,9 +170,9 @@ def _parse_pandas(text: str) -> Any:
     # NumPy's "a5" is on its way out
     if re.fullmatch(r"[<>=|]?(?!a\d*$)[A-Za-z?][\w\[\], :./+()-]*", text, re.ASCII):
         with contextlib.suppress(Exception):  # pandas' parsers of strings raise many kinds
-            from rt_frames._schema.pandas_dtype import parse
+            import pandas as pd
 
-            return parse(text)
+            return pd.api.types.pandas_dtype(text)
     raise ValueError(f"dtype {text!r:.80} is not known; {_did_you_mean(text.lower())}")
 
 

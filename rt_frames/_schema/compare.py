@@ -8,6 +8,7 @@ names of the items of lists, and the order of fields, are no difference.
 from __future__ import annotations
 
 import difflib
+import operator
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,10 +18,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._display import callers_level
-from rt_frames._names import did_you_mean, duplicates, join_path
+from rt_frames._names import did_you_mean, duplicates
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import refusal
-from rt_frames._schema.data_type import child_fields, is_list, list_kind
+from rt_frames._schema.data_type import is_list, list_kind
 from rt_frames._text import list_names
 from rt_frames.errors import AlterationError
 
@@ -39,27 +40,28 @@ def plan(
 ) -> AlterationPlan:
     """Compare two schemas in portable types; everything that does not fit is an AlterationError.
 
-    ``moved`` are renames that the frames' memory proves; they hold where the columns would be on one side only.
+    ``moved`` are renames that the frames' memory proves; they hold where the columns would be on one side only, and
+    where columns took each other's names.
     """
     asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
     old, new = set(before.names), set(after.names)
     free = new - old - {name for path, name in asked.items() if "." not in path}
     proven = {a: b for a, b in (moved or {}).items() if a not in asked and a not in new and b in free}
-    asked_inside = any("." in path for path in (*asked, *nulls))
-    comparison = _Comparison({**proven, **asked}, nulls, asked_inside, compare_nullability)
-    found = comparison.compare("", list(before), list(after), "")
-    if comparison.one_sided and (strict or not found):
-        advice = _advice(comparison.one_sided, asked, moved or {}, strict=strict)
-        if strict:
-            raise AlterationError(advice)
-        warnings.warn(advice, stacklevel=callers_level())
+    swapped = _cycles(moved or {})
+    if swapped.keys().isdisjoint([*asked, *asked.values()]):
+        proven |= swapped
+    comparison = _Comparison({**proven, **asked}, nulls, moved or {}, compare_nullability)
+    found = comparison.compare(list(before), list(after))
+    if comparison.one_sided and strict:
+        raise AlterationError(comparison.advice(strict=True))
+    if comparison.one_sided and not found:
+        warnings.warn(comparison.advice(strict=False), stacklevel=callers_level())
     for option, paths in (("rename", asked), ("nullable", nulls)):
-        for path in paths:
-            if path not in comparison.seen:
-                raise AlterationError(
-                    f"{option} names {path!r}, but no such column is on both sides; paths are those of before; "
-                    f"{did_you_mean(path, comparison.seen)}"
-                )
+        if unknown := [path for path in paths if path not in comparison.seen]:
+            raise AlterationError(
+                f"{option} names {unknown[0]!r}, but no such column is on both sides; paths are those of before; "
+                f"{did_you_mean(unknown[0], comparison.seen)}"
+            )
     return AlterationPlan(found)
 
 
@@ -78,38 +80,46 @@ def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
 class _Comparison:
     rename: Mapping[str, str]
     nullable: Mapping[str, bool]
-    asked_inside: bool
+    moved: Mapping[str, str]
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)
+    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)  # with their prefix
 
-    def compare(self, parent: str, before: list[pa.Field], after: list[pa.Field], lists: str) -> list[Alteration]:
-        """Compare the columns of two schemas, or the fields of two structs."""
-        paths = [join_path(parent, column.name) for column in before]
-        targets = [self.rename.get(path, column.name) for path, column in zip(paths, before, strict=True)]
-        _check_names(parent, before, after, targets)
+    def compare(
+        self, before: list[pa.Field], after: list[pa.Field], prefix: str = "", lists: str = ""
+    ) -> list[Alteration]:
+        """Compare the columns of two schemas, or the fields of two structs, whose paths begin with ``prefix``."""
+        targets = [self.rename.get(prefix + column.name, column.name) for column in before]
         free, gone, found = {column.name: column for column in after}, [], []
-        for path, old, target in zip(paths, before, targets, strict=True):
-            new = free.pop(target, None)
-            if new is None:
+        if len(free) < len(after) or len(set(targets)) < len(targets):
+            raise _doubles(before, after, prefix, targets)
+        for old, target in zip(before, targets, strict=True):
+            path, new = prefix + old.name, free.pop(target, None)
+            if new is not None:
+                found += self._compare_column(path, old, new, lists)
+            elif target == old.name:
                 gone.append(old)
             else:
-                self.seen.add(path)
-                found += self._compare_column(path, old, new, lists)
+                offer = did_you_mean(target, [column.name for column in after])
+                text = f"rename={{{path!r}: {target!r}}}: after has no column {prefix + target!r}; {offer}"
+                raise AlterationError(text)
         if gone or free:
-            self.one_sided.append((parent, gone, list(free.values())))
+            self.one_sided.append((prefix, gone, list(free.values())))
         return found
 
     def _compare_column(self, path: str, old: pa.Field, new: pa.Field, lists: str) -> list[Alteration]:
+        self.seen.add(path)
         rename = new.name if new.name != old.name else None
-        nullable = self._new_nullable(path, old, new)
+        nullable = self.nullable.get(path, new.nullable if self.compare_nullability else None)
+        if self.compare_nullability and nullable == old.nullable:
+            nullable = None
         before, after = _storage(old.type), _storage(new.type)
         item, new_item = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
-            if before != after or self.asked_inside:
+            if before != after or self.rename or self.nullable:  # which may be about something inside
                 inside = self._compare_inside(path, before, after, lists)
-        elif _storage(item) != _storage(new_item) or (self.compare_nullability and before != after):
+        elif item != new_item or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after)
         changes = rename is not None or data_type is not None or nullable is not None
         if (changes or inside) and ("." in old.name or "." in new.name):
@@ -121,44 +131,48 @@ class _Comparison:
             return inside
         return [Alteration(path, rename, data_type, nullable, before=before, lists=lists), *inside]
 
-    def _new_nullable(self, path: str, old: pa.Field, new: pa.Field) -> bool | None:
-        if not self.compare_nullability:
-            return self.nullable.get(path)
-        wanted = self.nullable.get(path, new.nullable)
-        return None if wanted == old.nullable else wanted
-
     def _compare_inside(self, path: str, before: pa.DataType, after: pa.DataType, lists: str) -> list[Alteration]:
         """Compare structs field by field, also those in lists, or in lists of lists."""
-        found = []
-        while is_list(before):
-            kind = list_kind(before)[0]
-            lists = kind if lists in ("", "list") else lists
-            old, new = before.value_field, after.value_field
-            path, before, after = join_path(path, old.name), old.type, new.type
-            self.seen.add(path)
-            nullable = self._new_nullable(path, old, new)
-            if nullable is not None:
-                found.append(Alteration(path, nullable=nullable, before=before, lists=lists))
-        return found + self.compare(path, child_fields(before), child_fields(after), lists)
+        if types.is_struct(before):
+            return self.compare(list(before), list(after), f"{path}.", lists)
+        item, kind = before.value_field, list_kind(before)[0]
+        new = after.value_field.with_name(item.name)
+        return self._compare_column(f"{path}.{item.name}", item, new, kind if lists in ("", "list") else lists)
+
+    def advice(self, *, strict: bool) -> str:
+        """Say what helps where columns are on one side only: the call that takes them for renamed, where one may."""
+        gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
+        come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
+        offers, casts = _chains(gone, come, self.moved), []
+        for prefix, *both in self.one_sided:
+            known = set() if prefix else {*self.moved, *self.moved.values()}
+            for old, new in _pair_up(*([column for column in columns if column.name not in known] for columns in both)):
+                offers[prefix + old.name] = new.name
+                if old.type != new.type:
+                    casts.append(f"; {prefix + old.name!r} is then cast from {old.type} to {new.type}")
+        sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
+        text = f"before and after don't have the same columns; {'; '.join(sides)}. "
+        if not strict:
+            text += "With strict=False they are left alone, and nothing else differs: nothing is altered. "
+        neither = "The service can neither add nor drop columns"
+        if not offers:
+            advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
+            return f"{text}{neither}{advice}"
+        text += f"If they were renamed, pass rename={ {**self.rename, **offers}!r}"
+        if len(gone) == len(come) and offers.keys() >= set(gone):
+            return "".join([text, *casts])
+        return "".join([f"{text}, strict=False", *casts, f". {neither}; strict=False leaves the others alone"])
 
 
-def _check_names(parent: str, before: list[pa.Field], after: list[pa.Field], targets: list[str]) -> None:
-    names, new_names = [column.name for column in before], [column.name for column in after]
-    for twice, side in ((duplicates(names), "before"), (duplicates(new_names), "after")):
-        if twice:
-            paths = list_names(join_path(parent, name) for name in twice)
-            raise AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
-    for target in duplicates(targets):
-        both = [join_path(parent, name) for name, other in zip(names, targets, strict=True) if other == target]
-        raise AlterationError(
-            f"columns {list_names(both)} would all be named {target!r}; give each a name of its own in rename={{…}}"
-        )
-    known = set(new_names)
-    for name, target in zip(names, targets, strict=True):
-        if target != name and target not in known:
-            path, wanted = join_path(parent, name), join_path(parent, target)
-            offer = did_you_mean(target, new_names)
-            raise AlterationError(f"rename={{{path!r}: {target!r}}}: after has no column {wanted!r}; {offer}")
+def _doubles(before: list[pa.Field], after: list[pa.Field], prefix: str, targets: list[str]) -> AlterationError:
+    names = [column.name for column in before]
+    for some, side in ((names, "before"), ([column.name for column in after], "after")):
+        if twice := duplicates(some):
+            paths = list_names(prefix + name for name in twice)
+            return AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
+    target = duplicates(targets)[0]
+    both = list_names(prefix + name for name, other in zip(names, targets, strict=True) if other == target)
+    return AlterationError(f"columns {both} would all be named {target!r}; give each a name of its own in rename={{…}}")
 
 
 def _storage(arrow: pa.DataType) -> pa.DataType:
@@ -170,7 +184,7 @@ def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa
     """Go down through lists that are alike to what the innermost of them hold."""
     # is_nested first: most columns are flat
     while types.is_nested(before) and is_list(before) and list_kind(before) == list_kind(after):
-        before, after = before.value_type, after.value_type
+        before, after = _storage(before.value_type), _storage(after.value_type)
     return before, after
 
 
@@ -189,62 +203,38 @@ def _chains(gone: list[str], come: list[str], moved: Mapping[str, str]) -> dict[
     """Follow columns that took the names of others; a chain of which one is not known is left out."""
     found: dict[str, str] = {}
     for first in gone:
-        name, chain = first, {}
+        chain, name = {}, first
         while name in moved and name not in chain:
-            chain[name] = moved[name]
-            name = moved[name]
+            chain[name] = name = moved[name]
         if name in come:
             found |= chain
     return found
 
 
-def _advice(
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]],
-    asked: Mapping[str, str],
-    moved: Mapping[str, str],
-    *,
-    strict: bool,
-) -> str:
-    gone = {join_path(parent, column.name): column for parent, columns, _ in one_sided for column in columns}
-    come = {join_path(parent, column.name): column for parent, _, columns in one_sided for column in columns}
-    chains = _chains(list(gone), list(come), moved)
-    offers = dict(chains)
-    for parent, *both in one_sided:
-        known = set() if parent else {*moved, *moved.values()}
-        left = ([column for column in columns if column.name not in known] for columns in both)
-        offers |= {join_path(parent, name): new for name, new in _offers(*left).items()}
-    sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
-    text = f"before and after don't have the same columns; {'; '.join(sides)}. "
-    text += "" if strict else "With strict=False they are left alone, and nothing else differs: nothing is altered. "
-    neither = "The service can neither add nor drop columns"
-    if not offers:
-        advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
-        return f"{text}{neither}{advice}"
-    casts = [
-        f"{path!r} is then cast from {gone[path].type} to {come[new].type}"
-        for path, name in offers.items()
-        if path in gone and (new := join_path(path.rpartition(".")[0], name)) in come
-        if gone[path].type != come[new].type
-    ]
-    text += f"If they were renamed, pass rename={ {**asked, **offers}!r}"
-    if len(offers) - len(chains.keys() - set(gone)) == len(gone) == len(come):
-        return "; ".join([text, *casts])
-    return "; ".join([f"{text}, strict=False", *casts]) + f". {neither}; strict=False leaves the others alone"
-
-
-def _offers(gone: list[pa.Field], come: list[pa.Field]) -> dict[str, str]:
-    """Guess which became which: of one type and alike in name, the only one of a type, alike in name, the last."""
-    known = {column.name: column.type for column in gone[:_MAX_OFFERED]}
-    free = {column.name: column.type for column in come[:_MAX_OFFERED]}
+def _cycles(moved: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that took each other's names, such as two that were swapped."""
     found: dict[str, str] = {}
-    for same, cutoff in ((True, 0.6), (True, 0.0), (False, 0.6)):
-        for name in [name for name in known if name not in found]:
-            fitting = [new for new, arrow in free.items() if arrow == known[name] or not same]
-            likest = difflib.get_close_matches(name, fitting, 1, cutoff)
-            if likest and (cutoff or len(fitting) == 1):
-                found[name] = likest[0]
-                del free[likest[0]]
-    left = [name for name in known if name not in found]
-    if len(left) == len(free) == 1 and refusal(known[left[0]], *free.values()) is None:
-        found[left[0]] = next(iter(free))
-    return {name: found[name] for name in known if name in found}
+    for first in moved:
+        chain, name = {first: moved[first]}, moved[first]
+        while name in moved and name not in chain:
+            chain[name] = name = moved[name]
+        if name == first:
+            found |= chain
+    return found
+
+
+def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
+    """Guess which became which: of one type and alike in name, the only one of a type, alike in name, the last."""
+    free = {column.name: column for column in come[:_MAX_OFFERED]}
+    found: dict[str, pa.Field] = {}
+    for fits, alike in ((operator.eq, True), (operator.eq, False), (lambda *_: True, True), (_is_cast, False)):
+        for old in gone[:_MAX_OFFERED]:
+            fitting = [name for name, new in free.items() if old.name not in found and fits(old.type, new.type)]
+            likest = difflib.get_close_matches(old.name, fitting, 1) if alike else fitting
+            if len(likest) == 1:
+                found[old.name] = free.pop(likest[0])
+    return [(old, found[old.name]) for old in gone if old.name in found]
+
+
+def _is_cast(before: pa.DataType, after: pa.DataType) -> bool:
+    return refusal(before, after) is None

@@ -74,14 +74,10 @@ def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bo
         kind = "map"
     if not kind:
         return {"type": _to_name(arrow, path)}
-    fields = [
-        {
-            "name": f.name,
-            "type": to_data_type(f.type, join_path(path, f.name), level + 1, maps=maps),
-            "nullable": f.nullable,
-        }
-        for f in child_fields(arrow)
-    ]
+    fields = []
+    for child in child_fields(arrow):
+        inside = to_data_type(child.type, join_path(path, child.name), level + 1, maps=maps)
+        fields.append({"name": child.name, "type": inside, "nullable": child.nullable})
     return {"type": kind, "fields": fields, **({"length": length} if kind == "fixed_size_list" else {})}
 
 
@@ -142,8 +138,7 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
 def to_schema(described: Any) -> pa.Schema:
     """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema."""
-    if not isinstance(described, Mapping):
-        raise ValueError(f'schema: expected an object with "fields", got {show_value(described)}')
+    _expect(Mapping, described, "schema", 'an object with "fields"')
     return pa.schema(_parse_fields({"type": "schema", **described}, "schema", -1))
 
 
@@ -165,6 +160,12 @@ def _parse(given: Any, at: str, level: int) -> pa.DataType:
     if given.get("length") is not None:
         raise ValueError(f'{at}.length: a "{name:.80}" has no length')
     return _parse_name(name, f"{at}.type")
+
+
+def _expect(kind: type, value: Any, at: str, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{at}: expected {what}, got {show_value(value)}")
+    return value
 
 
 def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
@@ -189,19 +190,13 @@ def _parse_length(given: Mapping[str, Any], at: str) -> int:
 
 
 def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
-    fields = given.get("fields")
-    if not isinstance(fields, list):
-        raise ValueError(f'{at}.fields: a {given["type"]} needs "fields", an array; got {show_value(fields)}')
     parsed = []
-    for i, child in enumerate(fields):
+    children = _expect(list, given.get("fields"), f"{at}.fields", f"an array, which a {given['type']} needs")
+    for i, child in enumerate(children):
         here = f"{at}.fields[{i}]"
-        if not isinstance(child, Mapping):
-            raise ValueError(f'{here}: expected an object with "name", "type" and "nullable", got {show_value(child)}')
-        name, nullable = child.get("name"), child.get("nullable")
-        if not isinstance(name, str):
-            raise ValueError(f"{here}.name: expected a string, got {show_value(name)}")
-        if not isinstance(nullable, bool):
-            raise ValueError(f"{here}.nullable: expected true or false, got {show_value(nullable)}")
+        _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
+        name = _expect(str, child.get("name"), f"{here}.name", "a string")
+        nullable = _expect(bool, child.get("nullable"), f"{here}.nullable", "true or false")
         arrow = _parse(child.get("type"), f"{here}.type", level + 1)
         if types.is_null(arrow) and not nullable:
             raise ValueError(f"{here}.nullable: a null type is always nullable")
@@ -215,19 +210,13 @@ def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Fiel
 def _parse_name(name: str, at: str) -> pa.DataType:
     if found := _TYPES.get(name):
         return found
-    kind, _, rest = name.partition(":")
-    with contextlib.suppress(ValueError, KeyError, TypeError, pa.ArrowException):
-        if kind == "timestamp":
-            unit, zone = rest.split(":", 1)
-            if zone:
-                return pa.timestamp(unit, None if zone == "-" else zone)
+    with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
+        if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
+            return pa.timestamp(match[1], None if match[2] == "-" else match[2])
         if match := re.fullmatch(r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII):
-            make = pa.decimal128 if match[1] == "128" else pa.decimal256
-            return make(int(match[2]), int(match[3]))
-        if kind == "dict":
-            value, index, ordered = rest.rsplit(":", 2)
-            parts = _parse_name(index, at), _parse_name(value, at)
-            return pa.dictionary(*parts, ordered={"true": True, "false": False}[ordered])
+            return (pa.decimal128 if match[1] == "128" else pa.decimal256)(int(match[2]), int(match[3]))
+        if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
+            return pa.dictionary(_parse_name(match[2], at), _parse_name(match[1], at), ordered=match[3] == "true")
     raise ValueError(
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"

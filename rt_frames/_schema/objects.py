@@ -12,19 +12,17 @@ import decimal
 import itertools
 import operator
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import has_control_characters, join_path
+from rt_frames._names import has_control_characters
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 MAX_DEPTH = 60  # of dicts and lists in a cell; Arrow's own limit is 64
@@ -34,24 +32,11 @@ _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
 _NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # whose name follows
-# subclasses before what they are made of
-_KINDS: dict[str, tuple[type, ...]] = {
-    "bool": (bool,),
-    "timedelta": (datetime.timedelta,),
-    "int": (int,),
-    "float": (float,),
-    "str": (str,),
-    "bytes": (bytes, bytearray, memoryview),
-    "datetime": (datetime.datetime,),
-    "date": (datetime.date,),
-    "time": (datetime.time,),
-    "Decimal": (decimal.Decimal,),
-    "UUID": (uuid.UUID,),
-    "dict": (dict,),
-    "MonthDayNano": (pa.MonthDayNano,),
-    "list": (list, tuple, np.ndarray),
-    "set": (set, frozenset),
-}
+_TYPES = (  # subclasses before what they are made of
+    bool, datetime.timedelta, int, float, str, bytes, bytearray, memoryview, datetime.datetime, datetime.date,
+    datetime.time, decimal.Decimal, uuid.UUID, dict, pa.MonthDayNano, list, tuple, np.ndarray, set, frozenset,
+)  # fmt: skip
+_ALIKE = {"bytearray": "bytes", "memoryview": "bytes", "tuple": "list", "ndarray": "list", "frozenset": "set"}
 _FLAT = {
     "bool": pa.bool_(), "str": pa.string(), "bytes": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
 }  # fmt: skip
@@ -74,8 +59,12 @@ class ObjectType(NamedTuple):
 
 def infer(column: str, values: _Objects) -> ObjectType:
     """Give the type of a column of objects, or the error that names the column, the place in it and the row."""
+    if _is_text(values):  # the most frequent, soonest
+        return ObjectType(pa.large_string())
     look = _Look(column, values)
-    return ObjectType(look.infer(values, [], ()), look.as_they_are, look.may_be_missing)
+    arrow = look.infer(values.tolist(), [], ())
+    # text from pandas has one layout, whichever its storage
+    return ObjectType(pa.large_string() if is_.is_string(arrow) else arrow, look.as_they_are, look.may_be_missing)
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
@@ -90,17 +79,14 @@ class _Look:
     def __init__(self, column: str, values: _Objects) -> None:
         self._column, self._values, self.as_they_are, self.may_be_missing = column, values, True, False
 
-    def infer(self, values: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
+    def infer(self, values: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         """Give the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
-        if not arrays and _is_text(values):  # the most frequent, soonest
-            self.may_be_missing = True
-            return _FLAT["str"] if steps else pa.large_string()
-        present, python = values, set(map(type, values))
+        present, python = values, _types(values)
         if unsure := {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}:
-            present = self._present(values, steps)
-            python = set(map(type, present))
+            present = self._present(values, unsure, steps)
+            python = _types(present)
         self.may_be_missing |= bool(arrays or unsure - {type(None)})
         scalars = {kind for kind in python if issubclass(kind, np.generic)}
         dtypes = {a.dtype for a in arrays if a.size} or {a.dtype for a in arrays[:1] if not python}
@@ -117,21 +103,19 @@ class _Look:
         if len(kinds) > 1:
             raise self._mixed(steps)
         for kind in kinds:
+            if kind == "dict":
+                return self._infer_fields(present, steps, plain=python == {dict})
             if kind == "list" and python == {np.ndarray} and _are_alike(present):  # one tells of all
                 present = present[:1]
-            return self._infer_kind(kind, present, arrays, dtypes, steps, numpy_only=python == scalars)
+            return self._infer_kind(kind, present, arrays, dtypes, steps, python == scalars)
         return pa.null()
 
     def _infer_kind(
-        self, kind: str, present: _Objects, arrays: list[_Objects], dtypes: set[Any], steps: _Steps, *, numpy_only: bool
+        self, kind: str, present: list[Any], arrays: list[_Objects], dtypes: set[Any], steps: _Steps, numpy_only: bool
     ) -> pa.DataType:
-        if kind == "list":
+        if kind in ("list", "set"):
+            self.as_they_are &= kind == "list"
             return self._infer_items(present, steps)
-        if kind == "set":
-            self.as_they_are = False
-            return pa.list_(self.infer(_flat(present), [], (*steps, _ITEM)))
-        if kind == "dict":
-            return self._infer_fields(present, steps)
         if kind in ("int", "float"):
             common = np.result_type(*dtypes) if numpy_only else None
             if common is not None and _kind_of_dtype(common) == kind:
@@ -144,13 +128,13 @@ class _Look:
         if kind == "time" and any(value.tzinfo for value in present):
             raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; take that off")
         if kind in _FLAT:
-            return pa.large_string() if kind == "str" and not steps else _FLAT[kind]
+            return _FLAT[kind]
         if kind == "UUID" and not steps:
             self.as_they_are = False  # older Arrow takes their bytes alone
             return pa.uuid()
         return self._infer_other(kind, present, steps)
 
-    def _infer_other(self, kind: str, present: _Objects, steps: _Steps) -> pa.DataType:
+    def _infer_other(self, kind: str, present: list[Any], steps: _Steps) -> pa.DataType:
         """Ask Arrow for the type of what has parameters, or is not known here."""
         reason = "make text of them"
         try:
@@ -160,13 +144,12 @@ class _Look:
                 return found
         except CONVERSION_ERRORS as error:
             reason = str(error)[:200]
-        place = f" at {self._path(steps)!r}" if steps else ""
         raise UnsupportedTypeError(
-            f"column {self._column!r} holds {kind} values{place} for which Arrow has no type ({reason}); "
+            f"column {self._column!r} holds {kind} values{self._place(steps)} for which Arrow has no type ({reason}); "
             "convert them first"
         )
 
-    def _infer_items(self, present: _Objects, steps: _Steps) -> pa.DataType:
+    def _infer_items(self, present: list[Any], steps: _Steps) -> pa.DataType:
         arrays = [value for value in present if isinstance(value, np.ndarray)]
         odd = {(a.dtype, a.ndim, type(a)) for a in arrays}
         if any(ndim == 0 for _, ndim, _ in odd):
@@ -174,43 +157,42 @@ class _Look:
         typed = [_unmasked(a) for a in arrays if _is_typed(a)]
         mixed = len(typed) < len(present) or len({dtype for dtype, _, _ in odd}) > 1
         self.as_they_are &= all(_is_arrows(*one) for one in odd) and not (typed and mixed)
-        rest = [_unmasked(value) for value in present if not _is_typed(value)] if len(typed) < len(present) else []
+        rest = [_unmasked(value) for value in present if not _is_typed(value)]
         return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
 
-    def _infer_fields(self, present: _Objects, steps: _Steps) -> pa.DataType:
-        keys = list(itertools.chain.from_iterable(present))
-        names = dict.fromkeys(keys)
-        complete = len(keys) == len(names) * len(present)  # every dict has every name
-        for name in names:
-            if not isinstance(name, str) or not name or has_control_characters(name):
-                advice = "a field's name is text without control characters; rename it"
-                raise self._refused(
-                    steps, lambda v, name=name: name in v, f"a dict with the key {name!r:.80}; {advice}"
-                )
+    def _infer_fields(self, present: list[Any], steps: _Steps, *, plain: bool) -> pa.DataType:
+        alike = plain and set(map(len, present)) == {len(present[0])}
+        names = dict.fromkeys(present[0] if alike else _flat(present))
+        if odd := [name for name in names if not isinstance(name, str) or not name or has_control_characters(name)]:
+            text = f"a dict with the key {odd[0]!r:.80}; a field's name is text without control characters; rename it"
+            raise self._refused(steps, lambda v: odd[0] in v, text)
         fields = []
         for name in names:
-            have = present if complete else [value for value in present if name in value]
-            values = np.fromiter(map(operator.itemgetter(name), have), dtype=object, count=len(have))
+            try:
+                get = operator.itemgetter(name)
+                values = list(map(get, present)) if alike else [value[name] for value in present if name in value]
+            except KeyError:  # as many names, but others
+                return self._infer_fields(present, steps, plain=False)
             fields.append((name, self.infer(values, [], (*steps, name))))
         return pa.struct(fields)
 
-    def _present(self, values: _Objects, steps: _Steps) -> _Objects:
+    def _present(self, values: list[Any], unsure: set[type], steps: _Steps) -> list[Any]:
         """Leave out what pandas calls missing."""
+        if unsure == {type(None)}:
+            return [value for value in values if value is not None]
+        array = np.fromiter(values, dtype=object, count=len(values))
         try:
-            missing = pd.isna(values)
+            missing = pd.isna(array)
         except ArithmeticError:
-            advice = "a signalling NaN cannot be sent; replace it, for example with None"
-            raise self._refused(
-                steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), advice, verb=""
-            ) from None
+            text = "a signalling NaN; replace it, for example with None"
+            raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text) from None
         if not missing.any():
             return values
         # Arrow takes those without a unit for an error
-        self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, values[missing]))
-        present: _Objects = values[~missing]
-        return present
+        self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, array[missing]))
+        return array[~missing].tolist()  # type: ignore[no-any-return]  # of objects it is the list of them
 
-    def _whole(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
+    def _whole(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         least, most = _ends([present, *arrays])
         if least >= -(2**63) and most < 2**63:
             return pa.int64()
@@ -220,21 +202,21 @@ class _Look:
         text = "a whole number that does not fit into 64 bits with the others; make text of them, or floats"
         raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
 
-    def _check_exact(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> None:
+    def _check_exact(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> None:
         """Whole numbers become floats only where none of them changes."""
-        whole = [_objects([value for value in present if isinstance(value, int | np.integer)])]
+        whole: list[Any] = [[value for value in present if isinstance(value, int | np.integer)]]
         whole += [array for array in arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(whole))) <= 2**53:
             return
         self.as_they_are = False  # Arrow refuses also those beyond 2**53 that a float holds
-        text = (
-            "a whole number that no float holds exactly, and other values are floats; to keep them, "
-            f"make text of them all, for example with df[{self._column!r}].map(str)"
-        )
-        if error := self._refused_if_any(steps, _is_inexact, text):
-            raise error
+        if any(_is_inexact(value) for part in whole for value in part):
+            text = (
+                "a whole number that no float holds exactly, and other values are floats; to keep them, "
+                f"make text of them all, for example with df[{self._column!r}].map(str)"
+            )
+            raise self._refused(steps, _is_inexact, text)
 
-    def _unit(self, present: _Objects, dtypes: set[Any], steps: _Steps) -> str:
+    def _unit(self, present: list[Any], dtypes: set[Any], steps: _Steps) -> str:
         """Give the finest unit in use; Python's own values have microseconds, those of pandas may have nanoseconds."""
         units = {np.datetime_data(dtype)[0] for dtype in dtypes}
         if any(isinstance(value, datetime.datetime | datetime.timedelta) for value in present):
@@ -245,55 +227,41 @@ class _Look:
             # Arrow does not see that one of a coarse unit leaves the range of a finer one
             self.as_they_are &= not any(isinstance(v, pd.Timedelta) and v.unit != "ns" for v in present)
             if any(map(_is_beyond_python, present)):
-                advice = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
-                raise self._refused(steps, _is_beyond_python, advice)
+                text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+                raise self._refused(steps, _is_beyond_python, text)
         return max(units, key=_UNITS.index)
 
-    def _path(self, steps: _Steps) -> str:
-        path = self._column
-        for step in steps:
-            path = join_path(path, "item" if step is _ITEM else step)
-        return path
+    def _place(self, steps: _Steps) -> str:
+        path = ".".join([self._column, *("item" if step is _ITEM else step for step in steps)])
+        return f" at {path!r}" if steps else ""
 
     def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
-        """Give every value at a place that is not missing, with its row."""
+        """Give every value at a place, with its row."""
         for row, cell in enumerate(self._values):
             yield from ((row, value) for value in _at(cell, steps))
 
-    def _refused_if_any(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError | None:
+    def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
+        """Make the error that shows the first value to which a test applies, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
-                place = f", at {self._path(steps)!r}" if steps else ""
-                shown = f" {show_value(value, 60)}{verb}" if verb else ""
-                return UnsupportedTypeError(f"column {self._column!r}, row {row}{place}:{shown} {text}")
-        return None
-
-    def _refused(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError:
-        error = self._refused_if_any(steps, test, text, verb)
-        return error or UnsupportedTypeError(f"column {self._column!r}: {text}")
+                where = f"column {self._column!r}, row {row}{self._place(steps)}"
+                return UnsupportedTypeError(f"{where}: {show_value(value, 60)} is {text}")
+        return UnsupportedTypeError(f"column {self._column!r}: {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
         """Make the error that names the first value of another kind."""
+        leaves = [(row, value, _kind(value)) for row, value in self._leaves(steps)]
+        present = [leaf for leaf in leaves if not _is_missing(leaf[1])]
         # what is missing has a kind only in an array with a dtype
-        found = self._two_kinds(steps, _is_missing) or self._two_kinds(steps, lambda v: not isinstance(v, np.generic))
-        first, row, other = found or ("unknown", 0, None)
-        place = f" at {self._path(steps)!r}" if steps else ""
-        example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, _kind(other)})}"
+        typed = [leaf for leaf in leaves if not _is_missing(leaf[1]) or isinstance(leaf[1], np.generic)]
+        pairs = ((known[0][2], leaf) for known in (present, typed) for leaf in known)
+        unlike = (pair for pair in pairs if {pair[0], pair[1][2]} not in ({pair[0]}, {"int", "float"}))
+        first, (row, other, kind) = next(unlike)
+        example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, kind})}"
         return UnsupportedTypeError(
-            f"column {self._column!r} mixes kinds{place}: its first value is {first}, row {row} is {_kind(other)} "
+            f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
             f"({show_value(other, 40)}); make it one kind first{example}"
         )
-
-    def _two_kinds(self, steps: _Steps, skip: Callable[[Any], bool]) -> tuple[str, int, Any] | None:
-        """Find the kind of the first value, and the first value of another with its row."""
-        first = None
-        for row, value in self._leaves(steps):
-            if not skip(value):
-                kind = _kind(value)
-                first = first or kind
-                if kind != first and {kind, first} != {"int", "float"}:
-                    return first, row, value
-        return None
 
 
 def _of_one_kind(column: str, kinds: set[str]) -> str:
@@ -311,31 +279,34 @@ def _is_text(values: _Objects) -> bool:
     return isinstance(first, str | float) and pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
-def _are_alike(arrays: _Objects) -> bool:
+def _types(values: list[Any]) -> set[type]:
+    """Give the types of values; of one type after the other, as most have them, in half the time of a set."""
+    runs = itertools.groupby(values, type)
+    few = {kind for kind, _ in itertools.islice(runs, 100)}
+    return few if next(runs, None) is None else set(map(type, values))
+
+
+def _are_alike(arrays: list[_Objects]) -> bool:
     """Tell whether all arrays have one dtype, which is not object, and one dimension."""
-    kinds = [set(map(operator.attrgetter(name), arrays)) for name in ("dtype", "ndim")]
-    return all(len(kind) == 1 for kind in kinds) and _is_typed(arrays[0])
+    runs = (itertools.groupby(arrays, operator.attrgetter(name)) for name in ("dtype", "ndim"))
+    return all(len(list(itertools.islice(some, 2))) == 1 for some in runs) and _is_typed(arrays[0])
 
 
-def _objects(values: list[Any]) -> _Objects:
-    return np.fromiter(values, dtype=object, count=len(values))
+def _ends(parts: list[Any]) -> tuple[int, int]:
+    """Give the least and the greatest of whole numbers, which are objects in a list, or typed arrays."""
+    ends = [(min(p), max(p)) if isinstance(p, list) else (p.min(), p.max()) for p in parts if len(p)]
+    return min((int(least) for least, _ in ends), default=0), max((int(most) for _, most in ends), default=0)
 
 
-def _ends(parts: list[_Objects]) -> tuple[int, int]:
-    """Give the least and the greatest of whole numbers."""
-    some = [part for part in parts if part.size]
-    return min((int(part.min()) for part in some), default=0), max((int(part.max()) for part in some), default=0)
-
-
-def _flat(lists: Iterable[Iterable[Any]]) -> _Objects:
-    return np.fromiter(itertools.chain.from_iterable(lists), dtype=object)
+def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(lists))
 
 
 def _at(value: Any, steps: _Steps) -> Iterator[Any]:
     if not steps:
         yield value
     elif steps[0] is _ITEM and isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        for item in value:
+        for item in _unmasked(value):
             yield from _at(item, steps[1:])
     elif isinstance(value, dict) and steps[0] in value:
         yield from _at(value[steps[0]], steps[1:])
@@ -382,7 +353,8 @@ def _kind(value: Any) -> str:
 
 
 def _kind_of_type(kind: type) -> str:
-    return next((name for name, types in _KINDS.items() if issubclass(kind, types)), kind.__name__)
+    name = next((known for known in _TYPES if issubclass(kind, known)), kind).__name__
+    return _ALIKE.get(name, name)
 
 
 def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
@@ -397,7 +369,7 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 def _plain(value: Any, arrow: pa.DataType) -> Any:
     """Give a value of Python or pandas that Arrow converts rightly, for one that it does not."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and is_.is_list(arrow):
         return _plain_array(value, arrow)
     if isinstance(value, dict) and is_.is_struct(arrow):
         return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
@@ -415,8 +387,6 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
 
 
 def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
-    if array.ndim == 0 or not is_.is_list(arrow):
-        return array[()] if array.ndim == 0 else array
     item, values = arrow.value_type, list(array) if array.dtype.kind in "mMO" or array.ndim > 1 else array.tolist()
     mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
     return [None if hidden else _plain(value, item) for value, hidden in zip(values, mask, strict=True)]

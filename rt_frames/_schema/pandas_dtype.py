@@ -24,11 +24,6 @@ _ADVICE = {
 }
 
 
-def parse(text: str) -> Any:
-    """Give the dtype that pandas takes a string for."""
-    return pd.api.types.pandas_dtype(text)
-
-
 _CATEGORIES_ADVICE = (
     "make its categories of one plain kind, for example with .cat.rename_categories(str), or use .astype(str)"
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import glob
 import io
 import itertools
@@ -30,11 +31,11 @@ from rt_frames._names import clean_names
 from rt_frames._text import one_line
 
 SUFFIXES = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".tsv"),
-    "ndjson": (".ndjson", ".jsonl"),
-    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
-}
+    ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".tsv": "csv",
+    ".ndjson": "ndjson", ".jsonl": "ndjson",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow",
+}  # fmt: skip
 PACKED = (".gz", ".bz2", ".zst", ".lz4")  # CSV and NDJSON may be
 PIPE = Path("-")
 BLOCK_BYTES = 4 * 2**20  # of text, parsed at a time
@@ -46,13 +47,15 @@ class Options(NamedTuple):
     Parameters
     ----------
     format : str, optional
-        One of `SUFFIXES`.
+        One of the values of `SUFFIXES`.
     separator, decimal, encoding, nulls
         What lies between the cells of CSV, what its decimal point and its characters are, which cells mean null.
     sample : int
         Bytes of each CSV or NDJSON file that its columns' types are taken from.
     dtypes : dict of str to pyarrow.DataType
         Types of columns, in place of the sample's.
+    rename, clean_names
+        What columns are called in the table.
     """
 
     format: str | None = None
@@ -62,6 +65,11 @@ class Options(NamedTuple):
     nulls: tuple[str, ...] = ()
     sample: int = 2**20
     dtypes: Mapping[str, pa.DataType] = {}
+    rename: Mapping[str, str] = {}
+    clean_names: bool = False
+
+
+_DEFAULTS = Options()
 
 
 class _File(NamedTuple):
@@ -73,12 +81,7 @@ class _File(NamedTuple):
     sampled: bool = False
 
 
-def open_files(
-    paths: Iterable[Path],
-    options: Options | None = None,
-    rename: Mapping[str, str] | None = None,
-    clean: bool = False,
-) -> Source:
+def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> Source:
     """Open files, those that globs name, or a pipe, as one source, in the order given; globs in that of their names.
 
     Raises
@@ -86,19 +89,18 @@ def open_files(
     ValueError
         If a file is missing, cannot be read, or has other columns than the first.
     """
-    options, rename = options or Options(), rename or {}
     parsed = {name: t.value_type if types.is_dictionary(t) else t for name, t in options.dtypes.items()}
     options = options._replace(dtypes=parsed)
     files = [_open(path, options) for given in paths for path in _expand(given)]
     schema = _common_schema(files, options.dtypes)
-    if unknown := [name for name in rename if name not in schema.names]:
+    if unknown := [name for name in options.rename if name not in schema.names]:
         raise ValueError(f"--rename: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
     for file in files:  # a sample of other types either fits those of all, or has the line that does not
         if file.sampled and file.path != PIPE and file.schema.types != schema.types:
             with _naming(file.path):
                 next(iter(file.batches(schema)), None)
-    names = [rename.get(name, name) for name in schema.names]
-    names = clean_names(names) if clean else names
+    names = [options.rename.get(name, name) for name in schema.names]
+    names = clean_names(names) if options.clean_names else names
 
     def chunks() -> Iterator[Chunk]:
         for path, _, open_batches, _ in files:
@@ -146,11 +148,6 @@ def _expand(path: Path) -> Iterator[Path]:
 
 
 def _open(path: Path, options: Options) -> _File:
-    with _naming(path):
-        return _OPENERS[_format_of(path, options.format)](path, options)
-
-
-def _format_of(path: Path, given: str | None) -> str:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name its files, for example '{path}/*.parquet'")
     if path != PIPE and not path.exists():
@@ -158,15 +155,14 @@ def _format_of(path: Path, given: str | None) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in PACKED:
         del suffixes[-1]
-    found = given or next((name for name, known in SUFFIXES.items() if suffixes and suffixes[-1] in known), None)
+    found = options.format or SUFFIXES.get("".join(suffixes[-1:]))
     if found is None:
-        known = ", ".join(itertools.chain(*SUFFIXES.values()))
-        raise ValueError(
-            f"{path}: its name does not say what it holds, as {known} do; give --format {'|'.join(SUFFIXES)}"
-        )
+        known = f"{', '.join(SUFFIXES)} do; give --format {'|'.join(_OPENERS)}"
+        raise ValueError(f"{path}: its name does not say what it holds, as {known}")
     if found in ("parquet", "arrow") and path.suffix.lower() in PACKED:
         raise ValueError(f"{path}: only CSV and NDJSON files may be compressed as a whole; unpack it first")
-    return found
+    with _naming(path):
+        return _OPENERS[found](path, options)
 
 
 @contextlib.contextmanager
@@ -179,8 +175,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _open_parquet(path: Path, _options: Options) -> _File:
-    data: Any = io.BytesIO(sys.stdin.buffer.read()) if path == PIPE else path
-    return _scanned(path, pl.scan_parquet(data))
+    return _scanned(path, pl.scan_parquet(io.BytesIO(sys.stdin.buffer.read()) if path == PIPE else path))
 
 
 def _scanned(path: Path, frame: pl.LazyFrame) -> _File:
@@ -194,14 +189,10 @@ def _open_arrow(path: Path, _options: Options) -> _File:
     if path == PIPE:
         piped = pa.ipc.open_stream(sys.stdin.buffer)
         return _File(path, piped.schema, lambda _: piped)
-    with path.open("rb") as file:
-        if file.read(6) == b"ARROW1":
-            return _scanned(path, pl.scan_ipc(path))
-
-    def open_stream() -> pa.RecordBatchReader:
-        return pa.ipc.open_stream(pa.memory_map(str(path)))
-
-    return _File(path, open_stream().schema, lambda _: open_stream())
+    data = pa.memory_map(str(path)).read_buffer()
+    if data[:6].to_pybytes() == b"ARROW1":
+        return _scanned(path, pl.scan_ipc(path))
+    return _File(path, pa.ipc.open_stream(data).schema, lambda _: pa.ipc.open_stream(data))
 
 
 class _Pipe(io.RawIOBase):
@@ -217,21 +208,20 @@ class _Pipe(io.RawIOBase):
         return next((count for part in self._parts if (count := part.readinto(buffer))), 0)
 
 
-class _Csv:
+class _Csv(NamedTuple):
     """How CSV is parsed, what a column of a sample becomes, and what the parser's errors mean."""
 
-    def __init__(self, path: Path, options: Options) -> None:
-        tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes)
-        self.path, self._options, self._separator = path, options, options.separator or ("\t" if tabs else ",")
+    path: Path
+    options: Options
 
     def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
         """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
-        options = self._options
+        options, is_tsv = self.options, ".tsv" in map(str.lower, self.path.suffixes)
         reader = csv.open_csv(
             stream,
             csv.ReadOptions(use_threads=False, block_size=block),  # threads would not count rows
             csv.ParseOptions(
-                delimiter=self._separator,
+                delimiter=options.separator or ("\t" if is_tsv else ","),
                 newlines_in_values=True,
                 invalid_row_handler=(lambda _row: "skip") if schema is None else None,  # it is named when it is read
             ),
@@ -280,11 +270,11 @@ def _line(lines: Iterable[bytes], number: int, text: str) -> str:
     return f"{'line' if text in line else 'row'} {number}"
 
 
-class _Ndjson:
+class _Ndjson(NamedTuple):
     """As `_Csv`."""
 
-    def __init__(self, path: Path, _options: Options) -> None:
-        self.path = path
+    path: Path
+    options: Options
 
     def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
         """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
@@ -326,8 +316,9 @@ def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _open_text(path: Path, options: Options, text: _Csv | _Ndjson) -> _File:
+def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _File:
     """Open a file of lines of text: its schema comes from a sample, and is what the rest is parsed with."""
+    text = form(path, options)
 
     def open_bytes(head: bytes = b"") -> pa.NativeFile:
         return pa.PythonFile(_Pipe(head), "r") if path == PIPE else pa.input_stream(str(path))
@@ -342,8 +333,8 @@ def _open_text(path: Path, options: Options, text: _Csv | _Ndjson) -> _File:
     if len(head) == options.sample:  # of its last line a part may be missing
         sample = sample[: sample.rfind(b"\n") + 1] or sample
     found = text.parse(io.BytesIO(sample), None, len(sample) + 1).schema
-    settled = [f.type if types.is_null(f.type) else text.settle(f.type) for f in found]
-    given = [options.dtypes.get(name, arrow) for name, arrow in zip(found.names, settled, strict=True)]
+    settled = (f.type if types.is_null(f.type) else text.settle(f.type) for f in found)
+    schema = pa.schema((name, options.dtypes.get(name, t)) for name, t in zip(found.names, settled, strict=True))
 
     def batches(wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -357,12 +348,12 @@ def _open_text(path: Path, options: Options, text: _Csv | _Ndjson) -> _File:
                 raise ValueError(f"{path}, {where}") from error
             raise
 
-    return _File(path, pa.schema(list(zip(found.names, given, strict=True))), batches, sampled=True)
+    return _File(path, schema, batches, sampled=True)
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {
     "parquet": _open_parquet,
-    "csv": lambda path, options: _open_text(path, options, _Csv(path, options)),
-    "ndjson": lambda path, options: _open_text(path, options, _Ndjson(path, options)),
+    "csv": functools.partial(_open_text, _Csv),
+    "ndjson": functools.partial(_open_text, _Ndjson),
     "arrow": _open_arrow,
 }

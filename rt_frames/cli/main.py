@@ -19,7 +19,6 @@ import sys
 import tempfile
 import traceback
 import warnings
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,18 +28,19 @@ from click.shell_completion import CompletionItem
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
-from rt_frames._text import count, format_bytes
+from rt_frames._text import count
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     import pyarrow as pa
 
     from rt_frames._client import Client, RemoteTable
-    from rt_frames._schema.alterations import AlterationPlan
+    from rt_frames.cli.files import Options
 
-_VERBOSITY, _HANDLER = "rt_frames.verbosity", "rt_frames.handler"  # 1 and more for -v, -1 for -q; where logs go
+Pairs = dict[str, str]
+
 _IN_SHELL = {  # what the package's messages call things → what they are called here
     r'\bif_exists="(\w+)"': r"--if-exists \1",
     r"\bapi_key=\.\.\.": "--key-file",
@@ -53,46 +53,66 @@ _IN_SHELL = {  # what the package's messages call things → what they are calle
     r"\bclean_names=True": "--clean-names",
     r"\bstrict=False": "--no-strict",
     r"Send two, as plan\.requests\(\) gives them": "alter sends two",
+    r"(?s)not connected to any service.*": "no service: give --url, its address or a folder, "
+    "or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)",
+    r"(?s)(a database's name needs|the address is made).*": "give --url with an address, or a folder as ./NAME",
 }
 
 
-def _in_shell(text: str) -> str:
+def _in_shell(text: object) -> str:
+    said = str(text)
     for pattern, word in _IN_SHELL.items():
-        text = re.sub(pattern, word, text)
-    return text
+        said = re.sub(pattern, word, said)
+    return said
 
 
-class _Reporting(click.Group):
-    """Turns what can fail into at most three lines on standard error and an exit code."""
+class _Command(click.Command):
+    """Logs as -v and -q say, and turns what fails into at most three lines on standard error and an exit code."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params.append(click.Option(["-v", "--verbose"], count=True, help="Say more; -vv: all."))
+        self.params.append(click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing."))
 
     def invoke(self, ctx: click.Context) -> Any:
+        verbose, quiet = ctx.params.pop("verbose"), ctx.params.pop("quiet")
+        ctx.obj = quiet and not verbose
+        levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
+        _log_to_stderr(ctx, levels.get(verbose, logging.DEBUG))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(str(text))}", err=True)
+                warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(text)}", err=True)
                 return super().invoke(ctx)
         except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
             raise
-        except _failures() as error:
-            text = _in_shell(str(error))
-            if ctx.meta.get(_VERBOSITY, 0) > 0:
+        except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
+            lines = _in_shell(error).split("\n")
+            if verbose:
                 traceback.print_exc()
-            elif text.count("\n") > 2:
-                text = "\n".join([*text.split("\n")[:2], "… (-v shows all)"])
-            raise click.ClickException(text) from error
+            elif len(lines) > 3:
+                lines[2:] = ["… (-v shows all)"]
+            raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt:
             click.echo("interrupted; a table is created whole or not at all", err=True)
             ctx.exit(130)
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    polars = sys.modules.get("polars")  # the errors of a library that was not loaded cannot have been raised
-    known = (errors.RemoteError, ValueError, TypeError, OSError, ImportError)
-    return *known, *([polars.exceptions.PolarsError] if polars else [])
+def _log_to_stderr(ctx: click.Context, level: int) -> None:
+    """Show what the package logs on standard error, until the command ends."""
+    log, handler = logging.getLogger("rt_frames"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ctx.call_on_close(functools.partial(log.setLevel, log.level))
+    ctx.call_on_close(functools.partial(log.removeHandler, handler))
+    log.setLevel(level)
+    log.addHandler(handler)
+
+
+def _is_quiet() -> bool:
+    return bool(click.get_current_context().obj)
 
 
 @click.group(
-    cls=_Reporting,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.",
 )
@@ -101,82 +121,31 @@ def main() -> None:
     """Make files of tables remote tables, and change their columns."""
 
 
-def _with_options(*options: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+main.command_class = _Command
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def _set_verbosity(ctx: click.Context, param: click.Parameter, value: int) -> None:
-    """Show what the package logs on standard error, until the command ends."""
-    if not value or ctx.resilient_parsing:
-        return
-    level = -1 if param.name == "quiet" else value
-    ctx.meta[_VERBOSITY] = level
-    _show_log("rt_frames", {-1: logging.ERROR, 1: logging.INFO}.get(level, logging.DEBUG), ctx)
-
-
-def _show_log(name: str, level: int, ctx: click.Context) -> None:
-    log, ours = logging.getLogger(name), logging.getLogger("rt_frames")
-    ctx.call_on_close(functools.partial(log.setLevel, log.level))
-    log.setLevel(level)
-    if ctx.meta.setdefault(_HANDLER, handler := logging.StreamHandler()) is handler:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        ctx.call_on_close(functools.partial(ours.removeHandler, handler))
-        ours.addHandler(handler)
-
-
-def _is_quiet() -> bool:
-    return bool(click.get_current_context().meta.get(_VERBOSITY, 0) < 0)
-
-
-_verbosity = _with_options(
+_KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_service = _options(
+    click.option("--url", help="The service's address, or a folder. Default: RT_FRAMES_URL."),
+    click.option("--key-file", type=_KEY_FILE, help="A file that holds the API key. Default: RT_FRAMES_API_KEY."),
+    click.option("--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."),
     click.option(
-        "-v", "--verbose", count=True, expose_value=False, callback=_set_verbosity, help="Say more; -vv: all."
+        "--dialect",
+        type=click.Choice(["documented", "lancedb"]),
+        help="The addresses that the service knows. Default: RT_FRAMES_DIALECT, or documented.",
     ),
-    click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_verbosity, help="Say nothing."),
 )
-
-
-def _with_service(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say which service is meant; the command is given ``connect``, which opens it."""
-
-    @_with_options(
-        click.option("--url", help="The service's address, or a folder. Default: RT_FRAMES_URL."),
-        click.option(
-            "--key-file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
-        ),
-        click.option(
-            "--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."
-        ),
-        click.option(
-            "--dialect",
-            type=click.Choice(["documented", "lancedb"]),
-            help="The addresses that the service knows. Default: RT_FRAMES_DIALECT, or documented.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON for machines."),
-        _verbosity,
-    )
-    @functools.wraps(command)
-    def run(url: str | None, key_file: Path | None, allow_insecure: bool, dialect: str | None, **options: Any) -> None:
-        service: dict[str, Any] = {"allow_insecure": allow_insecure, "dialect": dialect}
-        command(connect=functools.partial(_connect, url, key_file, **service), **options)
-
-    return run
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
 
 def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any) -> Client:
     from rt_frames import _api
 
-    try:
-        where = _api.parse_target(url, None, None)
-    except errors.NotConnectedError as error:
-        text = "no service: give --url, its address or a folder, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
-        raise errors.NotConnectedError(text) from error
-    except ValueError as error:
-        raise ValueError(
-            f"{str(error).partition(';')[0]}; give --url with an address, or a folder as ./NAME"
-        ) from error
+    where = _api.parse_target(url, None, None)
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     key = key_file.read_text().strip() if key_file is not None else None
@@ -184,9 +153,9 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
 
 
 def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    given = {name: ctx.params[name] for name in ("url", "key_file", "allow_insecure", "dialect")}
+    service = {name: ctx.params[name] for name in ("url", "key_file", "allow_insecure", "dialect")}
     try:
-        names = _connect(**given, timeout=2, retries=0).list_tables()
+        names = _connect(**service, timeout=2, retries=0).list_tables()
     except Exception:  # noqa: BLE001  # a shell that completes a word has no place for errors
         return []
     return [name for name in names if name.startswith(incomplete)]
@@ -196,50 +165,40 @@ def _complete_table_or_file(ctx: click.Context, param: click.Parameter, incomple
     return [*map(CompletionItem, _complete_table(ctx, param, incomplete)), CompletionItem(incomplete, type="file")]
 
 
-_TABLE = click.argument("name", shell_complete=_complete_table)
+_table = click.argument("name", shell_complete=_complete_table)
 
 
-_SAMPLE = click.FloatRange(0.001, 2000)
+def _pairs(option: str, form: str, text: str, expected: str = "", values: str = "(?s).+") -> Callable[[Any], Any]:
+    """Make an option that is given as NAME=VALUE as often as there are names, and that a command gets as a dict."""
+
+    def parse(_ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]) -> Pairs:
+        found: Pairs = {}
+        for pair in pairs:
+            name, _, value = pair.partition("=")
+            if not re.fullmatch(values, value):
+                raise click.UsageError(f"{pair!r}: expected {expected or form}")
+            if name in found:
+                raise click.UsageError(f"{pair!r}: the same change of {name!r} is given twice")
+            found[name] = value
+        return found
+
+    return click.option(option, multiple=True, metavar=form, callback=parse, help=text)
 
 
-def _with_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how files are read; the command is given ``open_files``, and the types asked for."""
+class _Character(click.ParamType):  # type: ignore[type-arg]  # older releases of click take none
+    name = "char"
 
-    @_with_options(
-        click.option(
-            "--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by the name."
-        ),
-        click.option("--separator", metavar="CHAR", help="Between cells of CSV. Default: a comma; a tab in .tsv."),
-        click.option("--decimal", metavar="CHAR", default=".", show_default=True, help="The decimal point of CSV."),
-        click.option("--encoding", callback=_check_encoding, help="Of CSV and NDJSON. Default: UTF-8."),
-        click.option("--null", "nulls", multiple=True, metavar="TEXT", help="A further cell of CSV that means null."),
-        click.option(
-            "--sample",
-            type=_SAMPLE,
-            default=1.0,
-            show_default=True,
-            metavar="MB",
-            help="Of text that types are found in.",
-        ),
-        click.option(
-            "--dtype", "dtypes", multiple=True, metavar="NAME=DTYPE", help="A column's type, if not as found."
-        ),
-    )
-    @functools.wraps(command)
-    def run(dtypes: tuple[str, ...], **options: Any) -> None:
-        from rt_frames._schema.any_dtype import to_arrow_type
-        from rt_frames.cli.files import Options, open_files
+    def convert(self, value: str, param: Any, ctx: click.Context | None) -> str:  # noqa: ARG002  # click's signature
+        if value != r"\t" and len(value.encode()) != 1:
+            raise click.UsageError(f"--{param.name}: expected one ASCII character, got {value!r:.50}")
+        return value.replace(r"\t", "\t")
 
-        own = {name: options.pop(name) for name in Options._fields if name in options}
-        own["sample"] = int(own["sample"] * 2**20)
-        own["separator"] = "\t" if own["separator"] == r"\t" else own["separator"]
-        for name in ("separator", "decimal"):
-            if own[name] is not None and len(own[name].encode()) != 1:
-                raise click.UsageError(f"--{name}: expected one ASCII character, got {own[name]!r:.50}")
-        types = {name: to_arrow_type(dtype, name) for name, dtype in _pairs(dtypes, "NAME=DTYPE").items()}
-        command(open_files=functools.partial(open_files, options=Options(dtypes=types, **own)), dtypes=types, **options)
 
-    return run
+class _Megabytes(click.FloatRange):
+    name = "mb"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return int(super().convert(value, param, ctx) * 2**20)
 
 
 def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -249,16 +208,26 @@ def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | N
         raise click.BadParameter(f"{error}; for example cp1252, latin-1, utf-16") from error
 
 
-def _pairs(pairs: Iterable[str], form: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not value:
-            raise click.UsageError(f"{pair!r}: expected {form}")
-        if name in found:
-            raise click.UsageError(f"{pair!r}: the same change of {name!r} is given twice")
-        found[name] = value
-    return found
+_MB = _Megabytes(0.001, 2000)
+_files = _options(
+    click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by the name."),
+    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: a comma; a tab in .tsv."),
+    click.option("--decimal", type=_Character(), default=".", show_default=True, help="The decimal point of CSV."),
+    click.option("--encoding", callback=_check_encoding, help="Of CSV and NDJSON. Default: UTF-8."),
+    click.option("--null", "nulls", multiple=True, metavar="TEXT", help="A further cell of CSV that means null."),
+    click.option("--sample", type=_MB, default=1.0, show_default=True, help="Of text that types are found in."),
+    _pairs("--dtype", "NAME=DTYPE", "A column's type, if not as found."),
+)
+
+
+def _take_reading(options: dict[str, Any]) -> Options:
+    """Take out of a command's options those that say how files are read."""
+    from rt_frames._schema.any_dtype import to_arrow_type
+    from rt_frames.cli.files import Options
+
+    dtypes = {name: to_arrow_type(dtype, name) for name, dtype in options.pop("dtype").items()}
+    given = {name: options.pop(name) for name in Options._fields if name in options}
+    return Options(dtypes=dtypes, **given)
 
 
 def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
@@ -267,41 +236,41 @@ def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
 
 def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
     """Print what became of a table, for a person or a machine."""
+    from rt_frames._client import known_facts
+
     if as_json:
         click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
     elif not _is_quiet():
-        known = [count(len(facts["columns"]), "column")] if facts.get("columns") else []
-        known += [count(table.rows, "row")] if table.rows is not None else []
-        known += [f"{format_bytes(table.nbytes)} sent"] if table.nbytes else []
-        known += [f"version {table.version}"] if table.version is not None else []
-        click.echo(f"{done} {table.name}: {', '.join([*known, f'at {table.client}'])}")
+        click.echo(f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}")
 
 
 @main.command()
-@_with_service
-def tables(connect: Callable[[], Client], as_json: bool) -> None:
+@_service
+@_json
+def tables(as_json: bool, **service: Any) -> None:
     """List the tables."""
-    names = connect().list_tables()
+    names = _connect(**service).list_tables()
     if names or as_json:
         click.echo(json.dumps(names) if as_json else "\n".join(names))
 
 
 @main.command()
-@_TABLE
-@_with_service
-def show(name: str, connect: Callable[[], Client], as_json: bool) -> None:
+@_table
+@_service
+@_json
+def show(name: str, as_json: bool, **service: Any) -> None:
     """Show the columns of table NAME.
 
     A folder's service can tell them, and one of --dialect lancedb.
     """
-    table = connect().table(name)
-    columns = _columns(_schema(table))
+    table = _connect(**service).table(name)
+    schema = _schema(table)
     if as_json:
-        _report("", table, as_json, columns=columns, rows=table.rows)
+        _report("", table, as_json, columns=_columns(schema), rows=table.rows)
         return
-    rows = [(column["name"], column["type"], "yes" if column["nullable"] else "no") for column in columns or ()]
-    known = [count(len(rows), "column"), *([count(table.rows, "row")] if table.rows is not None else [])]
-    click.echo(as_text(Listing(f"{name}: {', '.join(known)}, at {table.client}", ("column", "type", "nullable"), rows)))
+    rows = [(field.name, str(field.type), "yes" if field.nullable else "no") for field in schema]
+    title = f"{name}: {count(len(rows), 'column')}, at {table.client}"
+    click.echo(as_text(Listing(title, ("column", "type", "nullable"), rows)))
 
 
 def _schema(table: RemoteTable) -> pa.Schema:
@@ -316,14 +285,12 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.argument("name")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column.")
+@_pairs("--rename", "OLD=NEW", "Rename a column.")
 @click.option("--clean-names", is_flag=True, help="Make names of those that a table cannot have: 'a.b' becomes a_b.")
-@_with_files
-@_with_service
-def create(
-    name: str, paths: tuple[Path, ...], if_exists: Any, rename: tuple[str, ...], clean_names: bool, open_files: Any,
-    dtypes: Any, connect: Callable[..., Client], as_json: bool,
-) -> None:  # fmt: skip
+@_files
+@_service
+@_json
+def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **options: Any) -> None:
     """Create table NAME from files.
 
     Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
@@ -331,11 +298,13 @@ def create(
     on standard error where that is a terminal. The types of CSV and NDJSON come from a sample of each file; a later
     cell that does not fit is refused with its line. They may be packed: .csv.gz.
     """
-    new = _pairs(rename, "OLD=NEW")
-    table = connect(make_folder=True).create_table(
+    from rt_frames.cli.files import open_files
+
+    reading = _take_reading(options)
+    table = _connect(**options, make_folder=True).create_table(
         name,
-        open_files(paths, rename=new, clean=clean_names),
-        dtypes={new.get(column) or column: dtype for column, dtype in dtypes.items()},
+        open_files(paths, reading),
+        dtypes={reading.rename.get(column, column): dtype for column, dtype in reading.dtypes.items()},
         if_exists=if_exists,
         progress=sys.stderr.isatty() and not _is_quiet(),
     )
@@ -346,58 +315,60 @@ def create(
 @main.command()
 @click.argument("before", shell_complete=_complete_table_or_file)
 @click.argument("after", shell_complete=_complete_table_or_file)
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="A column that was renamed.")
+@_pairs("--rename", "OLD=NEW", "A column that was renamed.")
 @click.option("--strict/--no-strict", default=True, help="Whether a column on one side only is an error. Default: yes.")
-@_with_files
-@_with_service
-def plan(
-    before: str, after: str, rename: tuple[str, ...], strict: bool, open_files: Any, dtypes: Any,
-    connect: Callable[[], Client], as_json: bool,
-) -> None:  # fmt: skip
+@_files
+@_service
+@_json
+def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **options: Any) -> None:
     """Show what would change from BEFORE to AFTER.
 
     Each is a file, or else a table. Nothing is sent; alter makes the change.
     """
     from rt_frames import _api
-    from rt_frames.cli.files import SUFFIXES
+    from rt_frames.cli.files import SUFFIXES, open_files
 
-    def columns(given: str) -> Any:
+    reading = _take_reading(options)
+
+    def columns(given: str) -> dict[str, pa.DataType]:
         path = Path(given)
-        if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in chain(*SUFFIXES.values()):
-            schema = open_files([path]).schema
-            return {f.name: dtypes.get(f.name, f.type) for f in schema}
-        schema = _schema(connect().table(given))
-        return dict(zip(schema.names, schema.types, strict=True))
+        if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in SUFFIXES:
+            return {f.name: reading.dtypes.get(f.name, f.type) for f in open_files([path], reading).schema}
+        return {f.name: f.type for f in _schema(_connect(**options).table(given))}
 
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        found = _api.plan_alterations(columns(before), columns(after), rename=_pairs(rename, "OLD=NEW"), strict=strict)
-    for warning in warned:
-        click.echo(_in_shell(f"Warning: {warning.message}"), err=True)
+    found = _api.plan_alterations(columns(before), columns(after), rename=rename, strict=strict)
     click.echo(json.dumps(found.to_json()) if as_json else _in_shell(repr(found)))
 
 
 @main.command()
-@_TABLE
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column.")
-@click.option("--cast", multiple=True, metavar="PATH=DTYPE", help="Change a column's type.")
-@click.option("--nullable", multiple=True, metavar="PATH=true|false", help="Allow or forbid nulls.")
+@_table
+@_pairs("--rename", "OLD=NEW", "Rename a column.", "PATH=VALUE")
+@_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
+@_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
-@_with_service
-def alter(name: str, dry_run: bool, connect: Callable[[], Client], as_json: bool, **changes: tuple[str, ...]) -> None:
+@_service
+@_json
+def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool, as_json: bool, **service: Any) -> None:
     """Change columns of table NAME.
 
     In one request, or in two where the engine does not take all in one. PATH is a column's name, or outer.inner for a
     field of a struct. DTYPE is what pandas, Polars or Arrow call it: int32, float64, string, date32, 'timestamp[us,
     tz=UTC]'.
     """
-    plan = _parse_changes(**changes)
+    from rt_frames._schema.alterations import Alteration, AlterationPlan
+
+    plan = AlterationPlan(
+        Alteration(path, rename.get(path), cast.get(path), nullable[path] == "true" if path in nullable else None)
+        for path in {**rename, **cast, **nullable}
+    )
+    if not plan:
+        raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
     requests = plan.requests()
     if dry_run:
         shown = [json.dumps(part.to_json()) for part in requests] if as_json else [_in_shell(repr(plan))]
         click.echo("\n".join(shown))
         return
-    table = connect().table(name)
+    table = _connect(**service).table(name)
     for number, part in enumerate(requests, start=1):
         paths = ", ".join(one.path for one in part)
         try:
@@ -411,25 +382,10 @@ def alter(name: str, dry_run: bool, connect: Callable[[], Client], as_json: bool
     _report("altered", table, as_json, requests=len(requests))
 
 
-def _parse_changes(rename: tuple[str, ...], cast: tuple[str, ...], nullable: tuple[str, ...]) -> AlterationPlan:
-    from rt_frames._schema.alterations import Alteration, AlterationPlan
-
-    changes: dict[str, dict[str, Any]] = {}
-    for field, pairs in {"rename": rename, "data_type": cast, "nullable": nullable}.items():
-        for path, value in _pairs(pairs, "PATH=VALUE").items():
-            if field == "nullable" and value not in ("true", "false"):
-                raise click.UsageError(f"'{path}={value}': expected PATH=true or PATH=false")
-            changes.setdefault(path, {})[field] = value == "true" if field == "nullable" else value
-    if not changes:
-        raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
-    return AlterationPlan([Alteration(path, **change) for path, change in changes.items()])
-
-
 @main.command()
 @click.argument("root", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=0, show_default="a free one", type=click.IntRange(0, 65535), help="The port.")
-@_verbosity
 def serve(root: Path, host: str, port: int) -> None:
     """Serve the tables of folder ROOT over HTTP.
 
@@ -440,7 +396,7 @@ def serve(root: Path, host: str, port: int) -> None:
     from rt_frames.local import LocalService
 
     if not _is_quiet():
-        _show_log("rt_frames.access", logging.DEBUG, click.get_current_context())
+        logging.getLogger("rt_frames.access").setLevel(logging.DEBUG)
     key = os.environ.get("RT_FRAMES_API_KEY")
     with LocalService(root, host=host, port=port, api_key=key) as service:
         click.echo(f"export RT_FRAMES_URL={service.url}")
@@ -457,30 +413,15 @@ def serve(root: Path, host: str, port: int) -> None:
 @main.command()
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables in this folder.")
-@_verbosity
 def demo(path: Path | None, keep: Path | None) -> None:
     """Show the main job, and check every value.
 
     With FILE, or with a calendar, on the embedded service.
     """
     require("local", "cheroot", "lance")
-    from rt_frames.cli.demo import calendar, of_file, run
+    from rt_frames.cli.demo import run
 
-    frames: dict[str, Any] = calendar() if path is None else of_file(path)
-    stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
-    wrong: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        for library, frame in frames.items():
-            click.secho(f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True)
-            name = f"{stem}_{library}"
-            found = run(frame, name, keep or Path(scratch) / "tables", _show_step)
-            click.echo("\n".join(found) or "every value read back with lance equals the frame's")
-            wrong += [f"{name}: {difference}" for difference in found]
+        wrong = run(path, keep or Path(scratch) / "tables")
     if wrong:
         raise click.ClickException(f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}")
-
-
-def _show_step(line: str, result: Any) -> None:
-    click.secho(f">>> {line}", fg="cyan")
-    if result is not None:
-        click.echo(str(result))

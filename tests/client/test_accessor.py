@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -169,6 +170,21 @@ def test_completion_shows_the_public_methods_alone(frame):
     shown = {name for name in dir(frame.remote) if not name.startswith("_")}
     assert shown == {"to_table", "tee", "alter_table", "plan_alterations", "schema"}
     assert set(dir(type(frame).remote)) >= shown  # where notebooks look, so that they need not run anything
+
+
+@pytest.mark.parametrize(
+    ("method", "function"),
+    [("to_table", rt.to_table), ("tee", rt.to_table), ("plan_alterations", rt.plan_alterations)],
+)
+def test_the_methods_show_and_take_the_options_of_the_functions_behind_them(method, function):
+    own, behind = (
+        {name: option.default for name, option in inspect.signature(shown).parameters.items()}
+        for shown in (getattr(pl.DataFrame({"a": [1]}).remote, method), function)
+    )
+    given = {"data", "before", "after", "name"}
+    assert {name: own[name] for name in own.keys() - given} == {name: behind[name] for name in behind.keys() - given}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'if_exist'"):
+        getattr(pl.DataFrame({"a": [1]}).remote, method)("t", if_exist="skip")
 
 
 def test_the_accessor_cannot_be_assigned():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given
@@ -78,6 +79,17 @@ def test_the_table_has_the_schema_of_after_and_a_second_plan_is_empty(client, se
     assert found.names == after.names
     assert found.types == after.types
     assert not rt.plan_alterations(found, after)
+
+
+def test_a_plan_that_the_engine_takes_in_two_requests_alone_says_how_to_send_them(client, service):
+    before = pl.DataFrame({"a": [1], "b": [2]})
+    name = before.remote.to_table(f"plan_{next(number)}", client=client).name
+    after = before.cast({"a": pl.Int32})
+    with pytest.raises(BadRequest, match=rf"plan_alterations.*requests\(\) .* rt.alter_columns\('{name}', …\)$"):
+        after.remote.alter_table(name, before, nullable={"b": False}, client=client)
+    for part in after.remote.plan_alterations(before, nullable={"b": False}).requests():
+        rt.alter_columns(name, part, client=client)
+    assert table(service, name).schema == pa.schema([("a", pa.int32()), pa.field("b", pa.int64(), nullable=False)])
 
 
 @uploading

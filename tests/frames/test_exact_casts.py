@@ -177,6 +177,20 @@ def written(text: str, scalar: pa.Scalar) -> bool:
     return isinstance(value, uuid.UUID) and text == str(value)
 
 
+VIEWS = [(pa.string_view(), pa.large_string(), text) for text in TEXTS] + [
+    (pa.binary_view(), pa.large_binary(), b"x" * 16)
+]
+
+
+@pytest.mark.parametrize(
+    ("view", "portable", "value"), [*VIEWS, (pa.binary_view(), pa.large_binary(), b"x" * 16)], ids=str
+)
+def test_a_view_is_cast_as_its_portable_form_is(view, portable, value):
+    for target in EDGES:
+        one, other = (cast(pa.array([None, value], arrow), target) for arrow in (view, portable))
+        assert str(one).replace(str(view), str(portable)) == str(other)
+
+
 @pytest.mark.parametrize("values", [[1], ["a"], [{"a": 1}], [[1]]])
 @pytest.mark.parametrize(
     "target",

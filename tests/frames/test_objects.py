@@ -169,6 +169,13 @@ def test_arrays_of_two_kinds_are_refused_though_all_of_one_is_missing():
         sent([np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")])
 
 
+def test_arrays_and_values_of_two_kinds_are_told_by_row_though_one_is_missing_or_masked():
+    with pytest.raises(UnsupportedTypeError, match=r"first value is datetime.*, row 1 is int \(5\)"):
+        sent([np.array(["NaT"], "M8[ms]"), [5]])
+    with pytest.raises(UnsupportedTypeError, match=r"first value is int, row 1 is str \('a'\)"):
+        sent([np.ma.array([1, 2], mask=[1, 0]), ["a"]])
+
+
 def test_objects_that_hold_themselves_are_refused_by_column():
     endless: list = []
     endless.append(endless)

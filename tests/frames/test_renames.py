@@ -173,6 +173,20 @@ def test_a_chain_of_renames_is_offered_as_the_memory_tells_it():
     assert "'a': 'c'" not in str(caught.value)
 
 
+@pytest.mark.parametrize("to_frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_names_that_were_swapped_are_renames_and_an_order_that_changed_is_none(to_frame):
+    before = to_frame({"net": [1.0, 2.0], "gross": [1.2, 2.4], "text": ["a", "b"], "kept": [1, 2]})
+    swapped, order = {"net": "gross", "gross": "net", "text": "note"}, ["kept", "gross", "text", "net"]
+    if isinstance(before, pa.Table):
+        after, reordered = before.rename_columns(["gross", "net", "note", "kept"]), before.select(order)
+    else:
+        after = before.rename(columns=swapped) if isinstance(before, pd.DataFrame) else before.rename(swapped)
+        reordered = before[order]
+    for rename in (None, {"text": "note"}):
+        assert {a.path: a.rename for a in rt.plan_alterations(before, after, rename=rename)} == swapped
+    assert not rt.plan_alterations(before, reordered)
+
+
 def test_categories_that_arrow_cannot_export_prove_nothing():
     values = pd.Index([np.uint32(36), np.int32(5)], dtype=object)
     frame = pd.DataFrame({"a": pd.Categorical.from_codes([0, 1, -1], values)})

@@ -113,6 +113,9 @@ REFUSED = [
     pytest.param(
         {"s": pa.struct([("p.q", I32)])}, {"s": pa.struct([("p.q", I64)])}, {}, "dot", id="a dot in a changed name"
     ),
+    pytest.param(
+        {"l": pa.list_(pa.field("p.q", POINT))}, {"l": pa.list_(WIDE_POINT)}, {}, "dot", id="a dot in an item's name"
+    ),
 ]
 
 
@@ -217,7 +220,7 @@ def test_the_text_shows_each_change_in_aligned_columns():
         "price  double  int64  converts; the embedded engine refuses: it casts no double to int64",
         "t      int32   int64  widens",
         "",
-        "narrows: values that do not fit are refused, or rounded and cut off; make sure that all fit.",
+        "narrows: values that do not fit are refused, cut off, rounded or made infinite; make sure all fit.",
     ]
 
 
