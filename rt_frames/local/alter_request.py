@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -47,16 +46,12 @@ class Change(NamedTuple):
         return f"column {self.given['path']!r:.200} ({', '.join(what)})"[:500]
 
 
-def parse_alterations(body: bytes, schema: pa.Schema) -> list[Change]:
+def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
     """Read ``{"alterations": [...]}``; nothing of it is applied unless all of it makes sense."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        raise HTTPError(400, 'the body is not JSON; send {"alterations": [{"path": "a", "rename": "b"}]}') from None
-    alterations = found.get("alterations") if isinstance(found, dict) else None
+    alterations = asked.get("alterations")
     if not isinstance(alterations, list) or not alterations:
-        raise HTTPError(400, 'the body needs "alterations", an array with at least one object')
-    if unknown := set(found) - {"alterations"}:
+        raise HTTPError(400, 'the JSON of the body needs "alterations", an array with at least one object')
+    if unknown := set(asked) - {"alterations"}:
         raise HTTPError(400, f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else')
     table = Column(pa.field("", pa.struct(list(schema))))
     changes = [_parse_alteration(alteration, table) for alteration in alterations]

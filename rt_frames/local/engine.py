@@ -152,10 +152,10 @@ def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if holds_one(field.type)]
 
 
-def alter(folder: Path, body: bytes) -> int:
+def alter(folder: Path, asked: dict[str, Any]) -> int:
     """Apply the changes that a request asks for, all or none, and give the new version."""
     dataset: Any = lance.dataset(str(folder))
-    before, changes = dataset.version, parse_alterations(body, dataset.schema)
+    before, changes = dataset.version, parse_alterations(asked, dataset.schema)
     for change in changes:
         _check_dates(dataset, change)
     what = describe(changes)

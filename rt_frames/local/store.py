@@ -145,13 +145,13 @@ class Store:
                 with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_NB):
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def alter(self, name: str, body: bytes) -> int:
+    def alter(self, name: str, asked: dict[str, Any]) -> int:
         """Apply the changes that a request asks for, all or none, and give the new version."""
         with self._held(name) as folder:
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
-                    return engine.alter(folder, body)
-            return engine.alter(folder, body)
+                    return engine.alter(folder, asked)
+            return engine.alter(folder, asked)
 
     def drop(self, name: str) -> None:
         """Take a table away at once; who has it open loses its files."""
