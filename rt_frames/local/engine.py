@@ -14,20 +14,19 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._prefetch import prefetch
-from rt_frames._schema.data_type import child_fields, is_list
+from rt_frames._schema.data_type import is_list
 from rt_frames._text import list_names, one_line
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from rt_frames.local.validate import walk
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
 KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
@@ -72,9 +71,10 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
                 cause = error  # the engine words it anew
                 raise
 
-    narrow = list_names(_narrow_dictionaries(schema))
-    hint = f"; if dictionaries outgrow the codes of columns {narrow}, send codes of int32" if narrow else ""
-    with as_http_errors(NOT_STORED, hint):
+    what = NOT_STORED
+    if narrow := _narrow_dictionaries(schema):
+        what += f" (if dictionaries outgrow the codes of columns {list_names(narrow)}, send codes of int32)"
+    with as_http_errors(what):
         try:
             reader = pa.RecordBatchReader.from_batches(schema, counted())
             lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
@@ -143,13 +143,11 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
-
-    def holds_one(arrow: pa.DataType) -> bool:
-        if is_.is_dictionary(arrow):
-            return bool(arrow.index_type.bit_width < 32)
-        return any(holds_one(field.type) for field in child_fields(arrow))
-
-    return [field.name for field in schema if holds_one(field.type)]
+    types = {field.name: [inside.type for _, inside in walk(field)] for field in schema}
+    return [
+        name for name, inside in types.items()
+        if any(is_.is_dictionary(arrow) and arrow.index_type.bit_width < 32 for arrow in inside)
+    ]  # fmt: skip
 
 
 def alter(folder: Path, asked: dict[str, Any]) -> int:
@@ -203,17 +201,17 @@ def _values(array: Any, steps: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def as_http_errors(what: str, hint: str = "") -> Iterator[None]:
+def as_http_errors(what: str) -> Iterator[None]:
     """Do what the engine may refuse, or fail at."""
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # panics of the engine are BaseExceptions
-        raise to_http_error(error, what, hint) from error
+        raise to_http_error(error, what) from error
 
 
-def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
+def to_http_error(error: BaseException, what: str) -> HTTPError:
     """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
@@ -229,4 +227,4 @@ def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
         if part in text:
             return HTTPError(400, f"{what}: {reason}")
     reason = one_line(_PLACES.split(text or type(error).__name__)[0], 300).rstrip(" ,:")
-    return HTTPError(400, f"{what}: the engine says {reason!r}{hint}")
+    return HTTPError(400, f"{what}: the engine says {reason!r}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import re
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
             batch_size=_batch_rows(table), batch_readahead=2, io_buffer_size=BUFFER_BYTES,
         ).to_reader()  # fmt: skip
         first = next(reader, None)
-    return _stream(reader, first)
+    return _stream(reader, [] if first is None else [first])
 
 
 def _batch_rows(table: Any) -> int:
@@ -81,16 +82,15 @@ def _batch_rows(table: Any) -> int:
     return int(min(max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS))
 
 
-def _stream(reader: Any, batch: pa.RecordBatch | None) -> Iterator[bytes]:
+def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
     sink = io.BytesIO()
     try:
         with contextlib.closing(reader), pa.ipc.new_stream(sink, reader.schema) as writer:
-            while batch is not None:
+            for batch in itertools.chain(read, reader):
                 writer.write_batch(batch)
                 yield sink.getvalue()
                 sink.seek(0)
                 sink.truncate()
-                batch = next(reader, None)
         yield sink.getvalue()
     except Exception:
         log.exception("the embedded service failed while it sent rows; the answer is cut")

@@ -24,7 +24,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+from wsgiref.types import WSGIApplication
 
 from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
@@ -32,9 +33,6 @@ from cheroot.wsgi import Gateway_10, Server
 
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
 
 log = logging.getLogger("rt_frames")
 
@@ -74,12 +72,7 @@ class LocalService:
     """
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        api_key: str | None = None,
+        self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None
     ) -> None:
         if api_key is not None and (not api_key or not all("!" <= char <= "~" for char in api_key)):
             raise ValueError("api_key: expected visible ASCII characters without spaces, at least one")
@@ -198,11 +191,8 @@ def _close_with_the_process() -> None:
         t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
     ]:
         others[0].join()
-    closing = [threading.Thread(target=service.close, daemon=True) for service in list(_running)]
-    for thread in closing:
-        thread.start()
-    for thread in closing:
-        thread.join()
+    for service in list(_running):  # side by side: each takes a moment
+        threading.Thread(target=service.close, daemon=True).start()
 
 
 class _Request(HTTPRequest):

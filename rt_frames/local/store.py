@@ -16,15 +16,13 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _STAGED = re.compile(r"[0-9a-f]{32}")

@@ -50,7 +50,7 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
-    wide = any(is_.is_decimal(_storage(inside.type)) for field in schema for _, inside in _walk(field, field.name))
+    wide = any(is_.is_decimal(_storage(inside.type)) for field in schema for _, inside in walk(field))
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
 
@@ -59,7 +59,7 @@ def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [
         column for column, field in enumerate(schema)
-        if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in _walk(field, field.name))
+        if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in walk(field))
     ]  # fmt: skip
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
@@ -199,7 +199,7 @@ def _check_unique(names: list[str], what: str) -> None:
 def check_field(column: pa.Field) -> int:
     """Refuse types that make Lance panic, or write what it cannot read back; give the number of fields."""
     fields = 0
-    for path, field in _walk(column, column.name):
+    for path, field in walk(column):
         fields += 1
         if advice := _unsupported_reason(field):
             raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}")
@@ -211,13 +211,14 @@ def check_field(column: pa.Field) -> int:
     return fields
 
 
-def _walk(field: pa.Field, path: str, depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
+def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
     """Give a field, and all fields inside it, with their paths."""
+    path = join_path(above, field.name)
     if depth > MAX_DEPTH:
         raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
     yield path, field
     for inside in child_fields(_storage(field.type)):
-        yield from _walk(inside, join_path(path, inside.name), depth + 1)
+        yield from walk(inside, path, depth + 1)
 
 
 def _storage(arrow: pa.DataType) -> pa.DataType:

@@ -151,7 +151,6 @@ class Application:
         return query.read_rows(*self._open(body, name))
 
     def _open(self, body: Body, name: str) -> tuple[Any, dict[str, Any]]:
-        self._store.check_there(name)
         request = query.parse_request(_read_json(body, "one, or nothing"))
         return self._store.open(name, request.get("version")), request
 
