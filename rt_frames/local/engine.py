@@ -143,10 +143,9 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
-    types = {field.name: [inside.type for _, inside in walk(field)] for field in schema}
     return [
-        name for name, inside in types.items()
-        if any(is_.is_dictionary(arrow) and arrow.index_type.bit_width < 32 for arrow in inside)
+        field.name for field in schema
+        if any(is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32 for _, inside in walk(field))
     ]  # fmt: skip
 
 
@@ -160,10 +159,11 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
     with as_http_errors(f"nothing was changed, {what}"):
         dataset.alter_columns(*(change.given for change in changes))
     with as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
-        renames = {path[1].name: given["name"] for path, given in changes if len(path) == 2 and "name" in given}
-        rewritten = {renames.get(path[1].name, path[1].name) for path, given in changes if "data_type" in given}
+        renames = {given["path"]: given["name"] for _, given in changes if "name" in given}
+        cast = {given["path"].partition(".")[0] for _, given in changes if "data_type" in given}
+        rewritten = [renames.get(name, name) for name in cast]
         try:
-            return verify_readable(lance.dataset(str(folder), version=dataset.version), sorted(rewritten))
+            return verify_readable(lance.dataset(str(folder), version=dataset.version), rewritten)
         except BaseException:
             if lance.dataset(str(folder)).latest_version == dataset.version:
                 old: Any = lance.dataset(str(folder), version=before)
@@ -174,9 +174,9 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
 def _check_dates(dataset: Any, change: Change) -> None:
     """Refuse dates that a timestamp cannot hold; the engine would store other ones without a word."""
     new = _innermost(change.given.get("data_type", pa.null()))
-    if not (is_.is_timestamp(new) and is_.is_date(_innermost(change.path[-1].type))):
+    if not (is_.is_timestamp(new) and is_.is_date(_innermost(change.type))):
         return
-    column, *steps = [above.name for above in change.path[1:]]
+    column, *steps = change.given["path"].split(".")
     for batch in dataset.to_batches(columns=[column]):
         try:
             _values(batch.column(0), steps).cast(pa.timestamp(new.unit))

@@ -57,7 +57,8 @@ class StreamFile:
     def read(self, size: int) -> memoryview | bytes:
         """Give ``size`` bytes, fewer only at the end; a whole part of a message is given without a copy."""
         taken: list[memoryview] = []
-        while size and (part := self._rest or next(self._parts, None)) is not None:
+        parts = filter(None, itertools.chain([self._rest], self._parts))
+        while size and (part := next(parts, None)) is not None:
             taken.append(part[:size])
             self._rest = part[size:]
             size -= len(taken[-1])

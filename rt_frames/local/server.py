@@ -149,7 +149,10 @@ class LocalService:
                 server.prepare()
                 threading.Thread(target=server.serve, daemon=True).start()
                 self._server = server
-                _register(self)
+                if not _processes:
+                    threading.Thread(target=_close_with_the_process, daemon=True).start()
+                _processes.add(os.getpid())
+                _running.add(self)
         return self
 
     def close(self) -> None:
@@ -177,16 +180,11 @@ _running: set[LocalService] = set()
 _processes: set[int] = set()  # those that ran a service; another one than this was its parent
 
 
-def _register(service: LocalService) -> None:
-    """Stop a service with the process: the interpreter would wait for its threads for ever."""
-    if not _processes:
-        threading.Thread(target=_close_with_the_process, daemon=True).start()
-    _processes.add(os.getpid())
-    _running.add(service)
-
-
 def _close_with_the_process() -> None:
-    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the server's own."""
+    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the servers' own.
+
+    For those it would wait without end.
+    """
     while others := [
         t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
     ]:

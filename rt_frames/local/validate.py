@@ -58,7 +58,7 @@ def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
     schema, nulls = reader.schema, 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [
-        column for column, field in enumerate(schema)
+        field for field in schema
         if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in walk(field))
     ]  # fmt: skip
     for number in itertools.count(1):
@@ -73,8 +73,8 @@ def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
                     f"{MAX_NULLS:,} of; give them a type"
                 )  # fmt: skip
             _check_batch(batch)
-            for column in checked:
-                _check_values(schema.names[column], schema.field(column), batch.column(column))
+            for field in checked:
+                _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
         del batch  # its memory is free for the next
