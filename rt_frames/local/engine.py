@@ -30,7 +30,6 @@ from rt_frames.local.validate import walk
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
 KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
-NOT_STORED = "the table could not be stored"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
     "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
@@ -71,21 +70,24 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
                 cause = error  # the engine words it anew
                 raise
 
-    what = NOT_STORED
-    if narrow := _narrow_dictionaries(schema):
-        what += f" (if dictionaries outgrow the codes of columns {list_names(narrow)}, send codes of int32)"
-    with as_http_errors(what):
-        try:
-            reader = pa.RecordBatchReader.from_batches(schema, counted())
-            lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
-        except BaseException as error:  # noqa: BLE001  # panics
-            raise (cause or error) from None
-        finally:
-            pa.default_memory_pool().release_unused()
-        dataset = lance.dataset(str(folder))
-        if (found := dataset.count_rows()) != rows:
-            raise HTTPError(500, f"{rows} rows were written and {found} can be read")
-        return verify_readable(dataset)
+    try:
+        reader = pa.RecordBatchReader.from_batches(schema, counted())
+        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
+    except BaseException as error:  # noqa: BLE001  # panics
+        raise (cause or error) from None
+    finally:
+        pa.default_memory_pool().release_unused()
+    dataset = lance.dataset(str(folder))
+    if (found := dataset.count_rows()) != rows:
+        raise HTTPError(500, f"{rows} rows were written and {found} can be read")
+    return verify_readable(dataset)
+
+
+def not_stored(schema: pa.Schema) -> str:
+    """Say that a table could not be stored, and which of its columns may be why."""
+    narrow = list_names(_narrow_dictionaries(schema))
+    hint = f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)" if narrow else ""
+    return f"the table could not be stored{hint}"
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
@@ -103,19 +105,18 @@ def replace(folder: Path, staged: Path) -> int:
     old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
     fragments = [fragment.metadata for fragment in new.get_fragments()]
     files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
-    with as_http_errors(NOT_STORED):
-        try:
-            (folder / "data").mkdir(exist_ok=True)
-            for path, target in files.items():
-                path.rename(target)
-            operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
-            version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
-        except BaseException:
-            if old.latest_version == old.version:
-                for target in files.values():
-                    with contextlib.suppress(OSError):
-                        target.unlink()
-            raise
+    try:
+        (folder / "data").mkdir(exist_ok=True)
+        for path, target in files.items():
+            path.rename(target)
+        operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
+        version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
+    except BaseException:
+        if old.latest_version == old.version:
+            for target in files.values():
+                with contextlib.suppress(OSError):
+                    target.unlink()
+        raise
     forget_versions(folder)
     return int(version)
 
@@ -208,10 +209,10 @@ def as_http_errors(what: str) -> Iterator[None]:
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # panics of the engine are BaseExceptions
-        raise to_http_error(error, what) from error
+        raise _to_http_error(error, what) from error
 
 
-def to_http_error(error: BaseException, what: str) -> HTTPError:
+def _to_http_error(error: BaseException, what: str) -> HTTPError:
     """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)

@@ -96,12 +96,9 @@ class Store:
 
     def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False) -> int:
         """Write a table beside the others, verify that it can be read, and publish it at once; give its version."""
-        try:
-            with self._staged() as folder:
-                version = engine.write(folder / "table", schema, batches)
-                return self._publish(folder / "table", name, replace=replace) or version
-        except OSError as error:
-            raise engine.to_http_error(error, engine.NOT_STORED) from error
+        with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
+            version = engine.write(folder / "table", schema, batches)
+            return self._publish(folder / "table", name, replace=replace) or version
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
         """Give the table that was staged its name; where it replaced another, tell which version of that it is."""
@@ -159,15 +156,11 @@ class Store:
     @contextlib.contextmanager
     def _held(self, name: str) -> Iterator[Path]:
         """Give the folder of a table, which nobody else changes meanwhile, in this process or another."""
-        folder = self._folder(name)
+        folder, there = self._folder(name), False
         with contextlib.ExitStack() as locks:
-            try:
+            with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):
                 handle = locks.enter_context(_locked(folder))
                 there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
-            except FileNotFoundError:
-                there = False
-            except OSError as error:
-                raise engine.to_http_error(error, "nothing was changed") from error
             if not there:  # or no more: who had the lock dropped it
                 raise _Missing(name)
             yield folder
