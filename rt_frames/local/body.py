@@ -46,13 +46,12 @@ class Body:
         self._left = length or 0  # of the body, or of the chunk
         self.received, self.ended = 0, length == 0
 
-    def read(self, size: int) -> pa.Buffer:
+    def read(self, size: int) -> memoryview:
         """Read ``size`` bytes, fewer only at the end, into memory that Arrow allocated: it needs no copy later."""
-        buffer = pa.allocate_buffer(size)
-        view, filled = memoryview(buffer).cast("B"), 0
+        view, filled = memoryview(pa.allocate_buffer(size)).cast("B"), 0
         while filled < size and (count := self._readinto(view[filled:])):
             filled += count
-        return buffer.slice(0, filled)
+        return view[:filled]
 
     def _readinto(self, view: memoryview) -> int:
         if self.ended:

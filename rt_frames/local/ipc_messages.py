@@ -82,17 +82,18 @@ class _Messages:
             _Messages._together -= self._largest
 
     def __iter__(self) -> Iterator[memoryview]:
-        _check_first(frame := self._body.read(8).to_pybytes())
+        frame = self._body.read(8)
+        _check_first(bytes(frame))
         while length := self._parse_frame(frame):
             self._number += 1
             metadata = self._read_exactly(length)
-            yield from (memoryview(frame), metadata, self._receive_body(metadata))
-            frame = self._body.read(8).to_pybytes()
-        if self._body.read(1).size:  # before Arrow sees the end, behind which it does not look
+            yield from (frame, metadata, self._receive_body(metadata))
+            frame = self._body.read(8)
+        if self._body.read(1):  # before Arrow sees the end, behind which it does not look
             raise HTTPError(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
-        yield memoryview(frame)
+        yield frame
 
-    def _parse_frame(self, frame: bytes) -> int:
+    def _parse_frame(self, frame: memoryview) -> int:
         if len(frame) < 8:
             raise self._cut_off()
         length = int.from_bytes(frame[4:], "little", signed=True)
@@ -125,8 +126,7 @@ class _Messages:
             self._largest += more
 
     def _read_exactly(self, size: int) -> memoryview:
-        data = memoryview(self._body.read(size)).cast("B")
-        if len(data) < size:
+        if len(data := self._body.read(size)) < size:
             raise self._cut_off()
         return data
 

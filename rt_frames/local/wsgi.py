@@ -184,8 +184,8 @@ def _query_parameter(environ: Environ, name: str) -> str:
 
 def _read_json(body: Body, wanted: str) -> dict[str, Any]:
     """Read an object; an empty body is an empty one."""
-    text = body.read(MAX_JSON_BYTES).to_pybytes()
-    if body.read(1).size:
+    text = bytes(body.read(MAX_JSON_BYTES))
+    if body.read(1):
         raise HTTPError(413, f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several")
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(given := json.loads(text or b"{}"), dict):
