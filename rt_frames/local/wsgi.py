@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from urllib.parse import parse_qs, unquote_to_bytes
+from urllib.parse import parse_qs, unquote
 
 import pyarrow as pa
 
@@ -99,14 +99,14 @@ class Application:
             if match := re.fullmatch(_pattern(route), path):
                 if method != wanted:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
-                return respond(self, environ, body, *map(_decode_name, match.groups()))
+                return respond(self, environ, body, *map(unquote, match.groups()))
         known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # or the table would seem missing
         raise HTTPError(status, f"there is no such address; there are {known}")
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after, limit = _query_parameter(environ, "page_token"), _query_parameter(environ, "limit")
-        if not re.fullmatch("[0-9]{0,18}", limit, re.ASCII) or limit.strip("0") == "" != limit:
+        if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
             raise HTTPError(400, f"limit is {limit!r:.100}; give a whole number from 1")
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
@@ -197,10 +197,3 @@ def _check_content_type(environ: Environ, wanted: str) -> None:
     given = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
     if given != wanted:
         raise HTTPError(415, f"the Content-Type is {given!r:.100}; send {wanted}")
-
-
-def _decode_name(name: str) -> str:
-    try:
-        return unquote_to_bytes(name).decode()
-    except UnicodeDecodeError:
-        raise HTTPError(400, "the table's name is not percent-encoded UTF-8; encode it") from None
