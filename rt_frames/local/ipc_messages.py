@@ -155,10 +155,9 @@ def _parse_metadata(metadata: memoryview) -> tuple[int, list[tuple[int, int]]]:
     length = _number(metadata, body_length, "<q") if body_length else 0
     if kind and header and metadata[kind] in (_DICTIONARY_BATCH, _RECORD_BATCH):
         batch = _follow(metadata, header)
-        if metadata[kind] == _RECORD_BATCH:
-            return length, _compressed_buffers(metadata, batch)
-        if data := _find_field(metadata, batch, 1):
-            return length, _compressed_buffers(metadata, _follow(metadata, data))
+        if metadata[kind] == _DICTIONARY_BATCH:
+            batch = _follow(metadata, _find_field(metadata, batch, 1))  # the values, which are a batch inside
+        return length, _compressed_buffers(metadata, batch)
     return length, []
 
 

@@ -167,15 +167,14 @@ def _check_schema(schema: pa.Schema) -> None:
     if not 0 < len(schema.names) <= MAX_COLUMNS:
         raise HTTPError(400, f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}")
     _check_unique(schema.names, "columns")
-    fields = 0
+    fields = itertools.chain.from_iterable(map(walk, schema))
+    if beyond := next(itertools.islice(fields, MAX_FIELDS, None), None):
+        what = f"a table has at most {MAX_FIELDS} fields, those inside its columns included"
+        raise HTTPError(400, f"{what}; send fewer: {beyond[0]!r:.200} is one too many")
     for field in schema:
         check_name(field.name)
-        fields += 1 if is_.is_null(field.type) else check_field(field)
-        if fields > MAX_FIELDS:
-            raise HTTPError(
-                400, f"up to column {field.name!r:.200} there are {fields} fields; a table has at most {MAX_FIELDS}, "
-                "those inside its columns included: send fewer"
-            )  # fmt: skip
+        if not is_.is_null(field.type):
+            check_field(field)
 
 
 def check_name(name: str) -> None:
@@ -196,11 +195,9 @@ def _check_unique(names: list[str], what: str) -> None:
         raise HTTPError(400, f"{what} occur more than once: {list_names(twice)}; names must be unique")
 
 
-def check_field(column: pa.Field) -> int:
-    """Refuse types that make Lance panic, or write what it cannot read back; give the number of fields."""
-    fields = 0
+def check_field(column: pa.Field) -> None:
+    """Refuse types that make Lance panic, or write what it cannot read back."""
     for path, field in walk(column):
-        fields += 1
         if advice := _unsupported_reason(field):
             raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}")
         names = [inside.name for inside in child_fields(_storage(field.type))]
@@ -208,7 +205,6 @@ def check_field(column: pa.Field) -> int:
         for name in names:
             if not name or has_control_characters(name):
                 raise HTTPError(400, f"column {path!r:.200} has a field with the name {name!r:.100}; rename that")
-    return fields
 
 
 def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
