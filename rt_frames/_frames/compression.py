@@ -23,7 +23,7 @@ STAY = 1.02  # and each change, too
 
 HELD_BYTES = 5 * 2**20  # what buffers on the way hold where the socket's own is kept small; seldom more
 SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known;
-NEAR_SECONDS, NEAR_RATE = 0.1, 150e6  # on loopback longer, and a rate above this is the service's own: it shares the
+NEAR_SECONDS, NEAR_RATE = 0.5, 150e6  # on loopback longer, and a rate above this is the service's own: it shares the
 # processor with the compressing, which then gains nothing
 FORGET_BYTES = 64 * 2**20  # data change: when so much left as it was, codecs that were of no use are tried again
 SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
@@ -156,9 +156,10 @@ class CompressionPolicy:
 
     def _resize(self, seconds: float) -> None:
         """Let a batch take some milliseconds: small ones cost more, large ones show late that something changed."""
-        if self._batches >= SETTLED and seconds < 0.004:
+        longest = 0.064 if self._near and self._codec is None else 0.016
+        if self._batches >= SETTLED and seconds < longest / 4:
             self.batch_bytes = min(2 * self.batch_bytes, LARGEST_BATCH)
-        elif seconds > 0.016:
+        elif seconds > longest:
             self.batch_bytes = max(self.batch_bytes // 2, SMALLEST_BATCH)
 
     def _codec_held_up(self, nbytes: int, seconds: float) -> bool:

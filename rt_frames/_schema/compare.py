@@ -158,7 +158,8 @@ class _Comparison:
         if not offers:
             advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
             return f"{text}{neither}{advice}"
-        text += f"If they were renamed, pass rename={ {**self.rename, **offers}!r}"
+        asked = {path: name for path, name in self.rename.items() if path in self.seen}
+        text += f"If they were renamed, pass rename={ {**asked, **offers}!r}"
         if len(gone) == len(come) and offers.keys() >= set(gone):
             return "".join([text, *casts])
         return "".join([f"{text}, strict=False", *casts, f". {neither}; strict=False leaves the others alone"])

@@ -8,47 +8,50 @@ from __future__ import annotations
 
 import re
 import time
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from io import BufferedIOBase
 
 import pyarrow as pa
 
 from rt_frames.local.http_error import HTTPError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from io import BufferedIOBase
-
 LINGER_SECONDS, LINGER_BYTES = 5.0, 256 * 2**20
 MAX_TRAILERS = 100
 
 
-class Body(ABC):
-    """A request's body, of either framing.
+class Body:
+    """A request's body.
 
     Parameters
     ----------
     stream : io.BufferedIOBase
         The connection's file, which may hold more than the body.
+    length : int or None
+        Its Content-Length; None where it comes in chunks.
+    is_wanted : callable, optional
+        Whether the service still runs; it hangs up where it stops.
+
+    Attributes
+    ----------
+    ended : bool
+        Whether all of it was read.
+    received : int
+        Bytes that were read.
     """
 
-    ended: bool  # whether all of it was read
+    def __init__(
+        self, stream: BufferedIOBase, length: int | None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._stream, self._chunked, self._is_wanted = stream, length is None, is_wanted
+        self._left = length or 0  # of the body, or of the chunk
+        self.received, self.ended = 0, length == 0
 
-    def __init__(self, stream: BufferedIOBase) -> None:
-        self._stream, self.received = stream, 0
-        self.is_wanted: Callable[[], bool] = lambda: True  # no more where the service stops, and hangs up
-
-    @abstractmethod
-    def _receive(self, view: memoryview) -> int:
-        """Fill some of ``view``; 0 at the end alone, and EOFError when it came early."""
-
-    def read(self, size: int) -> pa.Buffer:
+    def read(self, size: int) -> memoryview:
         """Read ``size`` bytes, fewer only at the end, into memory that Arrow allocated: it needs no copy later."""
-        buffer = pa.allocate_buffer(size)
-        view, filled = memoryview(buffer).cast("B"), 0
+        view, filled = memoryview(pa.allocate_buffer(size)).cast("B"), 0
         while filled < size and (count := self._readinto(view[filled:])):
             filled += count
-        return buffer.slice(0, filled)
+        return view[:filled]
 
     def _readinto(self, view: memoryview) -> int:
         if self.ended:
@@ -57,7 +60,7 @@ class Body(ABC):
             count = self._receive(view)
         except (EOFError, OSError, ValueError) as error:
             broke_off = f"the body broke off after {self.received} bytes; send all of it again"
-            if not self.is_wanted():
+            if not self._is_wanted():
                 raise HTTPError(503, f"the service is stopping: {broke_off} when it runs") from error
             raise HTTPError(400, broke_off) from error
         self.received += count
@@ -70,39 +73,17 @@ class Body(ABC):
         while not self.ended and time.monotonic() < until and self.received - start < LINGER_BYTES:
             self._readinto(view)
 
-
-class SizedBody(Body):
-    """A body with a Content-Length."""
-
-    def __init__(self, stream: BufferedIOBase, length: int) -> None:
-        super().__init__(stream)
-        self._left, self.ended = length, length <= 0
-
     def _receive(self, view: memoryview) -> int:
-        count = self._stream.readinto1(view[: self._left])
-        if not count:
-            raise EOFError
-        self._left -= count
-        self.ended = self._left == 0
-        return count
-
-
-class ChunkedBody(Body):
-    """A chunked body."""
-
-    def __init__(self, stream: BufferedIOBase) -> None:
-        super().__init__(stream)
-        self._left, self.ended = 0, False
-
-    def _receive(self, view: memoryview) -> int:
-        if self._left == 0:
+        """Fill some of ``view``; 0 at the end alone, and EOFError when it came early."""
+        if self._chunked and self._left == 0:
             self._open_chunk()
-        if self.ended:
-            return 0
+            if self.ended:
+                return 0
         count = self._stream.readinto1(view[: self._left])
         self._left -= count
-        if not count or (self._left == 0 and self._stream.readline(3) != b"\r\n"):
+        if not count or (self._chunked and self._left == 0 and self._stream.readline(3) != b"\r\n"):
             raise EOFError
+        self.ended = not self._chunked and self._left == 0
         return count
 
     def _open_chunk(self) -> None:
@@ -110,12 +91,10 @@ class ChunkedBody(Body):
         if not size:
             raise EOFError
         self._left = int(size[1], 16)
-        if self._left == 0:
-            for _ in range(MAX_TRAILERS):
-                line = self._stream.readline(8192)
-                if not line.endswith(b"\r\n"):
-                    raise EOFError
-                if line == b"\r\n":
-                    self.ended = True
-                    return
-            raise EOFError
+        trailers = 0
+        while self._left == 0 and not self.ended:
+            line = self._stream.readline(8192)
+            trailers += 1
+            if not line.endswith(b"\r\n") or trailers > MAX_TRAILERS:
+                raise EOFError
+            self.ended = line == b"\r\n"

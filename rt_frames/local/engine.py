@@ -14,24 +14,22 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._prefetch import prefetch
-from rt_frames._schema.data_type import child_fields, is_list
+from rt_frames._schema.data_type import is_list
 from rt_frames._text import list_names, one_line
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from rt_frames.local.validate import walk
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
 KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
-NOT_STORED = "the table could not be stored"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 _FAMILIES = (
     "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
@@ -72,20 +70,24 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
                 cause = error  # the engine words it anew
                 raise
 
+    try:
+        reader = pa.RecordBatchReader.from_batches(schema, counted())
+        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
+    except BaseException as error:  # noqa: BLE001  # panics
+        raise (cause or error) from None
+    finally:
+        pa.default_memory_pool().release_unused()
+    dataset = lance.dataset(str(folder))
+    if (found := dataset.count_rows()) != rows:
+        raise HTTPError(500, f"{rows} rows were written and {found} can be read")
+    return verify_readable(dataset)
+
+
+def not_stored(schema: pa.Schema) -> str:
+    """Say that a table could not be stored, and which of its columns may be why."""
     narrow = list_names(_narrow_dictionaries(schema))
-    hint = f"; if dictionaries outgrow the codes of columns {narrow}, send codes of int32" if narrow else ""
-    with as_http_errors(NOT_STORED, hint):
-        try:
-            reader = pa.RecordBatchReader.from_batches(schema, counted())
-            lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
-        except BaseException as error:  # noqa: BLE001  # panics
-            raise (cause or error) from None
-        finally:
-            pa.default_memory_pool().release_unused()
-        dataset = lance.dataset(str(folder))
-        if (found := dataset.count_rows()) != rows:
-            raise HTTPError(500, f"{rows} rows were written and {found} can be read")
-        return verify_readable(dataset)
+    hint = f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)" if narrow else ""
+    return f"the table could not be stored{hint}"
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
@@ -103,19 +105,18 @@ def replace(folder: Path, staged: Path) -> int:
     old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
     fragments = [fragment.metadata for fragment in new.get_fragments()]
     files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
-    with as_http_errors(NOT_STORED):
-        try:
-            (folder / "data").mkdir(exist_ok=True)
-            for path, target in files.items():
-                path.rename(target)
-            operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
-            version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
-        except BaseException:
-            if old.latest_version == old.version:
-                for target in files.values():
-                    with contextlib.suppress(OSError):
-                        target.unlink()
-            raise
+    try:
+        (folder / "data").mkdir(exist_ok=True)
+        for path, target in files.items():
+            path.rename(target)
+        operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
+        version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
+    except BaseException:
+        if old.latest_version == old.version:
+            for target in files.values():
+                with contextlib.suppress(OSError):
+                    target.unlink()
+        raise
     forget_versions(folder)
     return int(version)
 
@@ -143,29 +144,27 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
-
-    def holds_one(arrow: pa.DataType) -> bool:
-        if is_.is_dictionary(arrow):
-            return bool(arrow.index_type.bit_width < 32)
-        return any(holds_one(field.type) for field in child_fields(arrow))
-
-    return [field.name for field in schema if holds_one(field.type)]
+    return [
+        field.name for field in schema
+        if any(is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32 for _, inside in walk(field))
+    ]  # fmt: skip
 
 
-def alter(folder: Path, body: bytes) -> int:
+def alter(folder: Path, asked: dict[str, Any]) -> int:
     """Apply the changes that a request asks for, all or none, and give the new version."""
     dataset: Any = lance.dataset(str(folder))
-    before, changes = dataset.version, parse_alterations(body, dataset.schema)
+    before, changes = dataset.version, parse_alterations(asked, dataset.schema)
     for change in changes:
         _check_dates(dataset, change)
     what = describe(changes)
     with as_http_errors(f"nothing was changed, {what}"):
         dataset.alter_columns(*(change.given for change in changes))
     with as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
-        renames = {path[1].name: given["name"] for path, given in changes if len(path) == 2 and "name" in given}
-        rewritten = {renames.get(path[1].name, path[1].name) for path, given in changes if "data_type" in given}
+        renames = {given["path"]: given["name"] for _, given in changes if "name" in given}
+        cast = {given["path"].partition(".")[0] for _, given in changes if "data_type" in given}
+        rewritten = [renames.get(name, name) for name in cast]
         try:
-            return verify_readable(lance.dataset(str(folder), version=dataset.version), sorted(rewritten))
+            return verify_readable(lance.dataset(str(folder), version=dataset.version), rewritten)
         except BaseException:
             if lance.dataset(str(folder)).latest_version == dataset.version:
                 old: Any = lance.dataset(str(folder), version=before)
@@ -176,9 +175,9 @@ def alter(folder: Path, body: bytes) -> int:
 def _check_dates(dataset: Any, change: Change) -> None:
     """Refuse dates that a timestamp cannot hold; the engine would store other ones without a word."""
     new = _innermost(change.given.get("data_type", pa.null()))
-    if not (is_.is_timestamp(new) and is_.is_date(_innermost(change.path[-1].type))):
+    if not (is_.is_timestamp(new) and is_.is_date(_innermost(change.type))):
         return
-    column, *steps = [above.name for above in change.path[1:]]
+    column, *steps = change.given["path"].split(".")
     for batch in dataset.to_batches(columns=[column]):
         try:
             _values(batch.column(0), steps).cast(pa.timestamp(new.unit))
@@ -203,17 +202,17 @@ def _values(array: Any, steps: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def as_http_errors(what: str, hint: str = "") -> Iterator[None]:
+def as_http_errors(what: str) -> Iterator[None]:
     """Do what the engine may refuse, or fail at."""
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # panics of the engine are BaseExceptions
-        raise to_http_error(error, what, hint) from error
+        raise _to_http_error(error, what) from error
 
 
-def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
+def _to_http_error(error: BaseException, what: str) -> HTTPError:
     """Tell who asked what a failure of the engine or of the disk means."""
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
@@ -229,4 +228,4 @@ def to_http_error(error: BaseException, what: str, hint: str = "") -> HTTPError:
         if part in text:
             return HTTPError(400, f"{what}: {reason}")
     reason = one_line(_PLACES.split(text or type(error).__name__)[0], 300).rstrip(" ,:")
-    return HTTPError(400, f"{what}: the engine says {reason!r}{hint}")
+    return HTTPError(400, f"{what}: the engine says {reason!r}")

@@ -8,16 +8,14 @@ metadata says. Metadata are a flatbuffer: a table's fields are found through the
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import threading
-from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from rt_frames.local.body import Body
 
 MAX_METADATA_BYTES, MAX_MESSAGE_BYTES, MAX_BATCH_ROWS = 2**26, 2**31, 2**27
 MAX_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2  # of one message of each request, together
@@ -36,8 +34,8 @@ _OTHER_FORMATS = {
 }
 
 
-class Messages:
-    """A body as the file that Arrow reads; its reads may have any size.
+class StreamFile:
+    """The messages of a body as the file that Arrow reads; its reads may have any size.
 
     Parameters
     ----------
@@ -46,90 +44,89 @@ class Messages:
     """
 
     closed = False
-    _lock = threading.RLock()  # another request's messages may be collected while it is held
-    _together = 0  # bytes of the largest messages of all requests
 
     def __init__(self, body: Body) -> None:
-        self._body, self._parts = body, deque[memoryview]()
-        self._number, self._ended = 0, False
-        self._largest = 0
-
-    def __del__(self) -> None:
-        with Messages._lock:
-            Messages._together -= self._largest
+        self._parts, self._rest = iter(_Messages(body)), memoryview(b"")
 
     def first(self) -> bytes:
         """Give the first message, which stays to be read."""
-        self._receive_next()
-        return b"".join(self._parts)
+        message = b"".join(itertools.islice(self._parts, 3))
+        self._rest = memoryview(message)
+        return message
 
     def read(self, size: int) -> memoryview | bytes:
-        """Give ``size`` bytes; a whole part of a message is given without a copy."""
+        """Give ``size`` bytes, fewer only at the end; a whole part of a message is given without a copy."""
         taken: list[memoryview] = []
-        while size and (self._parts or self._receive_next()):
-            part = self._parts.popleft()
-            if len(part) > size:
-                self._parts.appendleft(part[size:])
+        parts = filter(None, itertools.chain([self._rest], self._parts))
+        while size and (part := next(parts, None)) is not None:
             taken.append(part[:size])
+            self._rest = part[size:]
             size -= len(taken[-1])
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def close(self) -> None:
         """Leave the connection to the server."""
 
-    def check_end(self) -> None:
-        """Refuse a stream without its end, or with something behind it."""
-        if not self._ended:
-            raise self._cut_off()
-        if self._body.read(1).size:
-            raise HTTPError(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
 
-    def _receive_next(self) -> bool:
-        prefix = b"" if self._ended else self._body.read(8).to_pybytes()
-        if self._number == 0:
-            _check_first(prefix)
-        if not prefix:
-            return False
-        if len(prefix) < 8:
-            raise self._cut_off()
-        length = int.from_bytes(prefix[4:], "little", signed=True)
-        if prefix[:4] != _MARK or not 0 <= length <= MAX_METADATA_BYTES:
-            raise HTTPError(400, f"no Arrow message begins where message {self._number + 1} should; send it anew")
-        self._number += 1
-        self._ended = length == 0
-        self._parts.append(memoryview(prefix))
-        if length:
-            self._receive_rest(length)
-        return True
+class _Messages:
+    """The messages of a body, as they come: of each the frame, the metadata and the body."""
 
-    def _receive_rest(self, length: int) -> None:
-        try:
+    _lock = threading.RLock()  # another request's messages may be collected while it is held
+    _together = 0  # bytes of the largest messages of all requests
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._number, self._largest = body, 0, 0
+
+    def __del__(self) -> None:
+        with _Messages._lock:
+            _Messages._together -= self._largest
+
+    def __iter__(self) -> Iterator[memoryview]:
+        frame = self._body.read(8)
+        _check_first(bytes(frame))
+        while length := self._parse_frame(frame):
+            self._number += 1
             metadata = self._read_exactly(length)
-            body_length, compressed = _parse_metadata(metadata)
-            if not 0 <= body_length <= MAX_MESSAGE_BYTES:
-                raise HTTPError(400, f"message {self._number} has {body_length} bytes; send batches under 2 GiB")
-            self._take_memory(body_length)
-            body = self._read_exactly(body_length)
+            yield from (frame, metadata, self._receive_body(metadata))
+            frame = self._body.read(8)
+        if self._body.read(1):  # before Arrow sees the end, behind which it does not look
+            raise HTTPError(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
+        yield frame
+
+    def _parse_frame(self, frame: memoryview) -> int:
+        if len(frame) < 8:
+            raise self._cut_off()
+        length = int.from_bytes(frame[4:], "little", signed=True)
+        if frame[:4] != _MARK or not 0 <= length <= MAX_METADATA_BYTES:
+            raise HTTPError(400, f"no Arrow message begins where message {self._number + 1} should; send it anew")
+        return length
+
+    def _receive_body(self, metadata: memoryview) -> memoryview:
+        try:
+            length, compressed = _parse_metadata(metadata)
+            if not 0 <= length <= MAX_MESSAGE_BYTES:
+                raise HTTPError(400, f"message {self._number} has {length} bytes; send batches under 2 GiB")
+            self._take_memory(length)
+            body = self._read_exactly(length)
             # the first eight bytes of a compressed buffer say how large it becomes
-            sizes = (max(_number(body, offset, "<q"), size) for offset, size in compressed if size >= 8)
-            if (expanded := sum(sizes)) > MAX_MESSAGE_BYTES:
-                raise HTTPError(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
-            self._take_memory(body_length + expanded)
+            expanded = sum(max(_number(body, offset, "<q"), size) for offset, size in compressed if size >= 8)
         except (struct.error, IndexError) as error:
             raise HTTPError(400, f"message {self._number} of the Arrow stream is damaged; send it again") from error
-        self._parts += [part for part in (metadata, body) if part]
+        if expanded > MAX_MESSAGE_BYTES:
+            raise HTTPError(400, f"message {self._number} expands to more than 2 GiB; send smaller batches")
+        self._take_memory(length + expanded)
+        return body
 
     def _take_memory(self, nbytes: int) -> None:
-        with Messages._lock:
+        with _Messages._lock:
             more = max(nbytes - self._largest, 0)
-            if Messages._together + more > MAX_BYTES:
+            if _Messages._together + more > MAX_BYTES:
                 raise HTTPError(429, "other uploads take the memory there is; send smaller batches, or all of it later")
-            Messages._together += more
+            _Messages._together += more
             self._largest += more
 
     def _read_exactly(self, size: int) -> memoryview:
-        data = memoryview(self._body.read(size)).cast("B")
-        if len(data) < size:
+        if len(data := self._body.read(size)) < size:
             raise self._cut_off()
         return data
 
@@ -153,14 +150,15 @@ def _check_first(prefix: bytes) -> None:
 
 def _parse_metadata(metadata: memoryview) -> tuple[int, list[tuple[int, int]]]:
     """Read a message's body length and, where its buffers are compressed, their offsets and sizes in the body."""
-    message = _number(metadata, 0, "<I")
+    message = _follow(metadata, 0)
     kind, header, body_length = (_find_field(metadata, message, slot) for slot in (1, 2, 3))
     length = _number(metadata, body_length, "<q") if body_length else 0
-    batch = _follow(metadata, header) if header else 0
-    if kind and metadata[kind] == _DICTIONARY_BATCH:
-        data = _find_field(metadata, batch, 1)
-        return length, _compressed_buffers(metadata, _follow(metadata, data)) if data else []
-    return length, _compressed_buffers(metadata, batch) if kind and metadata[kind] == _RECORD_BATCH else []
+    if kind and header and metadata[kind] in (_DICTIONARY_BATCH, _RECORD_BATCH):
+        batch = _follow(metadata, header)
+        if metadata[kind] == _DICTIONARY_BATCH:
+            batch = _follow(metadata, _find_field(metadata, batch, 1))  # the values, which are a batch inside
+        return length, _compressed_buffers(metadata, batch)
+    return length, []
 
 
 def _compressed_buffers(metadata: memoryview, batch: int) -> list[tuple[int, int]]:

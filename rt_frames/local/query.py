@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
+import itertools
 import logging
 import re
 from collections.abc import Iterator
@@ -22,10 +22,8 @@ from rt_frames.local.http_error import HTTPError
 log = logging.getLogger("rt_frames")
 
 MAX_BATCH_ROWS, BATCH_BYTES, BUFFER_BYTES = 2**17, 2**22, 2**26
-MAX_FILTER, MAX_TOKENS = (
-    2**20,
-    400,
-)  # characters; words and operators, each of which may nest: some 1,000 end the process
+MAX_FILTER = 2**20  # characters
+MAX_TOKENS = 400  # words and operators, each of which may nest: some 1,000 end the process
 _QUERY = {"k", "offset", "columns", "filter", "with_row_id", "version", "prefilter", "vector"}
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|(`)[^`]*`""")
 _TOKEN = re.compile(r"[^\W\d]\w*|(?<![(,])(?<![(,] )-|[^-\w\s,.']+")  # but the sign of a number in a list
@@ -42,15 +40,9 @@ _CALLABLE = {
 }
 
 
-def parse_request(text: bytes) -> dict[str, Any]:
-    """Read a JSON object, of which nothing is as good as null; an empty body is an empty object."""
-    try:
-        request = json.loads(text or b"{}")
-    except (ValueError, RecursionError):
-        request = None
-    if not isinstance(request, dict):
-        raise HTTPError(400, "the body is not a JSON object; send one, or nothing")
-    request = {name: value for name, value in request.items() if value is not None}
+def parse_request(given: dict[str, Any]) -> dict[str, Any]:
+    """Check the numbers of a request, in which null is as good as nothing."""
+    request = {name: value for name, value in given.items() if value is not None}
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
@@ -81,7 +73,7 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
             batch_size=_batch_rows(table), batch_readahead=2, io_buffer_size=BUFFER_BYTES,
         ).to_reader()  # fmt: skip
         first = next(reader, None)
-    return _stream(reader, first)
+    return _stream(reader, [] if first is None else [first])
 
 
 def _batch_rows(table: Any) -> int:
@@ -90,16 +82,15 @@ def _batch_rows(table: Any) -> int:
     return int(min(max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS))
 
 
-def _stream(reader: Any, batch: pa.RecordBatch | None) -> Iterator[bytes]:
+def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
     sink = io.BytesIO()
     try:
         with contextlib.closing(reader), pa.ipc.new_stream(sink, reader.schema) as writer:
-            while batch is not None:
+            for batch in itertools.chain(read, reader):
                 writer.write_batch(batch)
                 yield sink.getvalue()
                 sink.seek(0)
                 sink.truncate()
-                batch = next(reader, None)
         yield sink.getvalue()
     except Exception:
         log.exception("the embedded service failed while it sent rows; the answer is cut")

@@ -7,7 +7,7 @@ with `header_reader`, tells what it refuses with `simple_response`, and what `rf
 answer is sent;
 `expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
 with something to read; `ready` is false from the moment on that it stops; it keeps its figures in
-`logging.statistics`; the pool `requests` has `idle`, `qsize`, `grow` and `shrink`, its threads are `WorkerThread`s.
+`logging.statistics`; the pool `requests` has `idle`, `qsize` and `grow`, its threads are `WorkerThread`s.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+from wsgiref.types import WSGIApplication
 
 from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
-from rt_frames.local.body import Body, ChunkedBody, SizedBody
+from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
 
 log = logging.getLogger("rt_frames")
 
@@ -74,12 +72,7 @@ class LocalService:
     """
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        api_key: str | None = None,
+        self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None
     ) -> None:
         if api_key is not None and (not api_key or not all("!" <= char <= "~" for char in api_key)):
             raise ValueError("api_key: expected visible ASCII characters without spaces, at least one")
@@ -156,7 +149,10 @@ class LocalService:
                 server.prepare()
                 threading.Thread(target=server.serve, daemon=True).start()
                 self._server = server
-                _register(self)
+                if not _processes:
+                    threading.Thread(target=_close_with_the_process, daemon=True).start()
+                _processes.add(os.getpid())
+                _running.add(self)
         return self
 
     def close(self) -> None:
@@ -184,25 +180,17 @@ _running: set[LocalService] = set()
 _processes: set[int] = set()  # those that ran a service; another one than this was its parent
 
 
-def _register(service: LocalService) -> None:
-    """Stop a service with the process: the interpreter would wait for its threads for ever."""
-    if not _processes:
-        threading.Thread(target=_close_with_the_process, daemon=True).start()
-    _processes.add(os.getpid())
-    _running.add(service)
-
-
 def _close_with_the_process() -> None:
-    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the server's own."""
+    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the servers' own.
+
+    For those it would wait without end.
+    """
     while others := [
         t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
     ]:
         others[0].join()
-    closing = [threading.Thread(target=service.close, daemon=True) for service in list(_running)]
-    for thread in closing:
-        thread.start()
-    for thread in closing:
-        thread.join()
+    for service in list(_running):  # side by side: each takes a moment
+        threading.Thread(target=service.close, daemon=True).start()
 
 
 class _Request(HTTPRequest):
@@ -233,7 +221,7 @@ class _Request(HTTPRequest):
         head = f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\nConnection: close"
         with contextlib.suppress(OSError):
             self.conn.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode())
-            self.conn.take_in(SizedBody(self.conn.rfile, sys.maxsize))
+            self.conn.take_in(Body(self.conn.rfile, sys.maxsize))
 
 
 class _Connection(HTTPConnection):
@@ -260,9 +248,8 @@ class _Gateway(Gateway_10):
     """Hands over the body as it is on the wire, and closes a connection whose body was not read to its end."""
 
     def __init__(self, req: Any) -> None:
-        stream = req.conn.rfile
-        self._body = ChunkedBody(stream) if req.chunked_read else SizedBody(stream, req.rfile.remaining)
-        self._body.is_wanted = lambda: req.server.ready
+        length = None if req.chunked_read else req.rfile.remaining
+        self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
         req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
@@ -284,7 +271,6 @@ class _Server(Server):
     ConnectionClass = _Connection
     expiration_interval = 0.1  # how long stopping takes
     max_request_header_size = MAX_HEADER_BYTES
-    _changed = 0.0  # when the number of threads changed last: to change it takes a tenth of a second
 
     def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
         super().__init__(
@@ -295,15 +281,8 @@ class _Server(Server):
 
     def process_conn(self, conn: Any) -> None:
         """Hand a connection to a thread, where all are busy to a new one."""
-        now, pool = time.monotonic(), self.requests
-        if pool.idle <= pool.qsize:
-            self._changed = now
-            pool.grow(THREADS)
-        elif pool.idle > 2 * THREADS and now - self._changed > HEAD_SECONDS:
-            self._changed = now
-            pool.shrink(THREADS)
-            while pool.qsize and self.ready:  # a new thread could take a notice that is left, and grow() waits for it
-                time.sleep(0.001)
+        if self.requests.idle <= self.requests.qsize:
+            self.requests.grow(THREADS)
         super().process_conn(conn)
 
     def stop(self) -> None:

@@ -16,15 +16,13 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _STAGED = re.compile(r"[0-9a-f]{32}")
@@ -98,12 +96,9 @@ class Store:
 
     def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False) -> int:
         """Write a table beside the others, verify that it can be read, and publish it at once; give its version."""
-        try:
-            with self._staged() as folder:
-                version = engine.write(folder / "table", schema, batches)
-                return self._publish(folder / "table", name, replace=replace) or version
-        except OSError as error:
-            raise engine.to_http_error(error, engine.NOT_STORED) from error
+        with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
+            version = engine.write(folder / "table", schema, batches)
+            return self._publish(folder / "table", name, replace=replace) or version
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
         """Give the table that was staged its name; where it replaced another, tell which version of that it is."""
@@ -145,13 +140,13 @@ class Store:
                 with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_NB):
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def alter(self, name: str, body: bytes) -> int:
+    def alter(self, name: str, asked: dict[str, Any]) -> int:
         """Apply the changes that a request asks for, all or none, and give the new version."""
         with self._held(name) as folder:
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
-                    return engine.alter(folder, body)
-            return engine.alter(folder, body)
+                    return engine.alter(folder, asked)
+            return engine.alter(folder, asked)
 
     def drop(self, name: str) -> None:
         """Take a table away at once; who has it open loses its files."""
@@ -161,15 +156,11 @@ class Store:
     @contextlib.contextmanager
     def _held(self, name: str) -> Iterator[Path]:
         """Give the folder of a table, which nobody else changes meanwhile, in this process or another."""
-        folder = self._folder(name)
+        folder, there = self._folder(name), False
         with contextlib.ExitStack() as locks:
-            try:
+            with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):
                 handle = locks.enter_context(_locked(folder))
                 there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
-            except FileNotFoundError:
-                there = False
-            except OSError as error:
-                raise engine.to_http_error(error, "nothing was changed") from error
             if not there:  # or no more: who had the lock dropped it
                 raise _Missing(name)
             yield folder

@@ -11,8 +11,8 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as is_
@@ -20,11 +20,9 @@ import pyarrow.types as is_
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import child_fields
 from rt_frames._text import list_names, one_line
+from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.ipc_messages import Messages
-
-if TYPE_CHECKING:
-    from rt_frames.local.body import Body
+from rt_frames.local.ipc_messages import StreamFile
 
 MAX_COLUMNS, MAX_FIELDS, MAX_DEPTH = 10_000, 20_000, 60
 MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # in one value, and in one table: what costs a sender no bytes, but a reader
@@ -40,28 +38,28 @@ _CATEGORIES = (
 
 
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read the schema, and give the batches, checked one by one; the stream's end is checked last."""
-    messages = Messages(body)
+    """Read the schema, and give the batches, checked one by one; the last only where the stream ends with the body."""
+    file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
-        schema = pa.ipc.read_schema(pa.py_buffer(messages.first()))
+        schema = pa.ipc.read_schema(pa.py_buffer(file.first()))
         _check_schema(schema)
         options = pa.ipc.IpcReadOptions(ensure_alignment=_alignment(schema))
-        reader = pa.ipc.open_stream(pa.PythonFile(messages, "r"), options=options)
-    return reader.schema, _batches(reader, messages)
+        reader = pa.ipc.open_stream(pa.PythonFile(file, "r"), options=options)
+    return reader.schema, _batches(reader)
 
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
-    wide = any(is_.is_decimal(_storage(inside.type)) for field in schema for _, inside in _walk(field, field.name))
+    wide = any(is_.is_decimal(_storage(inside.type)) for field in schema for _, inside in walk(field))
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
 
-def _batches(reader: Any, messages: Messages) -> Iterator[pa.RecordBatch]:
+def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
     schema, nulls = reader.schema, 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [
-        column for column, field in enumerate(schema)
-        if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in _walk(field, field.name))
+        field for field in schema
+        if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in walk(field))
     ]  # fmt: skip
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
@@ -75,44 +73,37 @@ def _batches(reader: Any, messages: Messages) -> Iterator[pa.RecordBatch]:
                     f"{MAX_NULLS:,} of; give them a type"
                 )  # fmt: skip
             _check_batch(batch)
-            for column in checked:
-                _check_values(schema.field(column), batch.column(column), schema.names[column])
+            for field in checked:
+                _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
         del batch  # its memory is free for the next
-    messages.check_end()
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid as error:
-        paths = (_find_invalid(column, name) for name, column in zip(batch.schema.names, batch.columns, strict=True))
-        path = next(filter(None, paths), None)
+        path = _find_invalid(zip(batch.schema.names, batch.columns, strict=True))
         reason = re.sub(r"^In column \d+: (Invalid: )?", "", str(error))
         raise pa.ArrowInvalid(f"column {path!r:.200}: {reason}") from None
 
 
-def _find_invalid(array: pa.Array, path: str) -> str | None:
+def _find_invalid(columns: Iterable[tuple[str, pa.Array]]) -> str | None:
     """Find the values that Arrow refuses; of what is inside only that is seen which Arrow's own functions survive."""
-    if _is_valid(array, full=True):
-        return None
-    if not is_.is_struct(array.type) or not _is_valid(array, full=False):
-        return path
-    inside = zip(child_fields(array.type), _inside(array), strict=True)
-    found = (_find_invalid(values, join_path(path, field.name)) for field, values in inside)
-    return next(filter(None, found), path)
+    for path, array in columns:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            with contextlib.suppress(pa.ArrowInvalid):
+                array.validate()
+                if is_.is_struct(array.type):
+                    return _find_invalid((inner, values) for inner, _, values in _inside(path, array)) or path
+            return path
+    return None
 
 
-def _is_valid(array: pa.Array, *, full: bool) -> bool:
-    try:
-        array.validate(full=full)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
+def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
     """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
     if array.null_count and not field.nullable:
         raise HTTPError(400, f"column {path!r:.200} holds nulls, but its field is not nullable; make it nullable")
@@ -120,42 +111,42 @@ def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
         _check_json(array.storage, path)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    array = array.filter(array.is_valid()) if array.type.num_fields and array.null_count else array
-    for child, values in zip(child_fields(array.type), _inside(array), strict=True):
-        _check_values(child, values, join_path(path, child.name))
+    if array.type.num_fields and array.null_count:
+        array = array.filter(array.is_valid())
+    for inside in _inside(path, array):
+        _check_values(*inside)
 
 
-def _inside(array: pa.Array) -> list[pa.Array]:
-    """Give the values of the fields inside an array."""
-    arrow = array.type
+def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
+    """Give path, field and values of what is inside an array."""
+    arrow, fields = array.type, child_fields(array.type)
     if is_.is_struct(arrow):
-        return [array.field(i) for i in range(arrow.num_fields)]
-    if is_.is_map(arrow):
-        return [pa.StructArray.from_arrays([array.keys, array.items], fields=child_fields(arrow.field(0).type))]
-    return [array.flatten()] if arrow.num_fields else []
+        arrays = [array.field(i) for i in range(len(fields))]
+    elif is_.is_map(arrow):
+        arrays = [pa.StructArray.from_arrays([array.keys, array.items], fields=child_fields(fields[0].type))]
+    else:
+        arrays = [array.flatten() for _ in fields]
+    for field, values in zip(fields, arrays, strict=True):
+        yield join_path(path, field.name), field, values
 
 
 def _check_json(texts: pa.Array, path: str) -> None:
     """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value."""
     for text in texts.drop_null().to_pylist():
         try:
-            json.loads(text, parse_int=_to_exact_int, parse_float=_to_finite, object_pairs_hook=_to_distinct)
+            json.loads(text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names)
         except (ValueError, RecursionError) as error:
             reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
             raise HTTPError(400, f"column {path!r:.200} {reason}; correct it, or send the column as text") from None
 
 
-def _to_exact_int(digits: str) -> None:
-    if not -(2**63) <= int(digits) < 2**64:
-        raise ValueError("a whole number of more than 64 bits")
-
-
-def _to_finite(digits: str) -> None:
-    if math.isinf(float(digits)):
+def _check_number(digits: str) -> None:
+    whole = digits.lstrip("-").isdigit()
+    if not (-(2**63) <= int(digits) < 2**64 if whole else math.isfinite(float(digits))):
         raise ValueError("a number beyond those of 64 bits")
 
 
-def _to_distinct(pairs: list[tuple[str, Any]]) -> None:
+def _check_names(pairs: list[tuple[str, Any]]) -> None:
     if twice := duplicates(name for name, _ in pairs):
         raise ValueError(f"{list_names(twice)} more than once in one object")
 
@@ -176,15 +167,14 @@ def _check_schema(schema: pa.Schema) -> None:
     if not 0 < len(schema.names) <= MAX_COLUMNS:
         raise HTTPError(400, f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}")
     _check_unique(schema.names, "columns")
-    fields = 0
+    fields = itertools.chain.from_iterable(map(walk, schema))
+    if beyond := next(itertools.islice(fields, MAX_FIELDS, None), None):
+        what = f"a table has at most {MAX_FIELDS} fields, those inside its columns included"
+        raise HTTPError(400, f"{what}; send fewer: {beyond[0]!r:.200} is one too many")
     for field in schema:
         check_name(field.name)
-        fields += 1 if is_.is_null(field.type) else check_field(field)
-        if fields > MAX_FIELDS:
-            raise HTTPError(
-                400, f"up to column {field.name!r:.200} there are {fields} fields; a table has at most {MAX_FIELDS}, "
-                "those inside its columns included: send fewer"
-            )  # fmt: skip
+        if not is_.is_null(field.type):
+            check_field(field)
 
 
 def check_name(name: str) -> None:
@@ -205,11 +195,9 @@ def _check_unique(names: list[str], what: str) -> None:
         raise HTTPError(400, f"{what} occur more than once: {list_names(twice)}; names must be unique")
 
 
-def check_field(column: pa.Field) -> int:
-    """Refuse types that make Lance panic, or write what it cannot read back; give the number of fields."""
-    fields = 0
-    for path, field in _walk(column, column.name):
-        fields += 1
+def check_field(column: pa.Field) -> None:
+    """Refuse types that make Lance panic, or write what it cannot read back."""
+    for path, field in walk(column):
         if advice := _unsupported_reason(field):
             raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}")
         names = [inside.name for inside in child_fields(_storage(field.type))]
@@ -217,16 +205,16 @@ def check_field(column: pa.Field) -> int:
         for name in names:
             if not name or has_control_characters(name):
                 raise HTTPError(400, f"column {path!r:.200} has a field with the name {name!r:.100}; rename that")
-    return fields
 
 
-def _walk(field: pa.Field, path: str, depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
+def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
     """Give a field, and all fields inside it, with their paths."""
+    path = join_path(above, field.name)
     if depth > MAX_DEPTH:
         raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
     yield path, field
     for inside in child_fields(_storage(field.type)):
-        yield from _walk(inside, join_path(path, inside.name), depth + 1)
+        yield from walk(inside, path, depth + 1)
 
 
 def _storage(arrow: pa.DataType) -> pa.DataType:

@@ -5,6 +5,7 @@ The routes are those of the service's documentation, and those at which the prot
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import http
 import json
@@ -12,8 +13,8 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote_to_bytes
+from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pyarrow as pa
 
@@ -21,12 +22,10 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames.errors import UnsupportedTypeError
 from rt_frames.local import query
+from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.store import Store
 from rt_frames.local.validate import open_stream
-
-if TYPE_CHECKING:
-    from rt_frames.local.body import Body
-    from rt_frames.local.store import Store
 
 log = logging.getLogger("rt_frames")
 access = logging.getLogger("rt_frames.access")  # a line a request, for who runs the service
@@ -100,17 +99,14 @@ class Application:
             if match := re.fullmatch(_pattern(route), path):
                 if method != wanted:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
-                return respond(self, environ, body, *map(_decode_name, match.groups()))
+                return respond(self, environ, body, *map(unquote, match.groups()))
         known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # or the table would seem missing
         raise HTTPError(status, f"there is no such address; there are {known}")
 
-    def _list(self, _environ: Environ, _body: Body) -> dict[str, Any]:
-        return {"tables": self._store.names()}
-
-    def _list_page(self, environ: Environ, _body: Body) -> dict[str, Any]:
+    def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after, limit = _query_parameter(environ, "page_token"), _query_parameter(environ, "limit")
-        if not re.fullmatch("[0-9]{0,18}", limit, re.ASCII) or limit.strip("0") == "" != limit:
+        if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
             raise HTTPError(400, f"limit is {limit!r:.100}; give a whole number from 1")
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
@@ -138,7 +134,7 @@ class Application:
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
-        return {"version": self._store.alter(name, _read_json(body))}
+        return {"version": self._store.alter(name, _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}'))}
 
     def _describe(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
@@ -155,8 +151,7 @@ class Application:
         return query.read_rows(*self._open(body, name))
 
     def _open(self, body: Body, name: str) -> tuple[Any, dict[str, Any]]:
-        self._store.check_there(name)
-        request = query.parse_request(_read_json(body))
+        request = query.parse_request(_read_json(body, "one, or nothing"))
         return self._store.open(name, request.get("version")), request
 
     def _drop(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
@@ -167,8 +162,8 @@ class Application:
         ("GET", "/v1/tables", _list),
         ("POST", "/v1/tables/{name}", _create),
         ("POST", "/v1/table/{name}/alter_columns/", _alter),
-        ("GET", "/v1/namespace/$/table/list", _list_page),
-        ("GET", "/v1/table/", _list_page),
+        ("GET", "/v1/namespace/$/table/list", _list),
+        ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
         ("POST", "/v1/table/{name}/describe/", _describe),
         ("POST", "/v1/table/{name}/count_rows/", _count_rows),
@@ -187,21 +182,18 @@ def _query_parameter(environ: Environ, name: str) -> str:
     return parse_qs(str(environ["QUERY_STRING"])).get(name, [""])[-1]
 
 
-def _read_json(body: Body) -> bytes:
-    text: bytes = body.read(MAX_JSON_BYTES).to_pybytes()
-    if body.read(1).size:
+def _read_json(body: Body, wanted: str) -> dict[str, Any]:
+    """Read an object; an empty body is an empty one."""
+    text = bytes(body.read(MAX_JSON_BYTES))
+    if body.read(1):
         raise HTTPError(413, f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several")
-    return text
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(given := json.loads(text or b"{}"), dict):
+            return given
+    raise HTTPError(400, f"the body is not a JSON object; send {wanted}")
 
 
 def _check_content_type(environ: Environ, wanted: str) -> None:
     given = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
     if given != wanted:
         raise HTTPError(415, f"the Content-Type is {given!r:.100}; send {wanted}")
-
-
-def _decode_name(name: str) -> str:
-    try:
-        return unquote_to_bytes(name).decode()
-    except UnicodeDecodeError:
-        raise HTTPError(400, "the table's name is not percent-encoded UTF-8; encode it") from None

@@ -86,14 +86,16 @@ def arrow_of(data: Any) -> pa.Table:
     return data.to_arrow() if isinstance(data, pl.DataFrame) else pa.Table.from_pandas(data)
 
 
-def alternating(ways: Mapping[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+def alternating(
+    ways: Mapping[str, Callable[[], Any]], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Give the median seconds of each way, after one round that does not count."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats + 1):
         for name, way in ways.items():
-            start = time.perf_counter()
+            start = clock()
             way()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}
 
 

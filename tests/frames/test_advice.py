@@ -222,6 +222,7 @@ def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
 
 
+@pytest.mark.parametrize("rename", [None, {"solt": "units"}], ids=["", "mistyped"])
 @pytest.mark.parametrize(
     ("after", "casts"),
     [
@@ -230,9 +231,9 @@ RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
         (RENAMED.rename(columns={"city": "town"}), "; 'sold' is then cast from int64 to int32"),
     ],
 )
-def test_the_options_that_are_offered_for_renamed_columns_make_the_plan(client, service, name, after, casts):
+def test_the_options_that_are_offered_for_renamed_columns_make_the_plan(client, service, name, after, casts, rename):
     with pytest.raises(rt.errors.AlterationError) as caught:
-        rt.plan_alterations(SALES.copy(), after)
+        rt.plan_alterations(SALES.copy(), after, rename=rename)
     offered = re.search(r"pass (rename=\{.*?\})(.*)$", str(caught.value))
     assert offered[2] == casts
     options = eval(f"dict({offered[1]})")

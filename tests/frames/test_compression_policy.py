@@ -99,6 +99,13 @@ def test_a_service_on_this_machine_that_takes_no_more_is_sent_nothing_compressed
     assert upload.bytes_by(None) == 500 * MB
 
 
+def test_a_service_on_this_machine_that_first_stops_for_a_moment_is_sent_nothing_compressed():
+    """It starts its engine meanwhile; what shrank once was sent shrunken from then on."""
+    link = SimulatedLink(20 * MB, 0.0002, changes=[(0.15, 400 * MB)])
+    _, upload = uploaded(MIXED, 500 * MB, link, auto(near=True))
+    assert upload.bytes_by(None) == 500 * MB
+
+
 def test_a_remote_address_begins_with_zstd_and_loopback_with_none():
     assert auto().next_codec() == "zstd"
     assert auto(near=True).next_codec() is None
@@ -240,6 +247,16 @@ def test_batches_are_small_at_first_and_grow_where_many_of_them_leave_at_once():
     assert policy.batch_bytes == LARGEST_BATCH
     uploaded(MIXED, 200 * MB, SimulatedLink(12.5 * MB, 0.0002), policy)
     assert policy.batch_bytes == SMALLEST_BATCH
+
+
+def test_a_service_on_this_machine_gets_larger_batches_than_another_at_the_same_rate():
+    """Each batch costs its engine something, and there is nothing to be noticed soon."""
+    sizes = []
+    for near in (True, False):
+        policy = auto(LinkMemory(Known(None, 300 * MB)), near=near)
+        uploaded(RANDOM, 500 * MB, SimulatedLink(300 * MB, 0.0002), policy)
+        sizes.append(policy.batch_bytes)
+    assert sizes[0] == LARGEST_BATCH > sizes[1]
 
 
 def test_the_ladder_leads_from_small_to_quick():
