@@ -58,7 +58,7 @@ class Layout(NamedTuple):
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
     """Give what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
     if not casts and is_plain(schema):
-        return Layout(schema.remove_metadata())
+        return Layout(schema.remove_metadata() if schema.metadata else schema)  # two schemas are slow to compare
     fields = []
     for field in schema:
         made = pa.field(field.name, pa.null())

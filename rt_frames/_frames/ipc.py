@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rt_frames._frames.source import MAX_BATCH_BYTES, Source, nbytes, rows_within
+from rt_frames._frames.source import MAX_BATCH_BYTES, Source, nbytes
 from rt_frames._prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class IPCStream:
         def writer(codec: Codec) -> _Writer:
             return _Writer(schema, codec, skip)  # the first gives the schema, too
 
-        for batch in _cut(self._source.batches(), policy):
+        size = {} if policy.disabled else {"batch_bytes": lambda: policy.batch_bytes}
+        for batch in self._source.batches(**size):
             codec, start = policy.next_codec(), time.perf_counter()
             buffers = writer(codec).write(batch)
             if codec is not None:
@@ -99,18 +100,6 @@ class IPCStream:
             skip = skip or len(schema.serialize())
             del batch, buffers  # before the next is made: they may hold all of a frame
         yield 0, None, [_END_OF_STREAM]
-
-
-def _cut(batches: Iterator[pa.RecordBatch], policy: CompressionPolicy) -> Iterator[pa.RecordBatch]:
-    """Cut batches to the size that the policy asks for; a rest is not left over, but goes with the last."""
-    for batch in batches:
-        start, rows, size = 0, batch.num_rows, 0 if policy.disabled else nbytes(batch, exact=False)
-        while rows - start > 1.5 * (length := rows_within(policy.batch_bytes, rows, size)):
-            yield batch.slice(start, length)
-            start += length
-        batch = batch.slice(start)  # noqa: PLW2901  # the whole one is let go of
-        yield batch
-        del batch
 
 
 def _count(source: Source) -> int:
@@ -149,10 +138,11 @@ class _Sink:
         self._buffers: Buffers = []
 
     def write(self, data: Any) -> int:
-        skipped, self._skip = min(self._skip, len(data)), max(self._skip - len(data), 0)
-        if skipped < len(data):
-            self._buffers.append(data[skipped:])
-        return len(data)
+        size = len(data)
+        if self._skip < size:
+            self._buffers.append(data[self._skip :] if self._skip else data)
+        self._skip = max(self._skip - size, 0)
+        return size
 
     def flush(self) -> None:
         """Do nothing; there is nothing behind this file."""

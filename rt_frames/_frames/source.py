@@ -18,8 +18,7 @@ from rt_frames._frames.refusals import Refusals
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
-FIRST_COLUMN_BYTES = 2**14
-
+COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -49,6 +48,8 @@ class Source:
         Size in memory; None where it is not known.
     replayable : bool
         Whether the data can be read a second time.
+    plain : bool
+        Whether it is known that no column needs another type, and all may be null.
     zero_copy : bool
         Whether the data already lie in memory as they are sent.
     caller_thread_only : bool
@@ -68,6 +69,7 @@ class Source:
     rows: int | None = None
     nbytes: int | None = None
     replayable: bool = True
+    plain: bool = False
     zero_copy: bool = True
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
@@ -76,24 +78,27 @@ class Source:
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     close: Callable[[], None] = lambda: None
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give record batches of the schema; at least one, since some services take no schema alone."""
-        # in wide tables, where each column has its price in each batch, smaller ones would cost more than they show
-        limit = min(max(FIRST_BATCH_BYTES, FIRST_COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
+    def batches(self, batch_bytes: Callable[[], int] = lambda: MAX_BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+        """Give record batches of the schema; at least one, since some services take no schema alone.
+
+        ``batch_bytes`` is asked before each how large it should be; what would be left over goes with the last.
+        """
+        least = min(COLUMN_BYTES * len(self.schema), MAX_BATCH_BYTES)
         convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
-        first = True
+        most = FIRST_BATCH_BYTES
         for batch, place, size in self._cut():
             converted = convert(batch, place)
-            if not converted.num_rows:
-                continue  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
-            if first and size > limit:
-                length = rows_within(limit, converted.num_rows, size)
-                yield from (converted.slice(start, length) for start in range(0, converted.num_rows, length))
-            else:
-                yield converted
-            first = False
+            start, rows = 0, converted.num_rows
+            # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
+            while start < rows:
+                length = rows_within(max(least, min(most, batch_bytes())), rows, size)
+                if rows - start <= 1.5 * length:
+                    length = rows - start
+                yield converted if length == rows else converted.slice(start, length)
+                start += length
+            most = MAX_BATCH_BYTES if rows else most
             del batch, converted  # a frame is let go of before the next is asked for: each may be large
-        if first:
+        if most == FIRST_BATCH_BYTES:
             yield pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
 
     def check_values(self, refusals: Refusals) -> None:
