@@ -12,19 +12,17 @@ import decimal
 import itertools
 import operator
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import has_control_characters, join_path
+from rt_frames._names import has_control_characters
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 MAX_DEPTH = 60  # of dicts and lists in a cell; Arrow's own limit is 64
@@ -34,24 +32,11 @@ _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
 _NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # whose name follows
-# subclasses before what they are made of
-_KINDS: dict[str, tuple[type, ...]] = {
-    "bool": (bool,),
-    "timedelta": (datetime.timedelta,),
-    "int": (int,),
-    "float": (float,),
-    "str": (str,),
-    "bytes": (bytes, bytearray, memoryview),
-    "datetime": (datetime.datetime,),
-    "date": (datetime.date,),
-    "time": (datetime.time,),
-    "Decimal": (decimal.Decimal,),
-    "UUID": (uuid.UUID,),
-    "dict": (dict,),
-    "MonthDayNano": (pa.MonthDayNano,),
-    "list": (list, tuple, np.ndarray),
-    "set": (set, frozenset),
-}
+_TYPES = (  # subclasses before what they are made of
+    bool, datetime.timedelta, int, float, str, bytes, bytearray, memoryview, datetime.datetime, datetime.date,
+    datetime.time, decimal.Decimal, uuid.UUID, dict, pa.MonthDayNano, list, tuple, np.ndarray, set, frozenset,
+)  # fmt: skip
+_ALIKE = {"bytearray": "bytes", "memoryview": "bytes", "tuple": "list", "ndarray": "list", "frozenset": "set"}
 _FLAT = {
     "bool": pa.bool_(), "str": pa.string(), "bytes": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
 }  # fmt: skip
@@ -75,7 +60,9 @@ class ObjectType(NamedTuple):
 def infer(column: str, values: _Objects) -> ObjectType:
     """Give the type of a column of objects, or the error that names the column, the place in it and the row."""
     look = _Look(column, values)
-    return ObjectType(look.infer(values, [], ()), look.as_they_are, look.may_be_missing)
+    arrow = look.infer(values, [], ())
+    # text from pandas has one layout, whichever its storage
+    return ObjectType(pa.large_string() if is_.is_string(arrow) else arrow, look.as_they_are, look.may_be_missing)
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
@@ -96,7 +83,7 @@ class _Look:
             raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
         if not arrays and _is_text(values):  # the most frequent, soonest
             self.may_be_missing = True
-            return _FLAT["str"] if steps else pa.large_string()
+            return _FLAT["str"]
         present, python = values, set(map(type, values))
         if unsure := {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}:
             present = self._present(values, steps)
@@ -125,11 +112,9 @@ class _Look:
     def _infer_kind(
         self, kind: str, present: _Objects, arrays: list[_Objects], dtypes: set[Any], steps: _Steps, *, numpy_only: bool
     ) -> pa.DataType:
-        if kind == "list":
+        if kind in ("list", "set"):
+            self.as_they_are &= kind == "list"
             return self._infer_items(present, steps)
-        if kind == "set":
-            self.as_they_are = False
-            return pa.list_(self.infer(_flat(present), [], (*steps, _ITEM)))
         if kind == "dict":
             return self._infer_fields(present, steps)
         if kind in ("int", "float"):
@@ -144,7 +129,7 @@ class _Look:
         if kind == "time" and any(value.tzinfo for value in present):
             raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; take that off")
         if kind in _FLAT:
-            return pa.large_string() if kind == "str" and not steps else _FLAT[kind]
+            return _FLAT[kind]
         if kind == "UUID" and not steps:
             self.as_they_are = False  # older Arrow takes their bytes alone
             return pa.uuid()
@@ -160,9 +145,8 @@ class _Look:
                 return found
         except CONVERSION_ERRORS as error:
             reason = str(error)[:200]
-        place = f" at {self._path(steps)!r}" if steps else ""
         raise UnsupportedTypeError(
-            f"column {self._column!r} holds {kind} values{place} for which Arrow has no type ({reason}); "
+            f"column {self._column!r} holds {kind} values{self._place(steps)} for which Arrow has no type ({reason}); "
             "convert them first"
         )
 
@@ -174,7 +158,7 @@ class _Look:
         typed = [_unmasked(a) for a in arrays if _is_typed(a)]
         mixed = len(typed) < len(present) or len({dtype for dtype, _, _ in odd}) > 1
         self.as_they_are &= all(_is_arrows(*one) for one in odd) and not (typed and mixed)
-        rest = [_unmasked(value) for value in present if not _is_typed(value)] if len(typed) < len(present) else []
+        rest = [_unmasked(value) for value in present if not _is_typed(value)]
         return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
 
     def _infer_fields(self, present: _Objects, steps: _Steps) -> pa.DataType:
@@ -227,12 +211,12 @@ class _Look:
         if max(map(abs, _ends(whole))) <= 2**53:
             return
         self.as_they_are = False  # Arrow refuses also those beyond 2**53 that a float holds
-        text = (
-            "a whole number that no float holds exactly, and other values are floats; to keep them, "
-            f"make text of them all, for example with df[{self._column!r}].map(str)"
-        )
-        if error := self._refused_if_any(steps, _is_inexact, text):
-            raise error
+        if any(_is_inexact(value) for part in whole for value in part):
+            text = (
+                "a whole number that no float holds exactly, and other values are floats; to keep them, "
+                f"make text of them all, for example with df[{self._column!r}].map(str)"
+            )
+            raise self._refused(steps, _is_inexact, text)
 
     def _unit(self, present: _Objects, dtypes: set[Any], steps: _Steps) -> str:
         """Give the finest unit in use; Python's own values have microseconds, those of pandas may have nanoseconds."""
@@ -249,51 +233,37 @@ class _Look:
                 raise self._refused(steps, _is_beyond_python, advice)
         return max(units, key=_UNITS.index)
 
-    def _path(self, steps: _Steps) -> str:
-        path = self._column
-        for step in steps:
-            path = join_path(path, "item" if step is _ITEM else step)
-        return path
+    def _place(self, steps: _Steps) -> str:
+        path = ".".join([self._column, *("item" if step is _ITEM else step for step in steps)])
+        return f" at {path!r}" if steps else ""
 
     def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
-        """Give every value at a place that is not missing, with its row."""
+        """Give every value at a place, with its row."""
         for row, cell in enumerate(self._values):
             yield from ((row, value) for value in _at(cell, steps))
 
-    def _refused_if_any(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError | None:
+    def _refused(self, steps: _Steps, test: Callable[[Any], Any], text: str, verb: str = " is") -> UnsupportedTypeError:
+        """Make the error that shows the first value to which a test applies, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
-                place = f", at {self._path(steps)!r}" if steps else ""
                 shown = f" {show_value(value, 60)}{verb}" if verb else ""
-                return UnsupportedTypeError(f"column {self._column!r}, row {row}{place}:{shown} {text}")
-        return None
-
-    def _refused(self, steps: _Steps, test: Any, text: str, verb: str = " is") -> UnsupportedTypeError:
-        error = self._refused_if_any(steps, test, text, verb)
-        return error or UnsupportedTypeError(f"column {self._column!r}: {text}")
+                return UnsupportedTypeError(f"column {self._column!r}, row {row}{self._place(steps)}:{shown} {text}")
+        return UnsupportedTypeError(f"column {self._column!r}: {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
         """Make the error that names the first value of another kind."""
+        leaves = [(row, value, _kind(value)) for row, value in self._leaves(steps)]
+        present = [leaf for leaf in leaves if not _is_missing(leaf[1])]
         # what is missing has a kind only in an array with a dtype
-        found = self._two_kinds(steps, _is_missing) or self._two_kinds(steps, lambda v: not isinstance(v, np.generic))
-        first, row, other = found or ("unknown", 0, None)
-        place = f" at {self._path(steps)!r}" if steps else ""
-        example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, _kind(other)})}"
+        typed = [leaf for leaf in leaves if not _is_missing(leaf[1]) or isinstance(leaf[1], np.generic)]
+        pairs = ((known[0][2], leaf) for known in (present, typed) for leaf in known)
+        unlike = (pair for pair in pairs if {pair[0], pair[1][2]} not in ({pair[0]}, {"int", "float"}))
+        first, (row, other, kind) = next(unlike, ("unknown", (0, None, "unknown")))
+        example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, kind})}"
         return UnsupportedTypeError(
-            f"column {self._column!r} mixes kinds{place}: its first value is {first}, row {row} is {_kind(other)} "
+            f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
             f"({show_value(other, 40)}); make it one kind first{example}"
         )
-
-    def _two_kinds(self, steps: _Steps, skip: Callable[[Any], bool]) -> tuple[str, int, Any] | None:
-        """Find the kind of the first value, and the first value of another with its row."""
-        first = None
-        for row, value in self._leaves(steps):
-            if not skip(value):
-                kind = _kind(value)
-                first = first or kind
-                if kind != first and {kind, first} != {"int", "float"}:
-                    return first, row, value
-        return None
 
 
 def _of_one_kind(column: str, kinds: set[str]) -> str:
@@ -335,7 +305,7 @@ def _at(value: Any, steps: _Steps) -> Iterator[Any]:
     if not steps:
         yield value
     elif steps[0] is _ITEM and isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        for item in value:
+        for item in _unmasked(value):
             yield from _at(item, steps[1:])
     elif isinstance(value, dict) and steps[0] in value:
         yield from _at(value[steps[0]], steps[1:])
@@ -382,7 +352,8 @@ def _kind(value: Any) -> str:
 
 
 def _kind_of_type(kind: type) -> str:
-    return next((name for name, types in _KINDS.items() if issubclass(kind, types)), kind.__name__)
+    name = next((known for known in _TYPES if issubclass(kind, known)), kind).__name__
+    return _ALIKE.get(name, name)
 
 
 def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
@@ -397,7 +368,7 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 def _plain(value: Any, arrow: pa.DataType) -> Any:
     """Give a value of Python or pandas that Arrow converts rightly, for one that it does not."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and is_.is_list(arrow):
         return _plain_array(value, arrow)
     if isinstance(value, dict) and is_.is_struct(arrow):
         return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
@@ -415,8 +386,6 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
 
 
 def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
-    if array.ndim == 0 or not is_.is_list(arrow):
-        return array[()] if array.ndim == 0 else array
     item, values = arrow.value_type, list(array) if array.dtype.kind in "mMO" or array.ndim > 1 else array.tolist()
     mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
     return [None if hidden else _plain(value, item) for value, hidden in zip(values, mask, strict=True)]
