@@ -165,12 +165,9 @@ class _Look:
         keys = list(itertools.chain.from_iterable(present))
         names = dict.fromkeys(keys)
         complete = len(keys) == len(names) * len(present)  # every dict has every name
-        for name in names:
-            if not isinstance(name, str) or not name or has_control_characters(name):
-                advice = "a field's name is text without control characters; rename it"
-                raise self._refused(
-                    steps, lambda v, name=name: name in v, f"a dict with the key {name!r:.80}; {advice}"
-                )
+        if odd := [name for name in names if not isinstance(name, str) or not name or has_control_characters(name)]:
+            text = f"a dict with the key {odd[0]!r:.80}; a field's name is text without control characters; rename it"
+            raise self._refused(steps, lambda v: odd[0] in v, text)
         fields = []
         for name in names:
             have = present if complete else [value for value in present if name in value]
@@ -183,10 +180,8 @@ class _Look:
         try:
             missing = pd.isna(values)
         except ArithmeticError:
-            advice = "a signalling NaN cannot be sent; replace it, for example with None"
-            raise self._refused(
-                steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), advice, verb=""
-            ) from None
+            text = "a signalling NaN; replace it, for example with None"
+            raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text) from None
         if not missing.any():
             return values
         # Arrow takes those without a unit for an error
@@ -206,7 +201,7 @@ class _Look:
 
     def _check_exact(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> None:
         """Whole numbers become floats only where none of them changes."""
-        whole = [_objects([value for value in present if isinstance(value, int | np.integer)])]
+        whole = [_flat([[value for value in present if isinstance(value, int | np.integer)]])]
         whole += [array for array in arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(whole))) <= 2**53:
             return
@@ -229,8 +224,8 @@ class _Look:
             # Arrow does not see that one of a coarse unit leaves the range of a finer one
             self.as_they_are &= not any(isinstance(v, pd.Timedelta) and v.unit != "ns" for v in present)
             if any(map(_is_beyond_python, present)):
-                advice = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
-                raise self._refused(steps, _is_beyond_python, advice)
+                text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+                raise self._refused(steps, _is_beyond_python, text)
         return max(units, key=_UNITS.index)
 
     def _place(self, steps: _Steps) -> str:
@@ -242,12 +237,12 @@ class _Look:
         for row, cell in enumerate(self._values):
             yield from ((row, value) for value in _at(cell, steps))
 
-    def _refused(self, steps: _Steps, test: Callable[[Any], Any], text: str, verb: str = " is") -> UnsupportedTypeError:
+    def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
         """Make the error that shows the first value to which a test applies, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
-                shown = f" {show_value(value, 60)}{verb}" if verb else ""
-                return UnsupportedTypeError(f"column {self._column!r}, row {row}{self._place(steps)}:{shown} {text}")
+                where = f"column {self._column!r}, row {row}{self._place(steps)}"
+                return UnsupportedTypeError(f"{where}: {show_value(value, 60)} is {text}")
         return UnsupportedTypeError(f"column {self._column!r}: {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
@@ -258,7 +253,7 @@ class _Look:
         typed = [leaf for leaf in leaves if not _is_missing(leaf[1]) or isinstance(leaf[1], np.generic)]
         pairs = ((known[0][2], leaf) for known in (present, typed) for leaf in known)
         unlike = (pair for pair in pairs if {pair[0], pair[1][2]} not in ({pair[0]}, {"int", "float"}))
-        first, (row, other, kind) = next(unlike, ("unknown", (0, None, "unknown")))
+        first, (row, other, kind) = next(unlike)
         example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, kind})}"
         return UnsupportedTypeError(
             f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
@@ -285,10 +280,6 @@ def _are_alike(arrays: _Objects) -> bool:
     """Tell whether all arrays have one dtype, which is not object, and one dimension."""
     kinds = [set(map(operator.attrgetter(name), arrays)) for name in ("dtype", "ndim")]
     return all(len(kind) == 1 for kind in kinds) and _is_typed(arrays[0])
-
-
-def _objects(values: list[Any]) -> _Objects:
-    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _ends(parts: list[_Objects]) -> tuple[int, int]:
