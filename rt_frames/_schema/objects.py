@@ -59,8 +59,10 @@ class ObjectType(NamedTuple):
 
 def infer(column: str, values: _Objects) -> ObjectType:
     """Give the type of a column of objects, or the error that names the column, the place in it and the row."""
+    if _is_text(values):  # the most frequent, soonest
+        return ObjectType(pa.large_string())
     look = _Look(column, values)
-    arrow = look.infer(values, [], ())
+    arrow = look.infer(values.tolist(), [], ())
     # text from pandas has one layout, whichever its storage
     return ObjectType(pa.large_string() if is_.is_string(arrow) else arrow, look.as_they_are, look.may_be_missing)
 
@@ -77,17 +79,14 @@ class _Look:
     def __init__(self, column: str, values: _Objects) -> None:
         self._column, self._values, self.as_they_are, self.may_be_missing = column, values, True, False
 
-    def infer(self, values: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
+    def infer(self, values: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         """Give the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
-        if not arrays and _is_text(values):  # the most frequent, soonest
-            self.may_be_missing = True
-            return _FLAT["str"]
-        present, python = values, set(map(type, values))
+        present, python = values, _types(values)
         if unsure := {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}:
-            present = self._present(values, steps)
-            python = set(map(type, present))
+            present = self._present(values, unsure, steps)
+            python = _types(present)
         self.may_be_missing |= bool(arrays or unsure - {type(None)})
         scalars = {kind for kind in python if issubclass(kind, np.generic)}
         dtypes = {a.dtype for a in arrays if a.size} or {a.dtype for a in arrays[:1] if not python}
@@ -104,19 +103,19 @@ class _Look:
         if len(kinds) > 1:
             raise self._mixed(steps)
         for kind in kinds:
+            if kind == "dict":
+                return self._infer_fields(present, steps, plain=python == {dict})
             if kind == "list" and python == {np.ndarray} and _are_alike(present):  # one tells of all
                 present = present[:1]
-            return self._infer_kind(kind, present, arrays, dtypes, steps, numpy_only=python == scalars)
+            return self._infer_kind(kind, present, arrays, dtypes, steps, python == scalars)
         return pa.null()
 
     def _infer_kind(
-        self, kind: str, present: _Objects, arrays: list[_Objects], dtypes: set[Any], steps: _Steps, *, numpy_only: bool
+        self, kind: str, present: list[Any], arrays: list[_Objects], dtypes: set[Any], steps: _Steps, numpy_only: bool
     ) -> pa.DataType:
         if kind in ("list", "set"):
             self.as_they_are &= kind == "list"
             return self._infer_items(present, steps)
-        if kind == "dict":
-            return self._infer_fields(present, steps)
         if kind in ("int", "float"):
             common = np.result_type(*dtypes) if numpy_only else None
             if common is not None and _kind_of_dtype(common) == kind:
@@ -135,7 +134,7 @@ class _Look:
             return pa.uuid()
         return self._infer_other(kind, present, steps)
 
-    def _infer_other(self, kind: str, present: _Objects, steps: _Steps) -> pa.DataType:
+    def _infer_other(self, kind: str, present: list[Any], steps: _Steps) -> pa.DataType:
         """Ask Arrow for the type of what has parameters, or is not known here."""
         reason = "make text of them"
         try:
@@ -150,7 +149,7 @@ class _Look:
             "convert them first"
         )
 
-    def _infer_items(self, present: _Objects, steps: _Steps) -> pa.DataType:
+    def _infer_items(self, present: list[Any], steps: _Steps) -> pa.DataType:
         arrays = [value for value in present if isinstance(value, np.ndarray)]
         odd = {(a.dtype, a.ndim, type(a)) for a in arrays}
         if any(ndim == 0 for _, ndim, _ in odd):
@@ -161,35 +160,39 @@ class _Look:
         rest = [_unmasked(value) for value in present if not _is_typed(value)]
         return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
 
-    def _infer_fields(self, present: _Objects, steps: _Steps) -> pa.DataType:
-        keys = list(itertools.chain.from_iterable(present))
-        names = dict.fromkeys(keys)
-        complete = len(keys) == len(names) * len(present)  # every dict has every name
+    def _infer_fields(self, present: list[Any], steps: _Steps, *, plain: bool) -> pa.DataType:
+        alike = plain and set(map(len, present)) == {len(present[0])}
+        names = dict.fromkeys(present[0] if alike else _flat(present))
         if odd := [name for name in names if not isinstance(name, str) or not name or has_control_characters(name)]:
             text = f"a dict with the key {odd[0]!r:.80}; a field's name is text without control characters; rename it"
             raise self._refused(steps, lambda v: odd[0] in v, text)
         fields = []
         for name in names:
-            have = present if complete else [value for value in present if name in value]
-            values = np.fromiter(map(operator.itemgetter(name), have), dtype=object, count=len(have))
+            try:
+                get = operator.itemgetter(name)
+                values = list(map(get, present)) if alike else [value[name] for value in present if name in value]
+            except KeyError:  # as many names, but others
+                return self._infer_fields(present, steps, plain=False)
             fields.append((name, self.infer(values, [], (*steps, name))))
         return pa.struct(fields)
 
-    def _present(self, values: _Objects, steps: _Steps) -> _Objects:
+    def _present(self, values: list[Any], unsure: set[type], steps: _Steps) -> list[Any]:
         """Leave out what pandas calls missing."""
+        if unsure == {type(None)}:
+            return [value for value in values if value is not None]
+        array = np.fromiter(values, dtype=object, count=len(values))
         try:
-            missing = pd.isna(values)
+            missing = pd.isna(array)
         except ArithmeticError:
             text = "a signalling NaN; replace it, for example with None"
             raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text) from None
         if not missing.any():
             return values
         # Arrow takes those without a unit for an error
-        self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, values[missing]))
-        present: _Objects = values[~missing]
-        return present
+        self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, array[missing]))
+        return array[~missing].tolist()  # type: ignore[no-any-return]  # of objects it is the list of them
 
-    def _whole(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> pa.DataType:
+    def _whole(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         least, most = _ends([present, *arrays])
         if least >= -(2**63) and most < 2**63:
             return pa.int64()
@@ -199,9 +202,9 @@ class _Look:
         text = "a whole number that does not fit into 64 bits with the others; make text of them, or floats"
         raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
 
-    def _check_exact(self, present: _Objects, arrays: list[_Objects], steps: _Steps) -> None:
+    def _check_exact(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> None:
         """Whole numbers become floats only where none of them changes."""
-        whole = [_flat([[value for value in present if isinstance(value, int | np.integer)]])]
+        whole: list[Any] = [[value for value in present if isinstance(value, int | np.integer)]]
         whole += [array for array in arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(whole))) <= 2**53:
             return
@@ -213,7 +216,7 @@ class _Look:
             )
             raise self._refused(steps, _is_inexact, text)
 
-    def _unit(self, present: _Objects, dtypes: set[Any], steps: _Steps) -> str:
+    def _unit(self, present: list[Any], dtypes: set[Any], steps: _Steps) -> str:
         """Give the finest unit in use; Python's own values have microseconds, those of pandas may have nanoseconds."""
         units = {np.datetime_data(dtype)[0] for dtype in dtypes}
         if any(isinstance(value, datetime.datetime | datetime.timedelta) for value in present):
@@ -276,20 +279,27 @@ def _is_text(values: _Objects) -> bool:
     return isinstance(first, str | float) and pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
-def _are_alike(arrays: _Objects) -> bool:
+def _types(values: list[Any]) -> set[type]:
+    """Give the types of values; of one type after the other, as most have them, in half the time of a set."""
+    runs = itertools.groupby(values, type)
+    few = {kind for kind, _ in itertools.islice(runs, 100)}
+    return few if next(runs, None) is None else set(map(type, values))
+
+
+def _are_alike(arrays: list[_Objects]) -> bool:
     """Tell whether all arrays have one dtype, which is not object, and one dimension."""
-    kinds = [set(map(operator.attrgetter(name), arrays)) for name in ("dtype", "ndim")]
-    return all(len(kind) == 1 for kind in kinds) and _is_typed(arrays[0])
+    runs = (itertools.groupby(arrays, operator.attrgetter(name)) for name in ("dtype", "ndim"))
+    return all(len(list(itertools.islice(some, 2))) == 1 for some in runs) and _is_typed(arrays[0])
 
 
-def _ends(parts: list[_Objects]) -> tuple[int, int]:
-    """Give the least and the greatest of whole numbers."""
-    some = [part for part in parts if part.size]
-    return min((int(part.min()) for part in some), default=0), max((int(part.max()) for part in some), default=0)
+def _ends(parts: list[Any]) -> tuple[int, int]:
+    """Give the least and the greatest of whole numbers, which are objects in a list, or typed arrays."""
+    ends = [(min(p), max(p)) if isinstance(p, list) else (p.min(), p.max()) for p in parts if len(p)]
+    return min((int(least) for least, _ in ends), default=0), max((int(most) for _, most in ends), default=0)
 
 
-def _flat(lists: Iterable[Iterable[Any]]) -> _Objects:
-    return np.fromiter(itertools.chain.from_iterable(lists), dtype=object)
+def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(lists))
 
 
 def _at(value: Any, steps: _Steps) -> Iterator[Any]:
