@@ -169,11 +169,12 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
         dictionary = dictionary.combine_chunks()
 
     def cut(start: int, stop: int) -> pa.Array:
-        piece = codes[start:stop].astype(np.int32)
-        missing = len(piece) > 0 and piece.min() < 0
-        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0 if missing else None), dictionary)
+        piece = codes[start:stop]
+        missing = piece < 0 if len(piece) and piece.min() < 0 else None
+        # whether all codes stand for a category is looked at where they are converted
+        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=missing), dictionary, safe=False)
 
-    return codes.nbytes, cut
+    return 4 * len(codes), cut  # they are sent in 32 bits
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
