@@ -26,7 +26,7 @@ def open_table(table: pa.Table, clean: bool) -> Source:
 
     def chunks() -> Iterable[Chunk]:
         batches = table.to_batches()
-        return [to_chunk(*batches, size=size)] if len(batches) == 1 else _chunks(batches)
+        return [to_chunk(batches[0], size=size)] if len(batches) == 1 else _chunks(batches)
 
     return Source(
         table.schema,
