@@ -83,22 +83,23 @@ class Source:
 
         ``batch_bytes`` is asked before each how large it should be; what would be left over goes with the last.
         """
-        least = min(COLUMN_BYTES * len(self.schema), MAX_BATCH_BYTES)
+        least = min(COLUMN_BYTES * len(self.schema), BATCH_BYTES)
         convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
-        most = FIRST_BATCH_BYTES
+        first = True
         for batch, place, size in self._cut():
             converted = convert(batch, place)
             start, rows = 0, converted.num_rows
             # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             while start < rows:
+                most = FIRST_BATCH_BYTES if first else MAX_BATCH_BYTES
                 length = rows_within(max(least, min(most, batch_bytes())), rows, size)
                 if rows - start <= 1.5 * length:
                     length = rows - start
                 yield converted if length == rows else converted.slice(start, length)
                 start += length
-            most = MAX_BATCH_BYTES if rows else most
+            first = first and not rows
             del batch, converted  # a frame is let go of before the next is asked for: each may be large
-        if most == FIRST_BATCH_BYTES:
+        if first:
             yield pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
 
     def check_values(self, refusals: Refusals) -> None:
