@@ -18,7 +18,8 @@ from rt_frames._frames.refusals import Refusals
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
-COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it
+COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it;
+SOUNDED = 2  # batches that may be, which tell how fast the link is
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -85,18 +86,18 @@ class Source:
         """
         least = min(COLUMN_BYTES * len(self.schema), BATCH_BYTES)
         convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
-        first = True
+        first, pieces = True, 0
         for batch, place, size in self._cut():
             converted = convert(batch, place)
             start, rows = 0, converted.num_rows
             # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             while start < rows:
                 most = FIRST_BATCH_BYTES if first else MAX_BATCH_BYTES
-                length = rows_within(max(least, min(most, batch_bytes())), rows, size)
+                length = rows_within(max(least if pieces >= SOUNDED else 0, min(most, batch_bytes())), rows, size)
                 if rows - start <= 1.5 * length:
                     length = rows - start
                 yield converted if length == rows else converted.slice(start, length)
-                start += length
+                start, pieces = start + length, pieces + 1
             first = first and not rows
             del batch, converted  # a frame is let go of before the next is asked for: each may be large
         if first:
