@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MIME = "application/vnd.apache.arrow.stream"
 
 JOINED_BYTES = 2**12
+SOUNDED = 2  # batches of any frame that tell how fast the link is
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -83,8 +84,9 @@ class IPCStream:
         def writer(codec: Codec) -> _Writer:
             return _Writer(schema, codec, skip)  # the first gives the schema, too
 
-        size = {} if policy.disabled else {"batch_bytes": lambda: policy.batch_bytes}
-        for batch in self._source.batches(**size):
+        thin = 0 if policy.link_known or not policy.adapts else SOUNDED
+        cut = functools.partial(self._source.batches, lambda: policy.batch_bytes, thin=thin)
+        for batch in self._source.batches() if policy.disabled else cut():
             codec, start = policy.next_codec(), time.perf_counter()
             buffers = writer(codec).write(batch)
             if codec is not None:

@@ -18,8 +18,7 @@ from rt_frames._frames.refusals import Refusals
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
-COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it;
-SOUNDED = 2  # batches that may be, which tell how fast the link is
+COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -79,25 +78,28 @@ class Source:
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     close: Callable[[], None] = lambda: None
 
-    def batches(self, batch_bytes: Callable[[], int] = lambda: MAX_BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, batch_bytes: Callable[[], int] = lambda: MAX_BATCH_BYTES, *, thin: int = 0
+    ) -> Iterator[pa.RecordBatch]:
         """Give record batches of the schema; at least one, since some services take no schema alone.
 
         ``batch_bytes`` is asked before each how large it should be; what would be left over goes with the last.
+        In a wide table only the first ``thin`` ones are so small that its columns show.
         """
         least = min(COLUMN_BYTES * len(self.schema), BATCH_BYTES)
         convert = Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
-        first, pieces = True, 0
+        first = True
         for batch, place, size in self._cut():
             converted = convert(batch, place)
             start, rows = 0, converted.num_rows
             # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             while start < rows:
                 most = FIRST_BATCH_BYTES if first else MAX_BATCH_BYTES
-                length = rows_within(max(least if pieces >= SOUNDED else 0, min(most, batch_bytes())), rows, size)
+                length = rows_within(max(0 if thin else least, min(most, batch_bytes())), rows, size)
                 if rows - start <= 1.5 * length:
                     length = rows - start
                 yield converted if length == rows else converted.slice(start, length)
-                start, pieces = start + length, pieces + 1
+                start, thin = start + length, max(thin - 1, 0)
             first = first and not rows
             del batch, converted  # a frame is let go of before the next is asked for: each may be large
         if first:
