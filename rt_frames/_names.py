@@ -35,11 +35,13 @@ def check_column_names(names: list[str], note: str = "") -> None:
     """Refuse column names that the service's engine cannot keep."""
     if not names:
         raise ValueError("the frame has no columns; a table needs at least one")
-    if twice := duplicates(names):
-        raise ValueError(f"column names must be unique; these occur more than once: {list_names(twice)}; {note}{CLEAN}")
+    if len(set(names)) < len(names):
+        twice = list_names(duplicates(names))
+        raise ValueError(f"column names must be unique; these occur more than once: {twice}; {note}{CLEAN}")
     if "" in names:
         raise ValueError(f"column names must not be empty, and number {names.index('') + 1} is; {CLEAN}")
-    if odd := [name for name in names if has_control_characters(name)]:
+    if has_control_characters("".join(names)):
+        odd = [name for name in names if has_control_characters(name)]
         raise ValueError(f"column names must not hold control characters: {list_names(odd)}; {CLEAN}")
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.convert import portable_layout
+from rt_frames._frames.convert import Layout, portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import check_column_names, check_no_dots
@@ -77,12 +77,13 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
         raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
     check_column_names(names)
     check_no_dots(names)
-    layout = portable_layout(source.schema, casts, refusals)
+    plain = source.plain and not casts
+    layout = Layout(source.schema) if plain else portable_layout(source.schema, casts, refusals)
     source = dataclasses.replace(
         source,
         schema=layout.schema,
         layout=layout,
-        zero_copy=source.zero_copy and layout.schema.equals(source.schema),
+        zero_copy=source.zero_copy and (plain or layout.schema.equals(source.schema)),
         value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
     )

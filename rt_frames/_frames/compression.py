@@ -84,6 +84,8 @@ class CompressionPolicy:
         Whether nothing of this upload is compressed.
     adapts : bool
         Whether the codec may change from batch to batch.
+    link_known : bool
+        Whether an upload before this one saw the link.
     batch_bytes : int
         How large the next batch should be.
     """
@@ -94,7 +96,7 @@ class CompressionPolicy:
         self._memory = memory or LinkMemory()
         codec, self._link, self._patience = self._memory.known or Known(None if near else "zstd")
         one_batch = nbytes is not None and nbytes <= (TINY if codec else SMALLEST_BATCH)
-        self.requested = requested
+        self.requested, self.link_known = requested, self._memory.known is not None
         self.adapts = requested == "auto" and memory is not None and not one_batch
         self.disabled = requested is None or (requested == "auto" and not self.adapts)
         self._stats: dict[Codec, CodecStats] = {}

@@ -58,7 +58,7 @@ class Layout(NamedTuple):
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
     """Give what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
     if not casts and is_plain(schema):
-        return Layout(schema.remove_metadata())
+        return Layout(schema.remove_metadata() if schema.metadata else schema)  # two schemas are slow to compare
     fields = []
     for field in schema:
         made = pa.field(field.name, pa.null())
@@ -110,19 +110,26 @@ def _example(arrow: pa.DataType) -> Any:
     if not types.is_nested(arrow):
         return "large_string"
     try:
-        return to_data_type(_with_text(to_portable(arrow)))
+        return to_data_type(_with_leaves(to_portable(arrow), lambda t: pa.large_string() if types.is_null(t) else t))
     except UnsupportedTypeError:
         return ...  # a map has no word
 
 
-def _with_text(arrow: pa.DataType) -> pa.DataType:
+def _with_leaves(arrow: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType], *, large: bool = False) -> pa.DataType:
+    """Give a type with other types where it is not nested; if asked, with large lists for small ones."""
+
+    def inside(field: pa.Field) -> pa.Field:
+        return field.with_type(_with_leaves(field.type, leaf, large=large))
+
     if types.is_struct(arrow):
-        return pa.struct([field.with_type(_with_text(field.type)) for field in arrow])
+        return pa.struct(map(inside, arrow))
+    if types.is_map(arrow):
+        return pa.map_(inside(arrow.key_field).type, inside(arrow.item_field).type)
     if types.is_fixed_size_list(arrow):
-        return pa.list_(_with_text(arrow.value_type), arrow.list_size)
-    if types.is_list(arrow) or types.is_large_list(arrow):
-        return (pa.list_ if types.is_list(arrow) else pa.large_list)(_with_text(arrow.value_type))
-    return pa.large_string() if types.is_null(arrow) else arrow
+        return pa.list_(inside(arrow.value_field), arrow.list_size)
+    if is_list(arrow):
+        return (pa.large_list if large or types.is_large_list(arrow) else pa.list_)(inside(arrow.value_field))
+    return leaf(arrow)
 
 
 class Converter:
@@ -223,7 +230,8 @@ class Converter:
         """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
         if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
             array = _cast_leaf(array, target, path)
-        array = _unwrap(array, target)
+        while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
+            array = array.storage
         if isinstance(array, pa.ExtensionArray) and array.type != target:
             return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
         if types.is_run_end_encoded(array.type):
@@ -265,13 +273,11 @@ class Converter:
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
     def _map(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-        offsets, pairs = array.offsets, target.field(0).type
-        start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        offsets, *parts = _from_first(array.offsets, array.keys, array.items)
         keys, items = (
-            self._convert(part.slice(start, stop - start), field.type, join_path(path, field.name))
-            for part, field in zip((array.keys, array.items), pairs, strict=True)
+            self._convert(part, field.type, join_path(path, field.name))
+            for part, field in zip(parts, target.field(0).type, strict=True)
         )
-        offsets = pc.call_function("subtract", [offsets, offsets[0]])
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
 
     def _fixed_size_list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -288,8 +294,7 @@ class Converter:
         field, offsets, items = target.value_field, array.offsets, array.values
         view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
         if not view:
-            items = items.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
-            offsets = pc.call_function("subtract", [offsets, offsets[0]])
+            offsets, items = _from_first(offsets, items)
         # not flatten(), which loses buffers where items are of an extension type
         items = self._convert(items, field.type, join_path(path, field.name))
         if view:
@@ -297,6 +302,12 @@ class Converter:
             items = items.take(_positions_in_views(offsets.to_numpy(), lengths.to_numpy()))
             offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])])
         return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
+
+
+def _from_first(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
+    """Count offsets from the first, and cut what lies before it and behind the last off what they are offsets into."""
+    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    return [pc.call_function("subtract", [offsets, offsets[0]]), *(part.slice(start, stop - start) for part in parts)]
 
 
 def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
@@ -360,16 +371,9 @@ def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _canonical_type(arrow: pa.DataType) -> pa.DataType:
     """Give the one type that stands for all in which the same values can lie."""
-    if types.is_dictionary(arrow):
-        return _canonical_type(arrow.value_type)
-    if types.is_string(arrow):
-        return pa.large_string()
-    if types.is_struct(arrow):
-        return pa.struct([field.with_type(_canonical_type(field.type)) for field in arrow])
-    if types.is_map(arrow):
-        return pa.map_(_canonical_type(arrow.key_type), _canonical_type(arrow.item_type))
-    if types.is_fixed_size_list(arrow):
-        return pa.list_(arrow.value_field.with_type(_canonical_type(arrow.value_type)), arrow.list_size)
-    if types.is_list(arrow) or types.is_large_list(arrow):
-        return pa.large_list(arrow.value_field.with_type(_canonical_type(arrow.value_type)))
-    return arrow
+
+    def leaf(arrow: pa.DataType) -> pa.DataType:
+        value = arrow.value_type if types.is_dictionary(arrow) else arrow
+        return pa.large_string() if types.is_string(value) else value
+
+    return _with_leaves(arrow, leaf, large=True)

@@ -22,11 +22,17 @@ def open_table(table: pa.Table, clean: bool) -> Source:
     """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
     if clean:
         table = table.rename_columns(clean_names(table.column_names))
+    size = nbytes(table, exact=False)
+
+    def chunks() -> Iterable[Chunk]:
+        batches = table.to_batches()
+        return [to_chunk(batches[0], size=size)] if len(batches) == 1 else _chunks(batches)
+
     return Source(
         table.schema,
-        lambda: _chunks(table.to_batches()),
+        chunks,
         table.num_rows,
-        nbytes(table, exact=False),
+        size,
         dictionaries=functools.cache(lambda: _dictionaries(table)),
     )
 
@@ -70,14 +76,14 @@ def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -
     return map(to_chunk, batches) if names is None else (to_chunk(batch.rename_columns(names)) for batch in batches)
 
 
-def to_chunk(batch: pa.RecordBatch, place: str = "") -> Chunk:
+def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) -> Chunk:
     """Give a batch as a chunk, whose rows are views."""
 
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         rows = batch if length == batch.num_rows else batch.slice(start, length)
         return [rows if column is None else rows.select([column])]
 
-    return Chunk(batch.num_rows, nbytes(batch, exact=False), cut, place)
+    return Chunk(batch.num_rows, nbytes(batch, exact=False) if size is None else size, cut, place)
 
 
 def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:

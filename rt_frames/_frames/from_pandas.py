@@ -8,6 +8,7 @@ from the values. What pandas itself calls missing (NaN, NaT, NA, None) is null.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -64,9 +65,7 @@ def open_pandas(
         return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
     chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
-    objects = frozenset(
-        n for n, s in zip(names, series, strict=True) if _is_object(s.dtype) or _is_python_text(s.dtype)
-    )
+    objects = frozenset(name for name, one in zip(names, series, strict=True) if _holds_objects(one.dtype))
     schema = pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
     return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
 
@@ -137,13 +136,15 @@ def _types(
     return types
 
 
-def _is_object(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+def _holds_objects(dtype: Any) -> bool:
+    if isinstance(dtype, np.dtype):
+        return dtype.kind == "O"
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
 
 
 def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     dtype = series.dtype
-    if _is_object(dtype) or _is_python_text(dtype):
+    if _holds_objects(dtype):
         return _object_column(name, series.to_numpy(dtype=object), target)
     if isinstance(dtype, np.dtype):
         return _numpy_column(series.to_numpy())
@@ -154,13 +155,9 @@ def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     return int(series.memory_usage(index=False)), lambda a, b: pa.array(series.iloc[a:b], from_pandas=True)
 
 
-def _is_python_text(dtype: Any) -> bool:
-    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
-
-
 def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     codes, values = series.cat.codes.to_numpy(), series.cat.categories
-    if _is_object(values.dtype) or _is_python_text(values.dtype):
+    if _holds_objects(values.dtype):
         objects = values.to_numpy(dtype=object)
         dictionary = _convert(f"{name} (its categories)", objects, 0, len(objects), infer(name, objects))
     else:
@@ -169,11 +166,12 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
         dictionary = dictionary.combine_chunks()
 
     def cut(start: int, stop: int) -> pa.Array:
-        piece = codes[start:stop].astype(np.int32)
-        missing = len(piece) > 0 and piece.min() < 0
-        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=piece < 0 if missing else None), dictionary)
+        piece = codes[start:stop]
+        missing = piece < 0 if len(piece) and piece.min() < 0 else None
+        # whether all codes stand for a category is looked at where they are converted
+        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=missing), dictionary, safe=False)
 
-    return codes.nbytes, cut
+    return 4 * len(codes), cut  # they are sent in 32 bits
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
@@ -214,12 +212,10 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
     nbytes = 0
     with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
         nbytes = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
-    kept: dict[tuple[int, int], Any] = {}  # values are tried out before the sending: one conversion is enough
 
+    @functools.cache  # values are tried out before the sending: one conversion is enough
     def cut(start: int, stop: int) -> Any:
-        if (start, stop) not in kept:
-            kept[start, stop] = _convert(name, values, start, stop, target)
-        return kept[start, stop]
+        return _convert(name, values, start, stop, target)
 
     return max(nbytes, values.nbytes), cut
 

@@ -19,6 +19,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Source
 from rt_frames._names import clean_names
 from rt_frames._schema.polars_dtype import from_polars
+from rt_frames._schema.portable import is_portable
 from rt_frames.errors import UnsupportedTypeError
 
 
@@ -27,14 +28,16 @@ def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
     if clean:
         frame = frame.rename(dict(zip(frame.columns, clean_names(frame.columns), strict=True)))
     # not frame.schema, which takes longer
-    schema, chunk = arrow_schema(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
+    found, chunk = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
+    distinct = {id(arrow): arrow for arrow in found.values()}.values()  # by their hash they would take longer
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
-        schema,
+        pa.schema(found),
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        zero_copy=not any(contains(arrow, is_copied) for arrow in set(schema.types) for is_copied in copied),
+        plain=all(map(is_portable, distinct)),
+        zero_copy=not any(contains(arrow, is_copied) for arrow in distinct for is_copied in copied),
         dictionaries=functools.cache(lambda: _categories(frame)) if chunk.nbytes > MAX_BATCH_BYTES else dict,
     )
 
@@ -50,13 +53,17 @@ def open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
 
 def arrow_schema(schema: Mapping[str, pl.DataType], refusals: Refusals) -> pa.Schema:
     """Give the schema, and note which columns are not supported."""
+    return pa.schema(_types(schema, refusals))
+
+
+def _types(schema: Mapping[str, pl.DataType], refusals: Refusals) -> dict[str, pa.DataType]:
     found = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
         try:
             found[name] = from_polars(dtype, name)
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
-    return pa.schema(found)
+    return found
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rt_frames._frames.compression import SMALLEST_BATCH, Codec, CompressionPolicy
-from rt_frames._frames.source import FIRST_COLUMN_BYTES, MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
+from rt_frames._frames.source import BATCH_BYTES, COLUMN_BYTES, MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
 from rt_frames._prefetch import parallel_map, prefetch
 
 MIME = "application/vnd.apache.arrow.stream"
@@ -24,6 +24,7 @@ MIME = "application/vnd.apache.arrow.stream"
 JOINED_BYTES = 2**12
 WORK_BYTES = 20 * 2**20  # about what is converted at a time, on as many threads as there are, and waits to be sent
 MAX_THREADS = 8
+SOUNDED = 2  # batches of any frame that tell how fast the link is
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -105,31 +106,34 @@ class IPCStream:
             del part
 
     def _cut(self) -> Iterator[tuple[Part, bool]]:
-        """Cut parts to the size that the policy asks for; a rest is not left over, but goes with the last."""
+        """Cut parts to the size that the policy asks for; a rest is not left over, but goes with the last.
+
+        In a wide table only those that tell how fast the link is are so small that its columns show.
+        """
         source, policy = self._source, self._policy
-        for part in source.parts() if self._threads > 1 else _converted(source, policy):
+        least = min(COLUMN_BYTES * len(source.schema), BATCH_BYTES)
+        thin = 0 if policy.link_known or not policy.adapts else SOUNDED
+        for part in source.parts() if self._threads > 1 else source.converted_parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
             start, rows, size = 0, part.batch.num_rows, 0 if as_sent and policy.disabled else part.nbytes
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
-            while rows - start > 1.5 * (length := rows_within(min(policy.batch_bytes, most), rows, size)):
+            while True:
+                length = rows_within(max(0 if thin else least, min(policy.batch_bytes, most)), rows, size)
+                thin = max(thin - 1, 0)
+                if rows - start <= 1.5 * length:
+                    break
                 yield part.slice(start, length), as_sent
                 start += length
-            part = part.slice(start)  # noqa: PLW2901  # the whole one is let go of
+            part = part.slice(start) if start else part  # noqa: PLW2901  # the whole one is let go of
             yield part, as_sent
             del part
-
-
-def _converted(source: Source, policy: CompressionPolicy) -> Iterator[Part]:
-    for batch in source.batches():
-        yield Part(batch, "", 0 if policy.disabled else nbytes(batch, exact=False), 0)
-        del batch
 
 
 def _count_threads(source: Source) -> int:
     """Tell how many threads convert and compress: one where what was sent before counts, and where columns are many."""
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
-    most = WORK_BYTES // max(SMALLEST_BATCH, FIRST_COLUMN_BYTES * len(source.schema)) - 2
+    most = WORK_BYTES // max(SMALLEST_BATCH, COLUMN_BYTES * len(source.schema)) - 2
     return max(1, min(int(pa.cpu_count()), MAX_THREADS, most))
 
 
@@ -224,10 +228,11 @@ class _Sink:
         self._buffers: Buffers = []
 
     def write(self, data: Any) -> int:
-        skipped, self._skip = min(self._skip, len(data)), max(self._skip - len(data), 0)
-        if skipped < len(data):
-            self._buffers.append(data[skipped:])
-        return len(data)
+        size = len(data)
+        if self._skip < size:
+            self._buffers.append(data[self._skip :] if self._skip else data)
+        self._skip = max(self._skip - size, 0)
+        return size
 
     def flush(self) -> None:
         """Do nothing; there is nothing behind this file."""

@@ -27,7 +27,7 @@ class Refusals(dict[str, UnsupportedTypeError]):
 
     def check(self, order: Sequence[str]) -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
-        columns = tuple(name for name in order if name in self)
+        columns = tuple(name for name in order if name in self) if self else ()
         errors = [self[name] for name in columns]
         if len(errors) == 1:
             errors[0].add(columns=columns)

@@ -18,8 +18,7 @@ from rt_frames._frames.refusals import Refusals
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
 FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
-FIRST_COLUMN_BYTES = 2**14
-
+COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -74,6 +73,8 @@ class Source:
         Types that the caller asked for.
     dictionaries : callable
         Gives the values of dictionaries that are known beforehand, by column.
+    plain : bool
+        Whether it is known that no column needs another type, and all may be null.
     close : callable
         Lets go of a generator or reader, whether it was read or not.
     """
@@ -89,20 +90,16 @@ class Source:
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
     layout: Layout = _UNKNOWN
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
+    plain: bool = False
     close: Callable[[], None] = lambda: None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give record batches of the schema; at least one, since some services take no schema alone."""
-        convert, empty = self.converter(), True
-        for part in self.parts():
-            converted = convert(part.batch, part.place, part.rows_before)
-            del part  # a frame is let go of before the next is asked for: each may be large
-            if (
-                converted.num_rows
-            ):  # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
-                yield converted
-                empty = False
-            del converted
+        empty = True
+        for part in self.converted_parts():
+            yield part.batch
+            empty = False
+            del part
         if empty:
             yield self.empty_batch()
 
@@ -114,15 +111,27 @@ class Source:
         """Give what makes parts portable. Where there are no dictionaries, which grow, several may share the parts."""
         return Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
 
+    def converted_parts(self) -> Iterator[Part]:
+        """Give the rows in the schema, in parts as they lie in memory."""
+        convert = self.converter()
+        for part in self.parts():
+            converted = part._replace(batch=convert(part.batch, part.place, part.rows_before))
+            del part  # a frame is let go of before the next is asked for: each may be large
+            # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
+            if converted.batch.num_rows:
+                yield converted
+            del converted
+
     def parts(self) -> Iterator[Part]:
         """Give the rows as they lie in memory; the first few in a smaller part."""
-        # in wide tables, where each column has its price in each batch, smaller ones would cost more than they show
-        limit = min(max(FIRST_BATCH_BYTES, FIRST_COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
+        limit = min(max(FIRST_BATCH_BYTES, COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
         for part in self._cut():
             rows = part.batch.num_rows
-            first = not part.rows_before and part.nbytes > limit
-            length = rows_within(limit, rows, part.nbytes) if first else max(rows, 1)
-            yield from (part.slice(start, length) for start in range(0, max(rows, 1), length))
+            length = rows_within(limit, rows, part.nbytes) if not part.rows_before else rows
+            if length >= rows:
+                yield part
+            else:
+                yield from (part.slice(start, length) for start in range(0, rows, length))
             del part
 
     def check_values(self, refusals: Refusals) -> None:

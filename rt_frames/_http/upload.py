@@ -94,7 +94,8 @@ class Upload:
                     if len(buffer) < COALESCE_BELOW:
                         held += buffer
                         if len(held) >= WRITE_BYTES:
-                            yield _take(held)
+                            piece, held = _split(held)
+                            yield piece
                         continue
                     if held:
                         yield held
@@ -105,7 +106,8 @@ class Upload:
                     held, last = bytearray(view[end:]), time.monotonic()
                 slow = time.monotonic() - last > COALESCE_FOR
                 if len(held) > (HOLD_BACK if slow else COALESCE_BELOW):
-                    yield _take(held)
+                    piece, held = _split(held)
+                    yield piece
                     last = time.monotonic()
         yield held + (b"0\r\n\r\n" if self.length is None else b"")
 
@@ -123,8 +125,8 @@ class Upload:
             raise
 
 
-def _take(held: bytearray) -> bytearray:
-    """Take all but the last bytes of what is held."""
-    taken = held[:-HOLD_BACK]
-    del held[:-HOLD_BACK]
-    return taken
+def _split(held: bytearray) -> tuple[bytearray, bytearray]:
+    """Take off the last bytes of what is held; the many before them are not copied."""
+    kept = held[-HOLD_BACK:]
+    del held[-HOLD_BACK:]
+    return held, kept

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,10 @@ from rt_frames.errors import UnsupportedTypeError
 _FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
 _TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
 _PORTABLE_IDS = frozenset(pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS))
+# where a schema is wide, its text is sooner read than its fields: if each line ends so, all are plain
+_WIDE = 1000
+_PLAIN_TYPES = (re.escape(str(pa.type_for_alias(name))) for name in (*_FLAT, *INTEGERS))
+_PLAIN_ENDS = re.compile(f": (?:{'|'.join(_PLAIN_TYPES)})\n")
 
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarrow knows the number alone
 
@@ -59,7 +64,11 @@ def is_portable(arrow: pa.DataType) -> bool:
 
 
 def is_plain(schema: pa.Schema) -> bool:
-    """Tell whether all columns are portable as they are and may be null: asked once, since frames may be wide."""
+    """Tell whether all columns are portable as they are and may be null."""
+    if len(schema) > _WIDE:
+        text = schema.to_string(show_schema_metadata=False) + "\n"
+        if text.count("\n") == len(schema) == len(_PLAIN_ENDS.findall(text)):
+            return True
     try:
         return all(f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema)
     except KeyError:  # a type for which pyarrow has no class
