@@ -188,8 +188,8 @@ class _Look:
             raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text) from None
         if not missing.any():
             return values
-        # Arrow takes those without a unit for an error
-        self.as_they_are &= not {np.datetime64, np.timedelta64} & set(map(type, array[missing]))
+        # of NumPy's, Arrow takes those without a unit for an error, and some for values
+        self.as_they_are &= not any(issubclass(kind, np.generic) for kind in set(map(type, array[missing])))
         return array[~missing].tolist()  # type: ignore[no-any-return]  # of objects it is the list of them
 
     def _whole(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
@@ -375,6 +375,8 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
         return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
     if isinstance(value, list | tuple | set | frozenset) and is_.is_list(arrow):
         return [_plain(item, arrow.value_type) for item in value]
+    if isinstance(value, np.floating) and np.isnan(value):
+        return None
     if isinstance(value, pd.Timedelta) and value is not pd.NaT:
         return _count(value.to_timedelta64(), arrow)
     if isinstance(value, np.datetime64 | np.timedelta64):
