@@ -126,6 +126,60 @@ def test_256_descriptors_are_enough_for_50_folders_which_end_with_the_interprete
     assert len(list(tmp_path.glob("*/t.lance"))) == 50
 
 
+INTERRUPTED = """
+import sys, polars as pl, rt_frames as rt
+client = rt.connect(sys.argv[1], default=False)
+client.create_table("t", pl.DataFrame({"a": [1, 2]}), if_exists="skip")
+print("ready", flush=True)
+"""
+
+
+@pytest.mark.parametrize("late", [0.02, 0.06])
+@pytest.mark.parametrize("step", ["client.close()", "del client", ""])
+def test_ctrl_c_while_a_service_stops_ends_the_process_all_the_same(tmp_path, step, late):
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED + step, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(late)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode in (0, -signal.SIGINT)
+    assert b"Fatal" not in err
+
+
+AGAIN = """
+import os, signal, socket, sys, threading, polars as pl, rt_frames as rt
+from rt_frames.local import LocalService
+before = threading.active_count()
+with LocalService(sys.argv[1]):
+    pass
+service = LocalService(sys.argv[1]).start()
+port = int(service.url.rpartition(":")[2])
+threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    service.close()
+except KeyboardInterrupt:
+    print("interrupted")
+service.close()
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join(5)
+assert threading.active_count() <= before, threading.enumerate()
+try:
+    socket.create_connection(("127.0.0.1", port)).close()
+except ConnectionRefusedError:
+    print("stopped")
+"""
+
+
+def test_a_service_whose_stop_is_interrupted_stops_all_the_same(tmp_path):
+    assert run(AGAIN, tmp_path) == "interrupted\nstopped\n"
+
+
 MANY = """
 import gc, logging, os, sys, threading, time, polars as pl, rt_frames as rt
 frame = pl.DataFrame({"a": [1, 2]})
