@@ -246,10 +246,10 @@ def test_children_of_a_fork_use_their_parents_service_and_cannot_start_one(tmp_p
     assert lance.dataset(str(tmp_path / "one" / "child.lance")).to_table().to_pydict() == {"a": [1, 2]}
 
 
-def faulty(tmp_path: Path, before: str, code: str) -> str:
+def faulty(tmp_path: Path, before: str, code: str, *arguments: str) -> str:
     """Run code with a client, beside an operating system that was made to fail."""
     head = f"import errno, fcntl, os, sys, threading, time\n{before}\nimport polars as pl, rt_frames as rt\n"
-    return run(head + code, tmp_path)
+    return run(head + code, tmp_path, *arguments)
 
 
 def test_a_file_system_without_locks_is_named_in_one_sentence(tmp_path):
@@ -277,6 +277,45 @@ while names:
 print(client.list_tables())"""
     said = faulty(tmp_path, before, code).splitlines()
     assert said == ["507 False False"] * 3 + ["500 False False"] * 5 + ["[]"]
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        ("ENOSPC", "the disk is full (No space left on device); make room and try again"),
+        ("EROFS", "the service may not write to its folder (Read-only file system); allow that, or use another folder"),
+        ("EACCES", "the service may not write to its folder (Permission denied); allow that, or use another folder"),
+    ],
+)
+def test_S13_what_could_not_be_stored_is_told_without_doubt(tmp_path, number, why):
+    before = """
+def rename(*_, **__):
+    raise OSError(number, os.strerror(number))
+os.rename = rename
+number = getattr(errno, sys.argv[2])"""
+    code = """
+client = rt.connect(sys.argv[1])
+try: client.create_table("t", pl.DataFrame({"a": [1]}))
+except rt.errors.ServerError as error: print(error)"""
+    said = faulty(tmp_path, before, code, number)
+    assert said == f"could not create table 't': the service answered 507, the table could not be stored: {why}\n"
+
+
+def test_S13_an_alter_for_which_there_is_no_room_changes_nothing_and_says_so(tmp_path):
+    code = """
+import resource
+client = rt.connect(sys.argv[1])
+client.create_table("t", pl.DataFrame({"a": range(300_000)}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, 2**18))
+try: client.table("t").cast({"a": "int32"})
+except rt.errors.ServerError as error: print(error)
+print(client.table("t").schema.field("a").type)"""
+    said, still = faulty(tmp_path, "", code).splitlines()
+    assert said == (
+        "could not alter table 't': the service answered 507, nothing was changed, column 'a' (from int64 to int32): "
+        "the disk is full (File too large); make room and try again"
+    )
+    assert still == "int64"
 
 
 def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault(tmp_path):
