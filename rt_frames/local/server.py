@@ -205,7 +205,8 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
 
     def run() -> None:
         try:
-            done.set_result(work())
+            work()
+            done.set_result(None)
         except BaseException as error:  # noqa: BLE001  # raised where it is waited for
             done.set_exception(error)
 
@@ -221,7 +222,9 @@ def _end_answers() -> None:
     """
     for server in list(_running):
         server.ready = False
-    answering = [(thread, thread.conn) for thread in threading.enumerate() if _is_answering(thread)]
+    threads: list[Any] = [thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)]
+    ours = [thread for thread in threads if isinstance(thread.server, _Server)]
+    answering = [(thread, conn) for thread in ours if (conn := thread.conn) is not None]
     if answering:
         end_at_next_interrupt()
     until = time.monotonic() + LAST_SECONDS
@@ -231,10 +234,6 @@ def _end_answers() -> None:
                 with contextlib.suppress(OSError):
                     conn.socket.shutdown(socket.SHUT_RDWR)
             time.sleep(0.01)
-
-
-def _is_answering(thread: threading.Thread) -> bool:
-    return isinstance(thread, WorkerThread) and isinstance(thread.server, _Server) and thread.conn is not None
 
 
 class _Request(HTTPRequest):
