@@ -527,9 +527,18 @@ def _start_service(place: tuple[int, Path]) -> str:
     from rt_frames.local import LocalService  # the engine is loaded where it is used
 
     with _services_lock:
-        service, clients = _services.get(place) or (LocalService(place[1], api_key=_services_key).start(), 0)
+        if place in _services:
+            service, clients = _services[place]
+            _services[place] = service, clients + 1
+            return service.url
+    # without the lock: threads are waited for here, and one of them may collect a client
+    started = LocalService(place[1], api_key=_services_key).start()
+    with _services_lock:
+        service, clients = _services.get(place, (started, 0))
         _services[place] = service, clients + 1
-        return service.url
+    if service is not started:  # another thread was faster
+        started.close()
+    return service.url
 
 
 def _leave_service(place: tuple[int, Path]) -> None:
@@ -538,5 +547,5 @@ def _leave_service(place: tuple[int, Path]) -> None:
         service, clients = _services.pop(place)
         if clients > 1:
             _services[place] = service, clients - 1
-        elif place[0] == os.getpid():
-            service.close()
+    if clients == 1 and place[0] == os.getpid():
+        service.close()

@@ -19,7 +19,7 @@ from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMe
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
 from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
-from rt_frames._http.response import describe_outcome, parse_schema, parse_table_names, parse_version
+from rt_frames._http.response import STORED_NOTHING, describe_outcome, parse_schema, parse_table_names, parse_version
 from rt_frames._http.session import Request, Result, Session
 from rt_frames._names import check_table_name
 from rt_frames._progress import Progress
@@ -337,7 +337,8 @@ class Client:
         part_alone = isinstance(error, errors.UploadInterrupted)
         now = describe_outcome(name, listed=listed, before=before, part_alone=part_alone, replaces=replaces)
         error.add(listed=listed, listed_before=before)
-        error.args = (f"{error}; {now}",)
+        if not _stored_nothing(error):
+            error.args = (f"{error}; {now}",)
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -356,7 +357,8 @@ class Client:
         try:
             result = self._send_json("alter", name, asked, parse_version)
         except (errors.OutcomeUnknown, errors.ServerError) as error:
-            error.args = (f"{error}; look at the table's columns before sending the change again",)
+            if not _stored_nothing(error):
+                error.args = (f"{error}; look at the table's columns before sending the change again",)
             raise
         except errors.BadRequest as error:
             if isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1:
@@ -365,6 +367,10 @@ class Client:
             raise
         log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
         return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
+
+
+def _stored_nothing(error: errors.RemoteError) -> bool:
+    return isinstance(error, errors.ServerError) and error.status == STORED_NOTHING
 
 
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:

@@ -31,21 +31,24 @@ class Background(threading.Thread):
 
 @atexit.register
 def _end_threads() -> None:
-    """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end would abort it.
-
-    Another Ctrl-C then ends the process as it ends programs in other languages.
-    """
+    """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
     threads = [thread for thread in threading.enumerate() if isinstance(thread, Background)]
-    if threads and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        for printed in filter(None, (sys.stdout, sys.stderr)):
-            with contextlib.suppress(OSError, ValueError):
-                printed.flush()
+    if threads:
+        end_at_next_interrupt()
     for thread in threads:
         thread.stop()
     for thread in threads:
         if thread.is_alive():  # an interrupt may have come while it was started
             thread.join()
+
+
+def end_at_next_interrupt() -> None:
+    """Let another Ctrl-C end the process as it ends programs in other languages, at once; what was printed is shown."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for printed in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError, ValueError):
+                printed.flush()
 
 
 def allow_interrupts() -> None:

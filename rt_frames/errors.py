@@ -201,7 +201,7 @@ class RedirectError(ResponseError):
 
 
 class ServerError(_Outcome, ResponseError):
-    """5xx: the service failed; whether it acted is open.
+    """5xx: the service failed; whether it acted is open, save for 507: nothing was stored.
 
     Attributes
     ----------

@@ -23,6 +23,7 @@ from rt_frames._text import one_line, shorten
 
 READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
+STORED_NOTHING = 507  # of RFC 4918: what was asked for could not be done, for want of room
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
 _BY_STATUS = {
     400: errors.BadRequest,
@@ -171,6 +172,10 @@ def to_error(
     advice = _ADVICE.get(kind) or (_ADVICE_FOR_BODIES.get(status, "") if sent else "")
     if kind is errors.ServerError and operation in READS:
         advice = "try again later"
+    elif kind is errors.BadRequest and not re.search("['\"`]", message):  # it names nothing
+        advice = "nothing was changed"
+    elif status == STORED_NOTHING:
+        advice = "" if message else "nothing was stored; try again when there is room"
     if kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"
     if kind is errors.RedirectError:

@@ -18,6 +18,8 @@ from rt_frames.cli.files import read_table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rt_frames._client import Client
+
 
 def calendar() -> pa.Table:
     """Make a table of the days of forty years: most kinds of columns, some with nulls."""
@@ -57,7 +59,21 @@ def _show(line: str, result: Any) -> None:
 
 def _run(frame: Any, name: str, folder: Path) -> str | None:
     """Do the main job, and say what differs at last."""
-    client = _api.connect(folder, default=False)
+    with _api.connect(folder, default=False) as client:
+        expected, full = _show_main_job(frame, name, folder, client)
+    stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
+    if full is not None and stored.schema.field(full).nullable:
+        return f"column {full!r} may still hold nulls"
+    try:
+        frames = (pl.DataFrame(table) for table in (stored, expected))
+        assert_frame_equal(*frames, check_exact=True, categorical_as_str=True)
+    except AssertionError as error:
+        return str(error)
+    return None
+
+
+def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> tuple[pa.Table, str | None]:
+    """Create and alter a table; give what it holds then, and the column that no longer takes nulls."""
     _show(f'client = rt.connect("{folder}")', client)
     _show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
     _show("rt.list_tables()", client.list_tables())
@@ -76,15 +92,7 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
         table = client.table(name).set_nullable({full: False})
         _show(f'client.table("{name}").set_nullable({{"{full}": False}})', table)
     _show(f'lance.dataset("{folder / name}.lance")', None)
-    stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
-    if full is not None and stored.schema.field(full).nullable:
-        return f"column {full!r} may still hold nulls"
-    try:
-        frames = (pl.DataFrame(table) for table in (stored, expected))
-        assert_frame_equal(*frames, check_exact=True, categorical_as_str=True)
-    except AssertionError as error:
-        return str(error)
-    return None
+    return expected, full
 
 
 def _alter(frame: Any, rename: dict[str, str]) -> tuple[Any, str]:

@@ -28,6 +28,7 @@ from click.shell_completion import CompletionItem
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
+from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames._text import count
 from rt_frames._version import __version__
 
@@ -57,6 +58,7 @@ _IN_SHELL = {  # what the package's messages call things → what they are calle
     "or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)",
     r"(?s)(a database's name needs|the address is made).*": "give --url with an address, or a folder as ./NAME",
 }
+_OPEN = "; whether it was done is open, in part it never is: look with rt-frames tables and rt-frames show"
 
 
 def _in_shell(text: object) -> str:
@@ -83,7 +85,10 @@ class _Command(click.Command):
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(text)}", err=True)
-                return super().invoke(ctx)
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    ctx.close()  # clients, too, here where Ctrl-C is heard, and not as they are collected
         except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
             raise
         except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
@@ -94,8 +99,10 @@ class _Command(click.Command):
                 lines[2:] = ["… (-v shows all)"]
             raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt:
-            click.echo("interrupted; a table is created whole or not at all", err=True)
+            click.echo(f"interrupted{_OPEN if ctx.info_name in ('create', 'alter') else ''}", err=True)
             ctx.exit(130)
+        finally:
+            end_at_next_interrupt()
 
 
 def _log_to_stderr(ctx: click.Context, level: int) -> None:
@@ -149,7 +156,10 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     key = key_file.read_text().strip() if key_file is not None else None
-    return _api.connect(where, api_key=key, default=False, **options)
+    client = _api.connect(where, api_key=key, default=False, **options)
+    if context := click.get_current_context(silent=True):  # there is none where a shell completes a word
+        context.call_on_close(client.close)
+    return client
 
 
 def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

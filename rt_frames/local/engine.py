@@ -30,7 +30,9 @@ from rt_frames.local.validate import walk
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
 KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
+MAX_ASKED = 1000  # of the changes that were refused together, each about a millisecond
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_READ_ONLY = (errno.EROFS, errno.EACCES)
 _FAMILIES = (
     "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
     "durations, and lists of one"
@@ -158,7 +160,11 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
         _check_dates(dataset, change)
     what = describe(changes)
     with as_http_errors(f"nothing was changed, {what}"):
-        dataset.alter_columns(*(change.given for change in changes))
+        try:
+            dataset.alter_columns(*(change.given for change in changes))
+        except Exception as error:
+            with as_http_errors(f"nothing was changed, {describe(_find_refused(dataset.schema, changes, str(error)))}"):
+                raise
     with as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
         renames = {given["path"]: given["name"] for _, given in changes if "name" in given}
         cast = {given["path"].partition(".")[0] for _, given in changes if "data_type" in given}
@@ -170,6 +176,29 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
                 old: Any = lance.dataset(str(folder), version=before)
                 old.restore()
             raise
+
+
+def _find_refused(schema: pa.Schema, changes: list[Change], reason: str) -> list[Change]:
+    """Find the changes at which the engine took offence: it names one column, or none, and describes no other.
+
+    It is asked for each of a table without rows; where it would do every one there, the rows are the reason.
+    """
+    refused = [change for change in changes[:MAX_ASKED] if not _is_possible(schema, change)]
+    named = [change for change in changes if f'olumn "{change.given["path"]}"' in reason]
+    return refused or named or changes
+
+
+def _is_possible(schema: pa.Schema, change: Change) -> bool:
+    given = {name: value for name, value in change.given.items() if name != "name"}  # new names go together
+    if len(given) == 1:
+        return True
+    column = schema.field(given["path"].partition(".")[0])
+    try:
+        empty: Any = lance.write_dataset(pa.schema([column]).empty_table(), "memory://")
+        empty.alter_columns(given)
+    except Exception:  # noqa: BLE001  # whatever it is, the engine does not do it
+        return False
+    return True
 
 
 def _check_dates(dataset: Any, change: Change) -> None:
@@ -217,7 +246,10 @@ def _to_http_error(error: BaseException, what: str) -> HTTPError:
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
     if number in _NO_SPACE:
-        return HTTPError(507, f"{what}: the disk is full or cannot be written to; make room and try again")
+        return HTTPError(507, f"{what}: the disk is full ({os.strerror(number)}); make room and try again")
+    if number in _READ_ONLY:
+        reason = f"the service may not write to its folder ({os.strerror(number)})"
+        return HTTPError(507, f"{what}: {reason}; allow that, or use another folder")
     if number is not None:
         return HTTPError(500, f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder")
     if _NOT_FOUND.search(text):

@@ -7,11 +7,13 @@ with `header_reader`, tells what it refuses with `simple_response`, and what `rf
 answer is sent;
 `expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
 with something to read; `ready` is false from the moment on that it stops; it keeps its figures in
-`logging.statistics`; the pool `requests` has `idle`, `qsize` and `grow`, its threads are `WorkerThread`s.
+`logging.statistics`; the pool `requests` has `idle`, `qsize` and `grow`; its threads are `WorkerThread`s, daemons where
+the thread that prepares the server is one, which have their `server`, and a `conn` while they answer.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import json
@@ -23,6 +25,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from wsgiref.types import WSGIApplication
@@ -31,6 +36,7 @@ from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
+from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
@@ -39,6 +45,7 @@ log = logging.getLogger("rt_frames")
 THREADS, MAX_THREADS = 6, 128  # that wait for requests, besides two of cheroot's; while bodies are waited for, more
 HEAD_SECONDS = 10  # of silence, until the key was seen
 BODY_SECONDS = 600  # a client that computes what it sends may take its time
+LAST_SECONDS = 1  # for a client to send and to read, once the service stops
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER = re.compile(rb"([\w!#$%&'*+.^`|~-]+):[ \t]*([^\0\r\n]*?)[ \t]*\r\n")
 _SINGLE_HEADERS = (b"Content-Length", b"Transfer-Encoding", b"Content-Type", b"Host", b"X-Api-Key")
@@ -133,27 +140,32 @@ class LocalService:
         >>> service = LocalService("./tables").start()
         >>> service.close()
         """
+        if self._server is None:
+            if _processes - {os.getpid()}:
+                raise RuntimeError(
+                    "the embedded service cannot run in a process forked from one that ran it: its engine does not "
+                    "survive a fork. Start processes with multiprocessing's 'spawn', or connect to the parent's URL"
+                )
+            _processes.add(os.getpid())
+            # not at the head: once Lance is imported, it warns at every fork
+            from rt_frames.local.store import Store
+            from rt_frames.local.wsgi import Application
+
+            try:
+                _do_uninterrupted(partial(self._listen, Application(Store(self.root), self._key, self._bind[0])))
+            except KeyboardInterrupt:
+                _do_uninterrupted(self._stop)
+                raise
+        return self
+
+    def _listen(self, application: WSGIApplication) -> None:
         with self._lock:
             if self._server is None:
-                if _processes - {os.getpid()}:
-                    raise RuntimeError(
-                        "the embedded service cannot run in a process forked from one that ran it: its engine does "
-                        "not survive a fork. Start processes with multiprocessing's 'spawn', or connect to the "
-                        "parent's URL"
-                    )
-                # not at the head: once Lance is imported, it warns at every fork
-                from rt_frames.local.store import Store
-                from rt_frames.local.wsgi import Application
-
-                server: Any = _Server(self._bind, Application(Store(self.root), self._key, self._bind[0]))
+                server: Any = _Server(self._bind, application)
                 server.prepare()
                 threading.Thread(target=server.serve, daemon=True).start()
                 self._server = server
-                if not _processes:
-                    threading.Thread(target=_close_with_the_process, daemon=True).start()
-                _processes.add(os.getpid())
-                _running.add(self)
-        return self
+                _running.add(server)
 
     def close(self) -> None:
         """Stop answering; requests on the way are given a second to finish.
@@ -163,11 +175,15 @@ class LocalService:
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
+        if self._server is not None and self._server.ready:  # not where the process ends
+            _do_uninterrupted(self._stop)
+
+    def _stop(self) -> None:
         with self._lock:
             server, self._server = self._server, None
-        if server is not None:
-            _running.discard(self)
-            server.stop()
+            if server is not None:
+                _running.discard(server)
+                server.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -176,21 +192,48 @@ class LocalService:
         self.close()
 
 
-_running: set[LocalService] = set()
+_running: set[Any] = set()  # the servers
 _processes: set[int] = set()  # those that ran a service; another one than this was its parent
 
 
-def _close_with_the_process() -> None:
-    """Wait for the threads that the interpreter waits for, whose uploads may be on the way, save the servers' own.
+def _do_uninterrupted(work: Callable[[], None]) -> None:
+    """Do something in a thread of its own and wait for it: Ctrl-C breaks off the wait, and nothing that is half done.
 
-    For those it would wait without end.
+    The thread is a daemon, and so are those that it starts: the interpreter waits for none of them.
     """
-    while others := [
-        t for t in threading.enumerate() if t.is_alive() and not (t.daemon or isinstance(t, WorkerThread))
-    ]:
-        others[0].join()
-    for service in list(_running):  # side by side: each takes a moment
-        threading.Thread(target=service.close, daemon=True).start()
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+            done.set_result(None)
+        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    done.result()
+
+
+@atexit.register
+def _end_answers() -> None:
+    """Wait for the answers on the way: a thread that comes out of the engine after the interpreter's end aborts it.
+
+    Threads cannot be started here any more, so that the servers are not stopped; they end with the process.
+    """
+    for server in list(_running):
+        server.ready = False
+    threads: list[Any] = [thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)]
+    ours = [thread for thread in threads if isinstance(thread.server, _Server)]
+    answering = [(thread, conn) for thread in ours if (conn := thread.conn) is not None]
+    if answering:
+        end_at_next_interrupt()
+    until = time.monotonic() + LAST_SECONDS
+    for thread, conn in answering:
+        while thread.conn is conn and thread.is_alive():
+            if time.monotonic() > until:
+                with contextlib.suppress(OSError):
+                    conn.socket.shutdown(socket.SHUT_RDWR)
+            time.sleep(0.01)
 
 
 class _Request(HTTPRequest):
@@ -275,7 +318,7 @@ class _Server(Server):
     def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
         super().__init__(
             bind, application, numthreads=THREADS, max=MAX_THREADS, request_queue_size=128, timeout=HEAD_SECONDS,
-            shutdown_timeout=1, server_name="rt_frames",
+            shutdown_timeout=LAST_SECONDS, server_name="rt_frames",
         )  # fmt: skip
         self.gateway = _Gateway
 

@@ -33,7 +33,7 @@ _ATTEMPTS = 4
 
 class _Missing(HTTPError):
     def __init__(self, name: str) -> None:
-        super().__init__(404, f"there is no table {name!r}; GET /v1/tables lists those there are")
+        super().__init__(404, f"there is no table {name!r}")
 
 
 class Store:

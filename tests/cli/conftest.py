@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import signal
 import subprocess
 
 import pytest
@@ -20,9 +21,10 @@ def run(monkeypatch):
             if stdin is not None:
                 patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-            words = list(map(str, args))
+            words, interrupts = list(map(str, args)), signal.getsignal(signal.SIGINT)
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
                 main(words)
+            signal.signal(signal.SIGINT, interrupts)  # a command is the last thing that its process does
         shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
         return subprocess.CompletedProcess(words, ended.value.code, *shown)
 

@@ -126,6 +126,16 @@ def test_F20_every_refusal_has_its_class_and_a_short_message_without_the_key(rem
         assert all(char.isprintable() for char in str(error))
 
 
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [("column 'a' is odd", "correct what it names; nothing was changed"), ("", "nothing was changed")],
+)
+def test_F20_a_refusal_asks_to_correct_what_it_names_where_it_names_something(remote, server, caplog, message, advice):
+    server.answering((400, {"error": message}))
+    error = fails(lambda: remote.table("t").rename({"a": "b"}), BadRequest, caplog)
+    assert str(error) == f"could not alter table 't': the service answered 400, {message or 'Bad Request'}; {advice}"
+
+
 def test_F24_accepted_is_not_done(remote, server, caplog):
     server.answering((202, {}))
     fails(lambda: remote.create_table("t", frame(1)), OutcomeUnknown, caplog, "202")

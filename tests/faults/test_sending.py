@@ -289,6 +289,19 @@ def test_F23_a_server_error_is_never_sent_again(remote, server, caplog, status):
 
 
 @pytest.mark.parametrize(
+    ("body", "said"),
+    [({}, "Insufficient Storage; nothing was stored; try again when there is room"), ({"error": "no room"}, "no room")],
+)
+def test_F23_what_could_not_be_stored_leaves_no_outcome_open(remote, server, caplog, body, said):
+    server.answering((507, body))
+    error = fails(lambda: remote.create_table("t", frame(1)), ServerError, caplog)
+    assert str(error) == f"could not create table 't': the service answered 507, {said}"
+    assert (len(server.posts), error.listed) == (1, False)
+    error = fails(lambda: remote.table("t").rename({"a": "b"}), ServerError, caplog)
+    assert str(error) == f"could not alter table 't': the service answered 507, {said}"
+
+
+@pytest.mark.parametrize(
     ("status", "words"),
     [(408, "all of the body in the time.*collected first"), (411, "compression=None"), (413, r"after [\d.]+ MB of")],
 )

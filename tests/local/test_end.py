@@ -126,6 +126,62 @@ def test_256_descriptors_are_enough_for_50_folders_which_end_with_the_interprete
     assert len(list(tmp_path.glob("*/t.lance"))) == 50
 
 
+INTERRUPTED = """
+import sys, polars as pl, rt_frames as rt
+client = rt.connect(sys.argv[1], default=False)
+client.create_table("t", pl.DataFrame({"a": [1, 2]}), if_exists="skip")
+print("ready", flush=True)
+"""
+
+
+@pytest.mark.parametrize("late", [0.02, 0.06])
+@pytest.mark.parametrize("step", ["client.close()", "del client", ""])
+def test_ctrl_c_while_a_service_stops_ends_the_process_all_the_same(tmp_path, step, late):
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED + step, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(late)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode in (0, -signal.SIGINT)
+    assert b"Fatal" not in err
+
+
+AGAIN = """
+import os, signal, socket, sys, threading, time, rt_frames as rt
+from rt_frames.local import LocalService
+with LocalService(sys.argv[1]):
+    pass
+before = threading.active_count()
+for _ in range(5):
+    service = LocalService(sys.argv[1]).start()
+    port = int(service.url.rpartition(":")[2])
+    threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        service.close()
+        time.sleep(10)
+    except KeyboardInterrupt:
+        print("interrupted")
+    service.close()
+    until = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() <= before, threading.enumerate()
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        print("stopped")
+"""
+
+
+def test_a_service_whose_stop_is_interrupted_stops_all_the_same(tmp_path):
+    assert run(AGAIN, tmp_path) == "interrupted\nstopped\n" * 5
+
+
 MANY = """
 import gc, logging, os, sys, threading, time, polars as pl, rt_frames as rt
 frame = pl.DataFrame({"a": [1, 2]})
@@ -192,10 +248,10 @@ def test_children_of_a_fork_use_their_parents_service_and_cannot_start_one(tmp_p
     assert lance.dataset(str(tmp_path / "one" / "child.lance")).to_table().to_pydict() == {"a": [1, 2]}
 
 
-def faulty(tmp_path: Path, before: str, code: str) -> str:
+def faulty(tmp_path: Path, before: str, code: str, *arguments: str) -> str:
     """Run code with a client, beside an operating system that was made to fail."""
     head = f"import errno, fcntl, os, sys, threading, time\n{before}\nimport polars as pl, rt_frames as rt\n"
-    return run(head + code, tmp_path)
+    return run(head + code, tmp_path, *arguments)
 
 
 def test_a_file_system_without_locks_is_named_in_one_sentence(tmp_path):
@@ -223,6 +279,45 @@ while names:
 print(client.list_tables())"""
     said = faulty(tmp_path, before, code).splitlines()
     assert said == ["507 False False"] * 3 + ["500 False False"] * 5 + ["[]"]
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        ("ENOSPC", "the disk is full (No space left on device); make room and try again"),
+        ("EROFS", "the service may not write to its folder (Read-only file system); allow that, or use another folder"),
+        ("EACCES", "the service may not write to its folder (Permission denied); allow that, or use another folder"),
+    ],
+)
+def test_S13_what_could_not_be_stored_is_told_without_doubt(tmp_path, number, why):
+    before = """
+def rename(*_, **__):
+    raise OSError(number, os.strerror(number))
+os.rename = rename
+number = getattr(errno, sys.argv[2])"""
+    code = """
+client = rt.connect(sys.argv[1])
+try: client.create_table("t", pl.DataFrame({"a": [1]}))
+except rt.errors.ServerError as error: print(error)"""
+    said = faulty(tmp_path, before, code, number)
+    assert said == f"could not create table 't': the service answered 507, the table could not be stored: {why}\n"
+
+
+def test_S13_an_alter_for_which_there_is_no_room_changes_nothing_and_says_so(tmp_path):
+    code = """
+import resource
+client = rt.connect(sys.argv[1])
+client.create_table("t", pl.DataFrame({"a": range(300_000)}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, 2**18))
+try: client.table("t").cast({"a": "int32"})
+except rt.errors.ServerError as error: print(error)
+print(client.table("t").schema.field("a").type)"""
+    said, still = faulty(tmp_path, "", code).splitlines()
+    assert said == (
+        "could not alter table 't': the service answered 507, nothing was changed, column 'a' (from int64 to int32): "
+        "the disk is full (File too large); make room and try again"
+    )
+    assert still == "int64"
 
 
 def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault(tmp_path):

@@ -97,6 +97,34 @@ def test_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothin
     assert caller.read("t").equals(before)
 
 
+OFFENDERS = {
+    "casts beside those that are done": (
+        [{"path": "day", "data_type": to("timestamp:us:-")}, {"path": "n", "data_type": to("int32"), "rename": "m"},
+         {"path": "m", "data_type": to("int16"), "rename": "n"}, {"path": "t", "data_type": to("int64")},
+         {"path": "s.x", "data_type": to("string"), "nullable": True}],
+        "column 't' (from string to int64); column 's.x' (from int32 to string, nullable=True): the engine casts only",
+    ),
+    "a change inside lists beside one that is done": (
+        [{"path": "n", "nullable": False}, {"path": "l.item.x", "nullable": False}],
+        "column 'l.item.x' (nullable=False): the engine cannot look for nulls inside lists",
+    ),
+    "a column with nulls beside one without": (
+        [{"path": "n", "nullable": False}, {"path": "at", "nullable": False}],
+        "column 'at' (nullable=False): the column holds nulls",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("alterations", "said"), OFFENDERS.values(), ids=OFFENDERS)
+def test_of_several_changes_those_are_named_that_the_engine_refuses(caller, alterations, said):
+    before = nested().append_column("day", pa.array([dt.date(2020, 1, 2), None]))
+    caller.create("t", before)
+    answer = caller.alter("t", *alterations)
+    assert answer.status_code == 400
+    assert message(answer).startswith(f"nothing was changed, {said}")
+    assert caller.read("t").equals(before)
+
+
 def deep(levels: int) -> pa.DataType:
     return pa.list_(deep(levels - 1)) if levels else pa.int8()
 

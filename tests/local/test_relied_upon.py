@@ -239,6 +239,23 @@ def test_cheroots_pool_tells_what_is_idle_and_waits_and_grows(tmp_path):
         assert sum(isinstance(thread, server.WorkerThread) for thread in threading.enumerate()) >= server.THREADS + 2
 
 
+def test_cheroots_threads_are_daemons_where_the_one_is_that_prepares_the_server_and_have_what_they_answer():
+    class Looking(Gateway):
+        def respond(self) -> None:
+            thread = threading.current_thread()
+            seen.append((type(thread), thread.daemon, thread.server is self.req.server, thread.conn is self.req.conn))
+            super().respond()
+
+    seen: list[Any] = []
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(stack.enter_context(running(Looking))), daemon=True)
+    with contextlib.ExitStack() as stack:
+        thread.start()
+        thread.join()
+        ask(made[0])
+    assert seen == [(server.WorkerThread, True, True, True)]
+
+
 def test_lance_calls_a_table_that_was_changed_meanwhile_a_commit_conflict(folder):
     first, second = lance.dataset(folder), lance.dataset(folder)
     first.alter_columns({"path": "n", "name": "k"})
