@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv, json, types
 
 from rt_frames._frames.any_frame import open_source
@@ -307,7 +306,7 @@ def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
     What is not UTF-8 comes as binary, and is refused as text.
     """
     if _is_number(arrow):
-        return _settle_numbers(arrow, pc.utf8_trim_whitespace(cells.drop_null()))
+        return _settle_numbers(arrow, pl.Series(cells.drop_null()).str.strip_chars())
     if types.is_string(arrow) or types.is_binary(arrow):
         return pa.large_string()
     if types.is_timestamp(arrow) and arrow.unit == "s":
@@ -315,20 +314,20 @@ def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
     return pa.time64("us") if types.is_time(arrow) else arrow
 
 
-def _settle_numbers(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
-    if pc.any(pc.match_substring_regex(cells, r"^(\+\d+|0[xX].*)$")).as_py():  # a telephone number, a hash
+def _settle_numbers(arrow: pa.DataType, cells: pl.Series) -> pa.DataType:
+    if cells.str.contains(r"^(\+\d+|0[xX].*)$").any():  # a telephone number, a hash
         return pa.large_string()
     if types.is_integer(arrow):
         return arrow
-    whole = cells.filter(pc.match_substring_regex(cells, r"^-?\d+$"))
+    whole = cells.filter(cells.str.contains(r"^-?\d+$"))
     if len(whole) < len(cells):
-        return pa.large_string() if any(map(_is_rounded, whole.to_pylist())) else arrow
-    fit = all(re.fullmatch(r"\d{1,20}", cell) and int(cell) < 2**64 for cell in whole.to_pylist())
+        return pa.large_string() if any(map(_is_rounded, whole)) else arrow
+    fit = all(re.fullmatch(r"\d{1,20}", cell) and int(cell) < 2**64 for cell in whole)
     return pa.uint64() if fit else pa.large_string()
 
 
 def _is_number(arrow: pa.DataType) -> bool:
-    return types.is_integer(arrow) or types.is_floating(arrow)
+    return bool(types.is_integer(arrow) or types.is_floating(arrow))
 
 
 def _is_rounded(number: str | int) -> bool:
@@ -337,9 +336,10 @@ def _is_rounded(number: str | int) -> bool:
 
 
 def _find_wide(sample: pa.Table) -> set[str]:
-    found = zip(sample.schema, sample.columns, strict=True)
-    floats = {f.name: column.cast("float64", safe=False) for f, column in found if types.is_integer(f.type)}
-    return {name for name, column in floats.items() if (pc.max(pc.abs(column)).as_py() or 0) >= 2**53}
+    columns = {
+        f.name: pl.Series(c) for f, c in zip(sample.schema, sample.columns, strict=True) if types.is_integer(f.type)
+    }
+    return {name for name, column in columns.items() if (column.cast(pl.Float64).abs() >= 2**53).any()}
 
 
 def _line(lines: Iterable[bytes], number: int, text: str) -> str:
@@ -433,7 +433,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:
         head = file.read(options.sample)
     try:
-        options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
+        _ = options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
     except UnicodeError as error:
         raise ValueError(f"{path}, line 1: this is not UTF-8; give --encoding, such as cp1252") from error
     sample = head.decode(options.encoding or "utf-8", "replace").encode()
