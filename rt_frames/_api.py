@@ -439,7 +439,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if region is not None or domain is not None:
         return _from_parts(target, region, domain)
     if isinstance(target, os.PathLike):
-        return Path(target).expanduser()
+        return _parse_folder(target)
     if not isinstance(target, str):
         raise TypeError(
             f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
@@ -447,11 +447,18 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", target):
         return target
     if target.startswith((".", "~")) or "/" in target or os.sep in target or (target and Path(target).is_dir()):
-        return Path(target).expanduser()
+        return _parse_folder(target)
     raise ValueError(
         f"target: {target!r:.100} is neither a URL nor a folder; a database's name needs region=... and domain=...; "
         f"these forms exist:\n{_THREE_WAYS}"
     )
+
+
+def _parse_folder(target: str | os.PathLike[str]) -> Path:
+    folder = Path(target).expanduser()
+    if folder.is_file():
+        raise ValueError(f"target: {folder} is a file; expected a folder, for the tables of the embedded service")
+    return folder
 
 
 def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
@@ -462,11 +469,11 @@ def _from_environment(region: str | None, domain: str | None) -> tuple[str, str 
     database = os.environ.get("RT_FRAMES_DB")
     if not database:
         raise errors.NotConnectedError(f"not connected to any service; say which one first:\n{_THREE_WAYS}")
-    return (
-        database,
-        region or os.environ.get("RT_FRAMES_REGION", ""),
-        domain or os.environ.get("RT_FRAMES_DOMAIN", ""),
-    )
+    region = region or os.environ.get("RT_FRAMES_REGION")
+    domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
+    if region is None or domain is None:
+        raise ValueError(f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it")
+    return database, region, domain
 
 
 def _from_parts(database: Any, region: str | None, domain: str | None) -> str:

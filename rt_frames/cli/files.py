@@ -7,14 +7,17 @@ is refused with file and line. Nothing is read a second time, but for what lies 
 from __future__ import annotations
 
 import bisect
+import codecs
 import contextlib
 import functools
 import glob
 import io
 import itertools
+import json as standard_json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,12 +76,17 @@ _DEFAULTS = Options()
 
 
 class _File(NamedTuple):
-    """An opened file: its schema, null where a sample held no value, and its rows in the schema that is wanted."""
+    """An opened file: its schema, null where a sample held no value, and its rows in the schema that is wanted.
+
+    Of one whose types are those of a sample, ``sampled`` is how it is parsed, and ``wide`` names the columns of whole
+    numbers that a float would round.
+    """
 
     path: Path
     schema: pa.Schema
     batches: Callable[[pa.Schema], Iterable[pa.RecordBatch]]
-    sampled: bool = False
+    sampled: type[_Csv | _Ndjson] | None = None
+    wide: Container[str] = ()
 
 
 def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> Source:
@@ -103,10 +111,11 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> Source:
     names = clean_names(names) if options.clean_names else names
 
     def chunks() -> Iterator[Chunk]:
-        for path, _, open_batches, _ in files:
-            with _naming(path):
-                for batch in open_batches(schema):
-                    yield to_chunk(batch.rename_columns(names), str(path))
+        for file in files:
+            with _naming(file.path):
+                for batch in file.batches(schema):
+                    ordered = batch if file.schema.names == schema.names else batch.select(schema.names)
+                    yield to_chunk(ordered.rename_columns(names), str(file.path))
 
     renamed = pa.schema(list(zip(names, schema.types, strict=True)))
     return Source(renamed, chunks, replayable=all(file.path != PIPE for file in files), zero_copy=False)
@@ -119,22 +128,36 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that all files have; a column of which no sample held a value is text."""
-    names, found = files[0].schema.names, files[0].schema.types
-    for path, schema, _, sampled in files[1:]:
-        if schema.names != names:
-            differing = sorted({*schema.names} ^ {*names}) or "their order"
-            raise ValueError(f"{path} has other columns than {files[0].path}: {differing}; make them alike first")
-        for column, (name, arrow, first) in enumerate(zip(names, schema.types, found, strict=True)):
-            if types.is_null(first):
-                found[column] = arrow
-            elif arrow != first and not (types.is_null(arrow) or name in dtypes or sampled):
+    """Give the schema that all files have, in the order of the first; what no sample held a value of is text."""
+    first = min(files, key=lambda file: file.sampled is not None)  # samples fit themselves to what states its types
+    found = _in_order(first, files[0])
+    for file in files:
+        for column, (field, other) in enumerate(zip(found, _in_order(file, files[0]), strict=True)):
+            one, two, name = field.type, other.type, field.name
+            if types.is_null(one) or one == two or types.is_null(two) or name in dtypes:
+                found[column] = other if types.is_null(one) else field
+            elif not file.sampled:
                 raise ValueError(
-                    f"{path}: column {name!r} is {arrow}, and {first} in {files[0].path}; cast it first, or say which "
-                    f"type it is: --dtype {name}={first}"
+                    f"{file.path}: column {name!r} is {two}, and {one} in {first.path}; cast it first, or say which "
+                    f"type it is: --dtype {name}={one}"
                 )
+            elif {one, two} == {pa.int64(), pa.float64()} and first.sampled and not any(name in f.wide for f in files):
+                found[column] = field.with_type(pa.float64())
+            elif all(file.sampled is _Csv for file in files):  # which is text before it is anything
+                found[column] = field.with_type(pa.large_string())
     unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
-    return pa.schema([(n, unknown if types.is_null(t) else t) for n, t in zip(names, found, strict=True)])
+    return pa.schema([(f.name, unknown if types.is_null(f.type) else f.type) for f in found])
+
+
+def _in_order(file: _File, first: _File) -> list[pa.Field]:
+    """Give the file's columns in the first one's order."""
+    schema, names = file.schema, first.schema.names
+    if schema.names == names:
+        return list(schema)
+    if sorted(schema.names) != sorted(names) or len({*names}) < len(names):
+        differing = sorted({*schema.names} ^ {*names}) or "their order"
+        raise ValueError(f"{file.path} has other columns than {first.path}: {differing}; make them alike first")
+    return [schema.field(name) for name in names]
 
 
 def _expand(path: Path) -> Iterator[Path]:
@@ -157,8 +180,9 @@ def _open(path: Path, options: Options) -> _File:
         del suffixes[-1]
     found = options.format or SUFFIXES.get("".join(suffixes[-1:]))
     if found is None:
+        excel = "; read what Excel wrote with pandas.read_excel" if path.suffix.lower().startswith(".xl") else ""
         known = f"{', '.join(SUFFIXES)} do; give --format {'|'.join(_OPENERS)}"
-        raise ValueError(f"{path}: its name does not say what it holds, as {known}")
+        raise ValueError(f"{path}: its name does not say what it holds, as {known}{excel}")
     if found in ("parquet", "arrow") and path.suffix.lower() in PACKED:
         raise ValueError(f"{path}: only CSV and NDJSON files may be compressed as a whole; unpack it first")
     with _naming(path):
@@ -214,37 +238,36 @@ class _Csv(NamedTuple):
     path: Path
     options: Options
 
-    def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
-        """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
+    def parse(self, stream: Any, wanted: Any, block: int, read: Any = csv.open_csv) -> Any:
+        """Parse a stream in blocks of so many bytes, its columns as those types that are wanted."""
         options, is_tsv = self.options, ".tsv" in map(str.lower, self.path.suffixes)
-        reader = csv.open_csv(
+        return read(
             stream,
             csv.ReadOptions(use_threads=False, block_size=block),  # threads would not count rows
             csv.ParseOptions(
                 delimiter=options.separator or ("\t" if is_tsv else ","),
                 newlines_in_values=True,
-                invalid_row_handler=(lambda _row: "skip") if schema is None else None,  # it is named when it is read
+                invalid_row_handler=(lambda _row: "skip") if read is csv.read_csv else None,  # named when it is read
             ),
             csv.ConvertOptions(
-                column_types=schema,
+                column_types=wanted,
                 decimal_point=options.decimal,
                 null_values=["", *options.nulls],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=bool(options.nulls),
             ),
         )
-        names = reader.schema.names
-        if len(names) == 1 and options.separator is None and (other := re.search(r"[;\t|]", names[0])):
-            raise ValueError(f"{self.path} has one column, {names[0]!r:.100}; give --separator {other[0]!r}")
-        return reader
 
-    def settle(self, arrow: pa.DataType) -> pa.DataType:
-        """Leave times their fractions; what is not UTF-8 comes as binary, and is refused as text."""
-        if types.is_string(arrow) or types.is_binary(arrow):
-            return pa.large_string()
-        if types.is_timestamp(arrow) and arrow.unit == "s":
-            return pa.timestamp("us", arrow.tz)
-        return pa.time64("us") if types.is_time(arrow) else arrow
+    def infer(self, sample: pa.Buffer) -> tuple[pa.Schema, Container[str]]:
+        """Find the columns of a sample, and which hold whole numbers that a float would round."""
+        found = self.parse(pa.BufferReader(sample), None, sample.size + 1, csv.read_csv)
+        names = found.schema.names
+        if len(names) == 1 and self.options.separator is None and (other := re.search(r"[;\t|]", names[0])):
+            raise ValueError(f"{self.path} has one column, {names[0]!r:.100}; give --separator {other[0]!r}")
+        texts = {f.name: pa.string() for f in found.schema if _is_number(f.type)}
+        cells = self.parse(pa.BufferReader(sample), texts, sample.size + 1, csv.read_csv)
+        settled = [_settle_cell(f.type, column) for f, column in zip(found.schema, cells.columns, strict=True)]
+        return pa.schema(list(zip(names, settled, strict=True))), _find_wide(found)
 
     def explain(self, error: Exception, schema: pa.Schema, _rows: int, lines: Iterable[bytes]) -> str | None:
         """Tell line and column of an error; where cells hold line ends a row is no line, so the line is looked at."""
@@ -257,11 +280,66 @@ class _Csv(NamedTuple):
         name, arrow, number, value = schema.names[int(cell[1])], schema.types[int(cell[1])], int(cell[2]), cell[3]
         if value is None:
             return f"{_line(lines, number, chr(0xFFFD))}: column {name!r} is not UTF-8; give --encoding, such as cp1252"
-        wider = "float64" if types.is_integer(arrow) and re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", value) else "string"
+        given = [f"--dtype {name}={self._wider(arrow, value)}"]
+        if not re.search(r"\d", value):
+            given.append(f"--null {value!r:.50}")
+        if name not in self.options.dtypes:
+            given.append("a larger --sample")
         return (
-            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}; give --dtype "
-            f"{name}={wider}, --null {value!r:.50}, or a larger --sample"
+            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}; give "
+            f"{', '.join(given[:-1])}{', or ' if given[1:] else ''}{given[-1]}"
         )
+
+    def _wider(self, arrow: pa.DataType, value: str) -> str:
+        """Name a type that also holds the value, with the further option that it takes."""
+        if types.is_signed_integer(arrow) and re.fullmatch(r"-?\d{1,20}", value):
+            return "int64" if -(2**63) <= int(value) < 2**63 else "uint64" if 0 <= int(value) < 2**64 else "string"
+        if types.is_integer(arrow) and re.fullmatch(r"[-+]?\d*[.,]\d+(e[-+]?\d+)?", value):
+            point = "," if "," in value else "."
+            return "float64" if point == self.options.decimal else f"float64 with --decimal {point}"
+        return "string"
+
+
+def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
+    """Say what a column of a sample becomes: times keep fractions, and numbers all their digits.
+
+    What is not UTF-8 comes as binary, and is refused as text.
+    """
+    if _is_number(arrow):
+        return _settle_numbers(arrow, pl.Series(cells.drop_null()).str.strip_chars())
+    if types.is_string(arrow) or types.is_binary(arrow):
+        return pa.large_string()
+    if types.is_timestamp(arrow) and arrow.unit == "s":
+        return pa.timestamp("us", arrow.tz)
+    return pa.time64("us") if types.is_time(arrow) else arrow
+
+
+def _settle_numbers(arrow: pa.DataType, cells: pl.Series) -> pa.DataType:
+    if cells.str.contains(r"^(\+\d+|0[xX].*)$").any():  # a telephone number, a hash
+        return pa.large_string()
+    if types.is_integer(arrow):
+        return arrow
+    whole = cells.filter(cells.str.contains(r"^-?\d+$"))
+    if len(whole) < len(cells):
+        return pa.large_string() if any(map(_is_rounded, whole)) else arrow
+    fit = all(re.fullmatch(r"\d{1,20}", cell) and int(cell) < 2**64 for cell in whole)
+    return pa.uint64() if fit else pa.large_string()
+
+
+def _is_number(arrow: pa.DataType) -> bool:
+    return bool(types.is_integer(arrow) or types.is_floating(arrow))
+
+
+def _is_rounded(number: str | int) -> bool:
+    """Tell whether a float would round a whole number."""
+    return len(str(number)) > 15 and Decimal(float(str(number))) != Decimal(number)
+
+
+def _find_wide(sample: pa.Table) -> set[str]:
+    columns = {
+        f.name: pl.Series(c) for f, c in zip(sample.schema, sample.columns, strict=True) if types.is_integer(f.type)
+    }
+    return {name for name, column in columns.items() if (column.cast(pl.Float64).abs() >= 2**53).any()}
 
 
 def _line(lines: Iterable[bytes], number: int, text: str) -> str:
@@ -276,20 +354,39 @@ class _Ndjson(NamedTuple):
     path: Path
     options: Options
 
-    def parse(self, stream: Any, schema: pa.Schema | None, block: int) -> pa.RecordBatchReader:
-        """Parse a stream in blocks of so many bytes, as a sample where no schema is given."""
-        if schema is None and stream.getvalue().lstrip().startswith(b"["):
-            raise ValueError(f"{self.path} is an array; NDJSON has one object a line, as jq -c '.[]' makes of it")
-        options = json.ParseOptions(schema, unexpected_field_behavior="infer" if schema is None else "error")
-        reader = json.open_json(stream, json.ReadOptions(use_threads=False, block_size=block), options)
-        return reader if schema is None else pa.RecordBatchReader.from_batches(schema, map(_valid, reader))
+    def parse(self, stream: Any, wanted: pa.Schema | None, block: int, read: Any = json.open_json) -> Any:
+        """Parse a stream in blocks of so many bytes, as the schema that is wanted."""
+        options = json.ParseOptions(wanted, unexpected_field_behavior="infer" if wanted is None else "error")
+        reader = read(stream, json.ReadOptions(use_threads=False, block_size=block), options)
+        return reader if wanted is None else pa.RecordBatchReader.from_batches(wanted, map(_valid, reader))
 
-    def settle(self, arrow: pa.DataType) -> pa.DataType:
+    def infer(self, sample: pa.Buffer) -> tuple[pa.Schema, Container[str]]:
+        """Find the columns of a sample, and which hold whole numbers that a float would round."""
+        text = sample.to_pybytes().decode()
+        if text.lstrip().startswith("["):
+            raise ValueError(f"{self.path} is an array; NDJSON has one object a line, as jq -c '.[]' makes of it")
+        found = self.parse(pa.BufferReader(sample), None, sample.size + 1, json.read_json)
+        settled = {f.name: f.type if types.is_null(f.type) else self._settle(f.type) for f in found.schema}
+        decode = standard_json.JSONDecoder(strict=False).raw_decode
+        lines = filter(None, map(str.strip, text.split("\n"))) if "double" in str(found.schema) else ()
+        rows = [decode(line)[0] for line in lines]
+        for name in settled.keys() - self.options.dtypes.keys():
+            values = [row[name] for row in rows if row.get(name) is not None]
+            if types.is_floating(settled[name]) and all(type(n) is int and 0 <= n < 2**64 for n in values):
+                settled[name] = pa.uint64()
+            elif rounded := [number for value in values for number in _find_rounded(settled[name], value)]:
+                raise ValueError(
+                    f"{self.path}: column {name!r} is {settled[name]}, which rounds {rounded[0]:.100}; give --dtype "
+                    f"{name}={settled[name]} to allow that, or one that holds it, such as 'decimal128(38, 0)'"
+                )
+        return pa.schema(settled), _find_wide(found)
+
+    def _settle(self, arrow: pa.DataType) -> pa.DataType:
         """Leave texts that look like times texts."""
         if types.is_struct(arrow):
-            return pa.struct([field.with_type(self.settle(field.type)) for field in arrow])
+            return pa.struct([field.with_type(self._settle(field.type)) for field in arrow])
         if types.is_list(arrow):
-            return pa.list_(self.settle(arrow.value_type))
+            return pa.list_(self._settle(arrow.value_type))
         is_text = types.is_string(arrow) or types.is_timestamp(arrow) or types.is_null(arrow)
         return pa.large_string() if is_text else arrow
 
@@ -311,6 +408,15 @@ class _Ndjson(NamedTuple):
         return f"line {rows + at + 1}: {reason}{advice}" if at < len(near) else None
 
 
+def _find_rounded(arrow: pa.DataType, value: Any) -> list[str]:
+    """Give the whole numbers in a value that are rounded where its type has floats."""
+    if types.is_struct(arrow) and value is not None:
+        return [number for field in arrow for number in _find_rounded(field.type, value.get(field.name))]
+    if types.is_list(arrow) and value is not None:
+        return [number for item in value for number in _find_rounded(arrow.value_type, item)]
+    return [str(value)] if types.is_floating(arrow) and type(value) is int and _is_rounded(value) else []
+
+
 def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
     batch.validate(full=True)  # the parser takes any bytes for text
     return batch
@@ -320,35 +426,38 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     """Open a file of lines of text: its schema comes from a sample, and is what the rest is parsed with."""
     text = form(path, options)
 
-    def open_bytes(head: bytes = b"") -> pa.NativeFile:
-        return pa.PythonFile(_Pipe(head), "r") if path == PIPE else pa.input_stream(str(path))
-
     def open_stream() -> pa.NativeFile:
-        stream = open_bytes(head)
+        stream = pa.PythonFile(_Pipe(head), "r") if path == PIPE else pa.input_stream(str(path))
         return pa.transcoding_input_stream(stream, options.encoding, "utf8") if options.encoding else stream
 
-    with contextlib.closing(open_bytes()) as file:
+    with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:
         head = file.read(options.sample)
-    sample = head.decode(options.encoding, "replace").encode() if options.encoding else head
+    try:
+        _ = options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
+    except UnicodeError as error:
+        raise ValueError(f"{path}, line 1: this is not UTF-8; give --encoding, such as cp1252") from error
+    sample = head.decode(options.encoding or "utf-8", "replace").encode()
     if len(head) == options.sample:  # of its last line a part may be missing
         sample = sample[: sample.rfind(b"\n") + 1] or sample
-    found = text.parse(io.BytesIO(sample), None, len(sample) + 1).schema
-    settled = (f.type if types.is_null(f.type) else text.settle(f.type) for f in found)
-    schema = pa.schema((name, options.dtypes.get(name, t)) for name, t in zip(found.names, settled, strict=True))
+    copy = pa.BufferOutputStream()  # which is Arrow's own, so that its threads need nothing of Python
+    copy.write(sample)
+    found, wide = text.infer(copy.getvalue())
+    schema = pa.schema((f.name, options.dtypes.get(f.name, f.type)) for f in found)
 
     def batches(wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         rows = 0
+        own = wanted if wanted.names == schema.names else pa.schema([wanted.field(name) for name in schema.names])
         try:
-            for batch in text.parse(open_stream(), wanted, max(BLOCK_BYTES, len(sample))):
+            for batch in text.parse(open_stream(), own, max(BLOCK_BYTES, len(sample))):
                 yield batch
                 rows += batch.num_rows
         except (pa.ArrowException, UnicodeError) as error:
             lines: Any = [] if path == PIPE else io.BufferedReader(open_stream())
-            if where := text.explain(error, wanted, rows, lines):
+            if where := text.explain(error, own, rows, lines):
                 raise ValueError(f"{path}, {where}") from error
             raise
 
-    return _File(path, schema, batches, sampled=True)
+    return _File(path, schema, batches, form, wide)
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {

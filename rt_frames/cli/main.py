@@ -68,16 +68,22 @@ def _in_shell(text: object) -> str:
     return said
 
 
+_VERBOSITY = [
+    click.Option(["-v", "--verbose"], count=True, help="Say more; -vv: all."),
+    click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing."),
+]
+
+
 class _Command(click.Command):
     """Logs as -v and -q say, and turns what fails into at most three lines on standard error and an exit code."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.params.append(click.Option(["-v", "--verbose"], count=True, help="Say more; -vv: all."))
-        self.params.append(click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing."))
+        self.params += _VERBOSITY
 
     def invoke(self, ctx: click.Context) -> Any:
-        verbose, quiet = ctx.params.pop("verbose"), ctx.params.pop("quiet")
+        before = ctx.parent.params if ctx.parent else {}  # rt-frames -v create, too
+        verbose, quiet = (ctx.params.pop(name) or before.get(name, 0) for name in ("verbose", "quiet"))
         ctx.obj = quiet and not verbose
         levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
         _log_to_stderr(ctx, levels.get(verbose, logging.DEBUG))
@@ -124,11 +130,12 @@ def _is_quiet() -> bool:
     epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="rt-frames")
-def main() -> None:
+def main(**_verbosity: object) -> None:
     """Make files of tables remote tables, and change their columns."""
 
 
 main.command_class = _Command
+main.params += _VERBOSITY
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -306,7 +313,8 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **
     Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
     'data/*.parquet', make one table. They are streamed, so that they may be larger than memory; a progress bar is shown
     on standard error where that is a terminal. The types of CSV and NDJSON come from a sample of each file; a later
-    cell that does not fit is refused with its line. They may be packed: .csv.gz.
+    cell that does not fit is refused with its line. Numbers lose leading zeros; --dtype plz=string keeps them. They may
+    be packed: .csv.gz.
     """
     from rt_frames.cli.files import open_files
 
@@ -318,8 +326,10 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **
         if_exists=if_exists,
         progress=sys.stderr.isatty() and not _is_quiet(),
     )
+    replaced = if_exists == "replace" and (table.version or 1) > 1
+    done = "replaced" if replaced else "created" if table.created else "skipped, was there already:"
     facts = {"created": table.created, "rows": table.rows, "columns": _columns(table.schema), "bytes": table.nbytes}
-    _report("created" if table.created else "skipped, was there already:", table, as_json, **facts)
+    _report(done, table, as_json, **facts)
 
 
 @main.command()

@@ -110,6 +110,35 @@ def test_only_create_and_serve_make_a_folder(run, tmp_path, file, command):
     assert run("create", "t", file, "--url", tmp_path / "typo").returncode == 0
 
 
+@pytest.mark.parametrize("args", [["create", "t"], ["tables"]])
+def test_a_file_in_place_of_a_folder_is_called_one(run, file, args):
+    done = run(*args, *([file] if len(args) > 1 else []), "--url", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{file} is a file; expected a folder" in done.stderr
+    with pytest.raises(ValueError, match="is a file; expected a folder"):
+        rt.connect(file, default=False)
+
+
+def test_a_table_that_was_replaced_is_called_so(run, file, tmp_path):
+    words = ("create", "t", file, "--if-exists", "replace", "--url", tmp_path / "tables")
+    assert run(*words).stdout.startswith("created t: ")
+    assert run(*words).stdout.startswith("replaced t: ")
+
+
+def test_a_databases_name_alone_asks_for_the_rest(run):
+    assert "needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN" in run("tables", RT_FRAMES_DB="x").stderr
+
+
+def test_an_excel_file_is_left_to_pandas(run, tmp_path):
+    (tmp_path / "m.xlsx").write_bytes(b"PK")
+    assert "pandas.read_excel" in run("create", "m", tmp_path / "m.xlsx", "--url", tmp_path / "t").stderr
+
+
+def test_verbosity_may_come_before_the_command(run, file, tmp_path):
+    assert run("-q", "create", "t", file, "--url", tmp_path / "tables").stdout == ""
+    assert "created table u" in run("-v", "create", "u", file, "--url", tmp_path / "tables").stderr
+
+
 def test_an_empty_list_of_tables_is_no_line(run, tmp_path):
     (tmp_path / "tables").mkdir()
     assert run("tables", "--url", tmp_path / "tables").stdout == ""
@@ -289,6 +318,20 @@ def test_the_command_is_that_of_the_place_it_was_installed_from(tmp_path, origin
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "PYTHONPATH": path})  # fmt: skip
     assert done.stdout.strip() == command
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson"])
+def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sample(tmp_path, suffix):
+    """One that came back into Python after its end aborted a run of three."""
+    (tmp_path / "a.csv").write_text("id,x\n1,2.5\n")
+    (tmp_path / "a.ndjson").write_text('{"id": 1}\n')
+    code = (
+        "from pathlib import Path; from rt_frames.cli.files import open_files; import pandas\n"
+        f"open_files([Path('a.{suffix}')])"
+    )
+    for _ in range(15):
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_ends_a_csv_at_once(tmp_path, server):

@@ -219,6 +219,7 @@ def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
         ("t.csv", b"a,a\n1,2\n", "column names must be unique; these occur more than once: 'a'"),
         ("t.parquet.gz", b"", "t.parquet.gz: only CSV and NDJSON files may be compressed as a whole"),
         ("t.xlsx", b"PK", "t.xlsx: its name does not say what it holds, as .parquet, .pq, .csv, .tsv, .ndjson"),
+        ("t.XLS", b"PK", "t.XLS: its name does not say"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(refused, file, content, words):
@@ -240,13 +241,134 @@ def test_of_many_files_the_bad_one_is_named(run, env, tmp_path, name):
     assert name not in run("tables", **env).stdout.split()
 
 
-def test_files_whose_samples_differ_agree_or_the_line_that_does_not_is_named(run, env, service, tmp_path, name):
-    for number, content in enumerate([b"a,b,c\n,1,1.5\n", b"a,b,c\nx,3,2\nx,2.5,1\n"]):
-        (tmp_path / f"{number}.csv").write_bytes(content)
-    done = run("create", name, tmp_path / "*.csv", **env)
-    assert f"{tmp_path}/1.csv, line 3: column 'b' is int64, and this is '2.5'; give --dtype b=float64" in done.stderr
-    assert run("create", name, tmp_path / "*.csv", "--dtype", "b=float64", **env).returncode == 0
-    assert stored(service, name).to_pydict() == {"a": [None, "x", "x"], "b": [1.0, 3.0, 2.5], "c": [1.5, 2.0, 1.0]}
+@pytest.fixture
+def create_many(run, env, service, tmp_path, name):
+    """Write files, create a table of them, and give the table."""
+
+    def create_many(files: dict[str, bytes], *options: object) -> pa.Table:
+        for file, content in files.items():
+            (tmp_path / file).write_bytes(content)
+        done = run("create", name, *(tmp_path / file for file in files), *options, **env)
+        assert done.returncode == 0, done.stderr
+        return stored(service, name)
+
+    return create_many
+
+
+def test_files_whose_samples_differ_agree(create_many):
+    found = create_many({"1.csv": b"a,b,c,d\n,1,1.5,1\n", "2.csv": b"a,b,c,d\nx,3,2,x\nx,2.5,1,\n"})
+    assert found.to_pydict() == {
+        "a": [None, "x", "x"], "b": [1.0, 3.0, 2.5], "c": [1.5, 2.0, 1.0], "d": ["1", "x", None],
+    }  # fmt: skip
+
+
+def test_whole_numbers_that_a_fraction_in_another_file_would_round_stay_text(create_many):
+    found = create_many({"1.csv": b"a\n9007199254740993\n", "2.csv": b"a\n1.5\n"})
+    assert found["a"].to_pylist() == ["9007199254740993", "1.5"]
+
+
+def test_ndjson_files_whose_samples_differ_agree_or_the_line_that_does_not_is_named(create_many, run, tmp_path, env):
+    assert create_many({"1.ndjson": b'{"a": 1}\n', "2.ndjson": b'{"a": 1.5}\n'})["a"].to_pylist() == [1.0, 1.5]
+    (tmp_path / "3.ndjson").write_bytes(b'{"a": 1}\n{"a": "x"}\n')
+    (tmp_path / "4.ndjson").write_bytes(b'{"a": "x"}\n')
+    done = run("create", "unlike", tmp_path / "1.ndjson", tmp_path / "4.ndjson", **env)
+    assert f"{tmp_path}/4.ndjson, line 1: Column(/a) changed from number to string" in done.stderr
+
+
+def test_columns_in_another_order_are_found_by_name(create_many, run, env, tmp_path):
+    pl.DataFrame({"b": ["z"], "a": [3]}).write_parquet(tmp_path / "0.parquet")
+    found = create_many({"1.csv": b"a,b\n1,x\n", "2.csv": b"b,a\ny,2\n", "3.ndjson": b'{"b": "z", "a": 3}\n'})
+    assert found.to_pydict() == {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+    done = run("create", "ordered", tmp_path / "2.csv", tmp_path / "0.parquet", **env)
+    assert done.returncode == 0, done.stderr
+    late = b"b,a\n" + b"y,2\n" * LATE + b"y,x\n"
+    (tmp_path / "4.csv").write_bytes(late)
+    done = run("create", "late", tmp_path / "1.csv", tmp_path / "4.csv", "--sample", "0.1", **env)
+    assert f"4.csv, line {LATE + 2}: column 'a' is int64, and this is 'x'" in done.stderr
+
+
+def test_a_file_that_states_its_types_decides_over_samples(create_many, tmp_path, run, env, service):
+    pl.DataFrame({"k": [2.5]}).write_parquet(tmp_path / "2.parquet")
+    (tmp_path / "1.csv").write_bytes(b"k\n1\n")
+    assert run("create", "stated", tmp_path / "1.csv", tmp_path / "2.parquet", **env).returncode == 0
+    assert stored(service, "stated")["k"].to_pylist() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("cells", "arrow", "values"),
+    [
+        (b"12345678901234567890 12345678901234567891", "uint64", [12345678901234567890, 12345678901234567891]),
+        (b"-1 12345678901234567890", "large_string", ["-1", "12345678901234567890"]),
+        (b"1 123456789012345678901", "large_string", ["1", "123456789012345678901"]),
+        (b"+4930123456 0301234", "large_string", ["+4930123456", "0301234"]),
+        (b"1.5 9007199254740993", "large_string", ["1.5", "9007199254740993"]),
+        (b"0x1F 7", "large_string", ["0x1F", "7"]),
+        (b"1.5 9007199254740992 -1e30 +2.5", "double", [1.5, 2.0**53, -1e30, 2.5]),
+        (b"9007199254740993 01067", "int64", [9007199254740993, 1067]),
+    ],
+)
+def test_numbers_of_csv_never_change_in_silence(create, cells, arrow, values):
+    found = create(b"a\n" + cells.replace(b" ", b"\n") + b"\n")
+    assert (str(found["a"].type), found["a"].to_pylist()) == (arrow, values)
+
+
+def test_whole_numbers_of_ndjson_never_change_in_silence(create, refused):
+    large = [12345678901234567890, 12345678901234567891]
+    rows = "".join(f'{{"a": {n}, "in": {{"x": 1.5, "n": 9007199254740993}}}}\n' for n in large)
+    for content in (b'{"a": -1}\n{"a": 12345678901234567890}\n', b'{"a": 1.5}\n{"a": 9007199254740993}\n',
+                    b'{"a": [{"b": 1.5}, {"b": 9007199254740993}]}\n'):  # fmt: skip
+        assert "t.ndjson: column 'a' is " in (said := refused(content, "t.ndjson"))
+        assert "; give --dtype a=" in said
+    found = create(rows.encode(), "t.ndjson")
+    assert found["a"].to_pylist() == large
+    assert found["in"].to_pylist()[0] == {"x": 1.5, "n": 9007199254740993}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "decimal128(38, 0)"])
+def test_the_advice_about_numbers_of_ndjson_helps(create, dtype):
+    found = create(b'{"a": -1}\n{"a": 12345678901234567890}\n', "t.ndjson", "--dtype", f"a={dtype}")
+    assert [int(value) for value in found["a"].to_pylist()] == [
+        -1,
+        12345678901234567168 if dtype[0] == "f" else 12345678901234567890,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype"),
+    [
+        ("12345678901234567890", "uint64"),
+        ("-12345678901234567890", "string"),
+        ("123456789012345678901", "string"),
+        ("+49", "string"),
+        ("1.5", "float64"),
+        ("01.01.2024", "string"),
+    ],
+)
+def test_the_advice_about_a_late_number_keeps_it(create, refused, cell, dtype):
+    content = b"a\n" + b"1\n" * LATE + cell.encode() + b"\n"
+    said = refused(content, "t.csv", "--sample", "0.1")
+    assert said.endswith(f"this is {cell!r}; give --dtype a={dtype}, or a larger --sample")
+    last = create(content, "t.csv", "--sample", "0.1", "--dtype", f"a={dtype}")["a"].to_pylist()[-1]
+    assert str(last) == cell
+
+
+def test_a_decimal_comma_is_offered(create, refused):
+    content = b"a;b\n" + b"1;x\n" * LATE + b"12,5;x\n"
+    options = ("--separator", ";", "--sample", "0.1")
+    assert "give --dtype a=float64 with --decimal ,, or a larger" in refused(content, "t.csv", *options)
+    found = create(content, "t.csv", *options, "--dtype", "a=float64", "--decimal", ",")
+    assert found["a"].to_pylist()[-1] == 12.5
+
+
+def test_a_date_that_is_not_iso_is_text_where_a_date_was_asked_for(refused):
+    said = refused(b"Datum\n2024-01-02\n01.01.2024\n", "t.csv", "--dtype", "Datum=date32")
+    assert said == "t.csv, line 3: column 'Datum' is date32[day], and this is '01.01.2024'; give --dtype Datum=string"
+
+
+@pytest.mark.parametrize("file", ["t.csv", "t.ndjson"])
+def test_a_first_line_that_is_not_utf8_is_told_as_a_later_one(refused, file):
+    said = refused("größe;b\n1;2\n".encode("cp1252"), file)
+    assert said == f"{file}, line 1: this is not UTF-8; give --encoding, such as cp1252"
 
 
 def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, name):
