@@ -74,7 +74,7 @@ def connect(
     dialect: DialectName | None = None,
     default: bool = True,
 ) -> Client:
-    """Say which service to use. No request is made.
+    """Choose the service. No request is made.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def disconnect() -> None:
 
 
 def _resolve(client: Client | None) -> Client:
-    """Give the client that was asked for, that of the last `connect`, or one that the environment describes."""
+    """Return the client that was asked for, that of the last `connect`, or one that the environment describes."""
     __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):
@@ -209,7 +209,7 @@ def to_table(
         table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace"}, default "fail"
         What happens to the data when the name is taken: an error; or nothing is sent and the table that is
-        there is given back with ``created=False``; or they take its place, in one request that is done whole or not
+        there is returned with ``created=False``; or they take its place, in one request that is done whole or not
         at all, where the service can do that: a folder, or ``dialect="lancedb"``. None can append.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         How buffers are compressed on the way.
@@ -256,7 +256,7 @@ def to_table(
 
 
 def table(name: str, *, client: Client | None = None) -> RemoteTable:
-    """Give a handle to an existing table; no request is made.
+    """Return a handle to an existing table; no request is made.
 
     Parameters
     ----------
@@ -433,7 +433,7 @@ or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, 
 
 
 def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
-    """Tell a URL, which is given back as a string, from a folder."""
+    """Return a URL as a string, a folder as a path."""
     if target is None:
         target, region, domain = _from_environment(region, domain)
     if region is not None or domain is not None:
@@ -468,7 +468,7 @@ def _from_environment(region: str | None, domain: str | None) -> tuple[str, str 
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB")
     if not database:
-        raise errors.NotConnectedError(f"not connected to any service; say which one first:\n{_THREE_WAYS}")
+        raise errors.NotConnectedError(f"not connected to any service; choose one first:\n{_THREE_WAYS}")
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if region is None or domain is None:
@@ -480,7 +480,7 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
     for name, value in {"target": database, "region": region, "domain": domain}.items():
         if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
             raise ValueError(
-                f"{name}: {value!r:.100} is no part of a host name; the address is made of three:\n{_THREE_WAYS}"
+                f"{name}: {value!r:.100} is not part of a host name; the address is made of three:\n{_THREE_WAYS}"
             )
     return f"https://{database}.{region}.{domain}"
 
@@ -530,7 +530,7 @@ os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, afte
 
 
 def _start_service(place: tuple[int, Path]) -> str:
-    """Give the address of the folder's embedded service, started for its first client."""
+    """Return the address of the folder's embedded service, started for its first client."""
     from rt_frames.local import LocalService  # the engine is loaded where it is used
 
     with _services_lock:

@@ -176,7 +176,7 @@ class Client:
 
     @hide_frames
     def table(self, name: str) -> RemoteTable:
-        """Give a handle to an existing table; no request is made.
+        """Return a handle to an existing table; no request is made.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class Client:
             seen.add(token)
             if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or time.monotonic() > deadline:
                 end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
-                text = f"could not list tables: the service {end}; tell whoever runs it"
+                text = f"could not list tables: the service {end}; tell the people who run it"
                 raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
             first = self._dialect.tables
             path = f"{first}{'&' if '?' in first else '?'}page_token={quote(token, safe='')}"
@@ -459,7 +459,7 @@ class RemoteTable:
 
     @hide_frames
     def alter_columns(self, alterations: Alterations) -> RemoteTable:
-        """Change columns in one request, and give the table; parameters and errors as in `rt_frames.alter_columns`.
+        """Change columns in one request, and return the table; parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
         --------

@@ -40,7 +40,7 @@ class Listing(NamedTuple):
     marked: Collection[int] = ()
 
     def shown(self) -> list[tuple[str, ...]]:
-        """Give the head and the rows that are shown."""
+        """Return the head and the rows that are shown."""
         lines = [tuple(map(make_printable, line)) for line in (self.head, *self.rows[:MAX_ROWS])]
         columns = [column for column in zip(*lines, strict=True) if any(column[1:]) or not self.rows]
         return list(zip(*columns, strict=True))
@@ -101,7 +101,7 @@ def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def callers_level() -> int:
-    """Give the ``stacklevel`` at which a warning shows the line that called this package."""
+    """Return the ``stacklevel`` at which a warning shows the line that called this package."""
     frame, level = sys._getframe(1), 1  # noqa: SLF001  # the only way to it
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1

@@ -17,7 +17,7 @@ def require(extra: str, *modules: str) -> None:
 
 
 def install_command(extra: str) -> str:
-    """Give the command that installs an extra; pip notes where a package came from, if it was no index."""
+    """Return the command that installs an extra; pip notes where a package came from, if it was no index."""
     try:
         note = importlib.metadata.distribution("rt_frames").read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:

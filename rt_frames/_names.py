@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def has_control_characters(name: str) -> bool:
-    """Tell whether a name holds control characters, or surrogates that no UTF-8 can carry."""
+    """Return whether a name holds control characters, or surrogates that no UTF-8 can carry."""
     # whatever is neither of them is mostly printable, which is the cheaper question
     return not name.isprintable() and any(
         code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 for code in map(ord, name)
@@ -24,7 +24,7 @@ def has_control_characters(name: str) -> bool:
 
 
 def duplicates(names: Iterable[T]) -> list[T]:
-    """Give what occurs more than once, in the order in which it first occurs."""
+    """Return what occurs more than once, in the order in which it first occurs."""
     return [name for name, number in Counter(names).items() if number > 1]
 
 
@@ -73,7 +73,7 @@ def _clean(label: Any) -> str:
 
 
 def join_path(parent: str, name: str) -> str:
-    """Give the path of a nested column, such as ``outer.inner``."""
+    """Return the path of a nested column, such as ``outer.inner``."""
     return f"{parent}.{name}" if parent else name
 
 

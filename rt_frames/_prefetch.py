@@ -57,7 +57,7 @@ def allow_interrupts() -> None:
 
 
 def prefetch(source: Iterator[T]) -> Generator[T]:
-    """Give what ``source`` gives, one step ahead.
+    """Yield what ``source`` yields, one step ahead.
 
     What the source raises is raised here. However this ends, the source is closed, on its thread. By then the thread
     has ended, save after a KeyboardInterrupt: it ends after the step that it is at, which may take long.
@@ -122,7 +122,7 @@ def _run(wanted: queue.SimpleQueue[Any], made: queue.SimpleQueue[Any], _gone: An
 def parallel_map(
     start: Callable[[], Callable[[T], R]], items: Iterator[T], threads: int, is_cheap: Callable[[T], bool]
 ) -> Generator[R]:
-    """Give what a function makes of each item, in order, while threads are at those behind it.
+    """Yield what a function makes of each item, in order, while threads are at those behind it.
 
     What is made of an item may raise, and is raised in its place. By the end, however it comes, the threads have ended,
     each after the item that it is at. To be read on a thread that no interrupt reaches, as `prefetch` does it.

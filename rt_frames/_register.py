@@ -63,7 +63,7 @@ def _attach(library: ModuleType, stacklevel: int) -> None:
 
 
 def _is_ours(thing: object) -> bool:
-    """Tell what this file made, also after it was loaded anew, when `isinstance` no longer could."""
+    """Return whether this file made it, also after a reload, when `isinstance` no longer could."""
     return type(thing).__module__ == __name__
 
 

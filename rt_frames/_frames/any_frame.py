@@ -27,7 +27,7 @@ from rt_frames.errors import UnsupportedTypeError
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
-    """Tell whether data are of a class of a library that may not be loaded."""
+    """Return whether data are of a class of a library that may not be loaded."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(data, getattr(loaded, name, ()))
 
@@ -71,7 +71,7 @@ def open_source(
 
 
 def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
-    """Give a source in its portable schema, or the error for all columns that cannot be sent."""
+    """Return a source in its portable schema, or the error for all columns that cannot be sent."""
     names = source.schema.names
     if unknown := [name for name in casts if name not in names]:
         raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
@@ -93,7 +93,7 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
 
 
 def arrow_schema(data: Any, side: str = "data", clean_names: bool = False, *, stored: bool = False) -> pa.Schema:
-    """Give the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up.
+    """Return the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up.
 
     What is ``stored`` already may hold columns that could not be sent; they stay what they are.
     """
@@ -133,23 +133,23 @@ def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Sche
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
         return pa.schema(data)
     if isinstance(data, str):
-        raise TypeError(f"{side}: expected a frame or schema, got the text {show_value(data)}; a name tells no columns")
+        raise TypeError(f"{side}: expected a frame or schema, got the text {show_value(data)}; a name has no columns")
     raise TypeError(
-        f"{side}: {_name(data)} is no frame in memory and no schema; its rows might be used up by a comparison. "
+        f"{side}: {_name(data)} is neither a frame in memory nor a schema; a comparison might use up its rows. "
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
         "RemoteTable that was created"
     )
 
 
 def sent_schema(data: Any) -> pa.Schema:
-    """Give the schema in which a frame would be sent; every column that is not supported is refused by name."""
+    """Return the schema in which a frame would be sent; every column that is not supported is refused by name."""
     source = open_source(_without_partitions(data))
     source.close()
     return source.schema
 
 
 def _without_partitions(data: Any) -> Any:
-    """Give for a Dask frame the empty pandas frame that stands for it, of which nothing is computed."""
+    """Return for a Dask frame the empty pandas frame that stands for it, of which nothing is computed."""
     if is_a(data, "dask.dataframe", "DataFrame"):
         from dask.dataframe.dispatch import make_meta
 
@@ -216,7 +216,7 @@ def _advice(data: Any) -> str:
         path = show_value(os.fspath(data), 500)
         return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
     if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
-        return f"{_name(data)} is not a dataframe; make one first, of it or of a list of such: pandas.DataFrame(data)"
+        return f"{_name(data)} is not a dataframe; make one first, from it or a list of such: pandas.DataFrame(data)"
     return (
         f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
         "object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"

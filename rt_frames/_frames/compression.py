@@ -44,7 +44,7 @@ class CodecStats(NamedTuple):
     share: float
 
     def through(self, link: float) -> float:
-        """Give the bytes of data that get through per second, on a link of so many bytes per second."""
+        """Return the bytes of data that get through per second, on a link of so many bytes per second."""
         return min(self.rate, link / self.share)
 
 
@@ -115,7 +115,7 @@ class CompressionPolicy:
         self._rate = self._link if self._link < math.inf else 0.0  # of the link, at the last look
 
     def next_codec(self) -> Codec:
-        """Give the codec for the next batch."""
+        """Return the codec for the next batch."""
         return self._codec
 
     def record_compression(self, codec: Codec, before: int, after: int, seconds: float) -> None:
@@ -165,7 +165,7 @@ class CompressionPolicy:
             self.batch_bytes = max(self.batch_bytes // 2, SMALLEST_BATCH)
 
     def _codec_held_up(self, nbytes: int, seconds: float) -> bool:
-        """Tell whether more left than buffers hold, so that the link may be fast enough for a quicker codec."""
+        """Return whether more left than buffers hold, so that the link may be fast enough for a quicker codec."""
         self._full = 0, 0.0
         self._free = self._free[0] + nbytes, self._free[1] + seconds
         faster = self._free[0] > HELD_BYTES + self._link * self._free[1]  # than it was
@@ -190,7 +190,7 @@ class CompressionPolicy:
                 self._taken, self._link = max(before, through), link
 
     def _best(self, *, quicker: bool) -> Codec:
-        """Give the codec that gets most through; where the link's rate is open, at most one step quicker, if asked."""
+        """Return the codec that gets most through; where the link's rate is open, one quicker at most, if asked."""
         if self._near and self._link > NEAR_RATE:
             return None
         place = LADDER.index(self._codec)
@@ -204,7 +204,7 @@ class CompressionPolicy:
         return max(reversed(steps), key=worth)
 
     def _stats_of(self, codec: Codec) -> CodecStats:
-        """Give what was seen of a codec; else a hopeful guess: what is never tried never shows what it can do."""
+        """Return what was seen of a codec; else a hopeful guess: what is never tried never shows what it can do."""
         zstd = self._stats.get("zstd", CodecStats(300e6, 0.4))
         guesses = {
             "zstd-6": CodecStats(zstd.rate / 6, zstd.share * 0.9),

@@ -51,12 +51,12 @@ class Layout(NamedTuple):
     required: frozenset[str] = frozenset()
 
     def only(self, name: str) -> Layout:
-        """Give the layout of one column."""
+        """Return the layout of one column."""
         return Layout(pa.schema([self.schema.field(name)]), self.dictionaries & {name}, self.required & {name})
 
 
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
-    """Give what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
+    """Return what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
     if not casts and is_plain(schema):
         return Layout(schema.remove_metadata() if schema.metadata else schema)  # two schemas are slow to compare
     fields = []
@@ -106,7 +106,7 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
 
 
 def _example(arrow: pa.DataType) -> Any:
-    """Give a dtype to pass for a column of no values, or for one that holds such values: text in their place."""
+    """Return a dtype to pass for a column of no values, or for one that holds such values: text in their place."""
     if not types.is_nested(arrow):
         return "large_string"
     try:
@@ -116,7 +116,7 @@ def _example(arrow: pa.DataType) -> Any:
 
 
 def _with_leaves(arrow: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType], *, large: bool = False) -> pa.DataType:
-    """Give a type with other types where it is not nested; if asked, with large lists for small ones."""
+    """Return a type with other types where it is not nested; if asked, with large lists for small ones."""
 
     def inside(field: pa.Field) -> pa.Field:
         return field.with_type(_with_leaves(field.type, leaf, large=large))
@@ -222,12 +222,12 @@ class Converter:
         if _canonical_type(became) != _canonical_type(field.type):
             raise UnsupportedTypeError(
                 f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one; "
-                f"cast it beforehand, or give dtypes={{{field.name!r}: ...}}"
+                f"cast it first, or pass dtypes={{{field.name!r}: ...}}"
             )
         self._alike[field.name] = arrow
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-        """Give the values of an array in another type, the dictionaries inside it as those of the whole stream."""
+        """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
         if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
             array = _cast_leaf(array, target, path)
         while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
@@ -311,7 +311,7 @@ def _from_first(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
 
 
 def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
-    """Tell where the items of lists lie, list after list."""
+    """Return where the items of lists lie, list after list."""
     before = np.cumsum(lengths) - lengths
     positions = np.repeat(starts.astype(np.int64) - before, lengths) + np.arange(lengths.sum())
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
@@ -325,14 +325,14 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
 
 def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
-    """Tell which run each row lies in; Arrow's own decoding knows few types."""
+    """Return which run each row lies in; Arrow's own decoding knows few types."""
     rows = np.arange(array.offset, array.offset + len(array))
     positions = np.searchsorted(array.run_ends.to_numpy(), rows, side="right").astype(np.int64)
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
 def _requires_values(field: pa.Field) -> bool:
-    """Tell whether a field, or one inside it, may not be null; the keys of a map never are."""
+    """Return whether a field, or one inside it, may not be null; the keys of a map never are."""
     return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
@@ -358,7 +358,7 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
-    """Tell whether a type, or one inside it, passes a test."""
+    """Return whether a type, or one inside it, passes a test."""
     return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
 
 
@@ -370,7 +370,7 @@ def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _canonical_type(arrow: pa.DataType) -> pa.DataType:
-    """Give the one type that stands for all in which the same values can lie."""
+    """Return the one type that stands for all in which the same values can lie."""
 
     def leaf(arrow: pa.DataType) -> pa.DataType:
         value = arrow.value_type if types.is_dictionary(arrow) else arrow

@@ -17,7 +17,7 @@ class Dictionaries:
         self._known = known
 
     def unify(self, codes: pa.Array, values: pa.Array, target: pa.DataType, path: str) -> pa.DictionaryArray:
-        """Give codes of some values as codes of their place's dictionary, which grows by those that are new."""
+        """Return codes of some values as codes of their place's dictionary, which grows by those that are new."""
         # seen as signed, codes beyond 31 bits are below zero
         codes = codes.view(pa.int32()) if types.is_uint32(codes.type) else codes.cast(pa.int32())
         ends = pc.call_function("min_max", [codes]).as_py()  # which takes a quarter of the time of Arrow's own check
@@ -35,5 +35,5 @@ class Dictionaries:
 
 
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
-    """Tell where each value stands among the known ones; null where it does not."""
+    """Return where each value stands among the known ones; null where it does not."""
     return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))

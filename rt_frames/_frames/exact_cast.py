@@ -108,12 +108,12 @@ def _cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
     elif types.is_integer(target):
         _check(_same_whole(_numpy(array), _numpy(made)), array, target)
     elif target.bit_width < have.bit_width:
-        _check(_is_rounding(_numpy(array), _numpy(made)), array, target, "; round it beforehand if that will do")
+        _check(_is_rounding(_numpy(array), _numpy(made)), array, target, "; round it first if that is acceptable")
     return made
 
 
 def _same_whole(floats: np.ndarray[Any, Any], integers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Tell which floats are the very integers; both ends of an integer's range are powers of two, exact in a double."""
+    """Return which floats equal the integers; both ends of an integer's range are powers of two, exact in a double."""
     limits, doubles = np.iinfo(integers.dtype), floats.astype(np.float64)
     inside = (doubles >= float(limits.min)) & (doubles < float(limits.max + 1)) & (np.trunc(doubles) == doubles)
     same: np.ndarray[Any, Any] = inside & (np.where(inside, doubles, 0).astype(integers.dtype) == integers)
@@ -163,10 +163,10 @@ def _cast_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _cast_moment(array: pa.Array, target: pa.DataType) -> pa.Array:
     if types.is_time(target):
-        raise ValueError("the day would be lost; take the time of day beforehand")
+        raise ValueError("the day would be lost; take the time of day first")
     zones = {getattr(arrow, "tz", None) for arrow in (array.type, target)}
     if None in zones and not zones <= {None, *_UTC} and (types.is_timestamp(target) or types.is_date(target)):
-        raise ValueError("with a zone and without are the same in UTC only; localize or convert it beforehand")
+        raise ValueError("with and without a zone are the same in UTC only; localize or convert it first")
     made = array.cast(target)
     if types.is_timestamp(array.type) and types.is_date(target):
         _check(pc.call_function("equal", [made.cast(array.type), array]), array, target, "; it has a time of day")
@@ -187,7 +187,7 @@ def _cast_extension(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _cast_to_date64(array: pa.Array, target: pa.DataType) -> pa.Array:
     made = array.cast(target)
-    _check(_numpy(array) % 86_400_000 == 0, array, target, "; it is no whole day")
+    _check(_numpy(array) % 86_400_000 == 0, array, target, "; it is not a whole day")
     return made
 
 
@@ -199,7 +199,7 @@ def _cast_to_time(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _refuse_duration(array: pa.Array, target: pa.DataType) -> pa.Array:
-    raise ValueError(f"{array.type} as {target} would lose the unit; cast it to an integer or format it beforehand")
+    raise ValueError(f"{array.type} as {target} would lose the unit; cast it to an integer or format it first")
 
 
 _RULES: tuple[tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...] = (

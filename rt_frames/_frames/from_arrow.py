@@ -68,7 +68,7 @@ def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
 
 
 def clean_schema(schema: pa.Schema) -> pa.Schema:
-    """Give a schema under names that can be sent."""
+    """Return a schema under names that can be sent."""
     return pa.schema([f.with_name(name) for f, name in zip(schema, clean_names(schema.names), strict=True)])
 
 
@@ -77,7 +77,7 @@ def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -
 
 
 def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) -> Chunk:
-    """Give a batch as a chunk, whose rows are views."""
+    """Return a batch as a chunk, whose rows are views."""
 
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         rows = batch if length == batch.num_rows else batch.slice(start, length)

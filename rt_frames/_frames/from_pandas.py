@@ -71,7 +71,7 @@ def open_pandas(
 
 
 def arrow_schema(frame: pd.DataFrame, clean: bool, refusals: Refusals) -> pa.Schema:
-    """Give the schema alone; only ``object`` columns are looked into."""
+    """Return the schema alone; only ``object`` columns are looked into."""
     names, levels = _names_and_levels(frame, None, clean)
 
     def series(i: int) -> pd.Series[Any]:
@@ -83,7 +83,7 @@ def arrow_schema(frame: pd.DataFrame, clean: bool, refusals: Refusals) -> pa.Sch
 
 
 def _names_and_levels(frame: pd.DataFrame, index: bool | None, clean: bool) -> tuple[list[str], list[pd.Series[Any]]]:
-    """Name the columns, and give those that are levels of the index, which come first."""
+    """Name the columns, and return those that are levels of the index, which come first."""
     found = list(frame.index.names)
     chosen = () if index is False or (index is None and _is_positions(frame.index)) else range(len(found))
     if chosen and found == [None]:
@@ -100,12 +100,12 @@ def _names_and_levels(frame: pd.DataFrame, index: bool | None, clean: bool) -> t
 
 
 def _is_positions(index: pd.Index[Any]) -> bool:
-    """Tell an index that only counts the rows from one that is data: one with a name, dates, text, several levels."""
+    """Return whether an index only counts the rows; names, dates, text and several levels are data."""
     return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
 
 
 def _explain_levels(levels: list[str], refusals: Refusals) -> None:
-    """Say of what is a level of the index that it is no column yet: the advice is for columns."""
+    """Add to errors about levels of the index that they are no columns yet: the advice is for columns."""
     for name in levels:
         refusals.append_advice(name, "it is a level of the index: call df.reset_index() first")
 
@@ -117,7 +117,7 @@ def _types(
     casts: Mapping[str, pa.DataType],
     refusals: Refusals,
 ) -> list[_Target]:
-    """Tell the types, each dtype's once; ``series`` gives the columns of those that do not say."""
+    """Return the types, each dtype's once; ``series`` gives the columns whose dtype does not say."""
     known: dict[Any, ObjectType] = {}
     types: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
@@ -250,7 +250,7 @@ def _find_misfit(
 
 
 def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:
-    """Tell an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
+    """Infer an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
     if cast is not None and not pa.types.is_nested(cast):
         return _Cast(cast)
     try:

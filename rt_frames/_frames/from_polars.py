@@ -52,7 +52,7 @@ def open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
 
 
 def arrow_schema(schema: Mapping[str, pl.DataType], refusals: Refusals) -> pa.Schema:
-    """Give the schema, and note which columns are not supported."""
+    """Return the schema, and note which columns are not supported."""
     return pa.schema(_types(schema, refusals))
 
 

@@ -31,7 +31,7 @@ Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are 
 
 
 class IPCStream:
-    """One Arrow IPC stream, made anew each time it is iterated: batch by batch the buffers that are sent.
+    """One Arrow IPC stream, made again each time it is iterated: batch by batch the buffers that are sent.
 
     Batches are made one ahead where there are several. What the source raises comes out as it is, and the stream is
     then not finished.
@@ -78,7 +78,7 @@ class IPCStream:
                 self._policy.record_write(codec, size, sent - ready, waited)
 
     def _messages(self) -> Generator[tuple[int, Codec, Buffers]]:
-        """Give the schema with the first batch, and the end with the last where that is known: small bodies are one."""
+        """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
         left, at_work, begun = self._source.rows, list[None](), False
         start = functools.partial(_Encoder, self._source, at_work, self._threads > 1)
         made = parallel_map(start, self._tasks(), self._threads, lambda task: task.is_cheap)
@@ -130,7 +130,7 @@ class IPCStream:
 
 
 def _count_threads(source: Source) -> int:
-    """Tell how many threads convert and compress: one where what was sent before counts, and where columns are many."""
+    """Return how many threads convert and compress: one where earlier batches count, or columns are many."""
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
     most = WORK_BYTES // max(SMALLEST_BATCH, COLUMN_BYTES * len(source.schema)) - 2

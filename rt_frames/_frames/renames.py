@@ -69,7 +69,7 @@ def _names(*sides: Any) -> list[list[str]]:
 
 
 def _owned(name: str, column: Any) -> _Column | None:
-    """Tell where the memory lies that the frame owns; None where it owns none, or there are no rows."""
+    """Return where the memory lies that the frame owns; None where it owns none, or there are no rows."""
     dtype = column.dtype if hasattr(column, "dtype") else column.type
     if is_a(dtype, "numpy", "dtype") or (is_a(dtype, "pandas", "StringDtype") and dtype.storage == "python"):
         one, other = (column.to_numpy() for _ in range(2))
@@ -92,7 +92,7 @@ def _owned(name: str, column: Any) -> _Column | None:
 
 
 def _stays(buffer: pa.Buffer | None, again: pa.Buffer | None) -> int | bool | None:
-    """Give the address of a buffer that lies where it lay; False if it was made anew, None where nothing is in it."""
+    """Return the address of a buffer that lies where it lay; False if it was made again, None if it is empty."""
     if not buffer and not again:
         return None
     return buffer.address if buffer and again and buffer.address == again.address else False
@@ -108,7 +108,7 @@ def _export(column: Any) -> pa.ChunkedArray:
 
 
 def _parts(data: Any, with_values: bool = True) -> Iterator[tuple[pa.Array, bool]]:
-    """Give the arrays of a column, and whether they are its own: the values of an Enum are those of its dtype."""
+    """Yield the arrays of a column, and whether they are its own: the values of an Enum are those of its dtype."""
     if isinstance(data, pa.ChunkedArray):
         for chunk in data.chunks:
             yield from _parts(chunk)

@@ -41,7 +41,7 @@ class Part(NamedTuple):
     rows_before: int
 
     def slice(self, start: int, length: int | None = None) -> Part:
-        """Give some of the rows, or all that follow."""
+        """Return some of the rows, or all that follow."""
         rows = self.batch.slice(start, length)
         size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
         return Part(rows, self.place, size, self.rows_before + start)
@@ -94,7 +94,7 @@ class Source:
     close: Callable[[], None] = lambda: None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give record batches of the schema; at least one, since some services take no schema alone."""
+        """Yield record batches of the schema; at least one, since some services take no schema alone."""
         empty = True
         for part in self.converted_parts():
             yield part.batch
@@ -104,15 +104,15 @@ class Source:
             yield self.empty_batch()
 
     def empty_batch(self) -> pa.RecordBatch:
-        """Give a batch of the schema without rows."""
+        """Return a batch of the schema without rows."""
         return pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
 
     def converter(self) -> Converter:
-        """Give what makes parts portable. Where there are no dictionaries, which grow, several may share the parts."""
+        """Return what makes parts portable. Without dictionaries, which grow, several may share the parts."""
         return Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
 
     def converted_parts(self) -> Iterator[Part]:
-        """Give the rows in the schema, in parts as they lie in memory."""
+        """Yield the rows in the schema, in parts as they lie in memory."""
         convert = self.converter()
         for part in self.parts():
             converted = part._replace(batch=convert(part.batch, part.place, part.rows_before))
@@ -123,7 +123,7 @@ class Source:
             del converted
 
     def parts(self) -> Iterator[Part]:
-        """Give the rows as they lie in memory; the first few in a smaller part."""
+        """Yield the rows as they lie in memory; the first few in a smaller part."""
         limit = min(max(FIRST_BATCH_BYTES, COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
         for part in self._cut():
             rows = part.batch.num_rows
@@ -146,7 +146,7 @@ class Source:
                         convert(part.batch, part.place, part.rows_before)
 
     def _cut(self, column: str | None = None) -> Iterator[Part]:
-        """Give the chunks' rows in parts, as many as make a batch."""
+        """Yield the chunks' rows in parts, as many as make a batch."""
         number = rows_before = 0
         limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2  # Arrow's casts take up to twice what they make
         for rows, size, cut, place in self.chunks():
@@ -161,12 +161,12 @@ class Source:
 
 
 def rows_within(limit: int, rows: int, nbytes: int) -> int:
-    """Tell how many rows have about so many bytes; at least one."""
+    """Return how many rows have about so many bytes; at least one."""
     return max(1, rows * limit // max(nbytes, limit))
 
 
 def nbytes(data: pa.RecordBatch | pa.Table | pa.ChunkedArray, exact: bool = True) -> int:
-    """Tell how many bytes the rows themselves take; of views, older Arrow only knows what the buffers take.
+    """Return the bytes that the rows themselves take; of views, older Arrow only knows what the buffers take.
 
     That takes long for wide tables. Where not ``exact``, what lies in little memory is said to take all of it.
     """

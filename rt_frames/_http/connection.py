@@ -63,7 +63,7 @@ class Adapter(HTTPAdapter):
     """requests' adapter over these connections; it never repeats anything by itself."""
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
-        """Give the pool for an address, whose connections are then of our class, through a proxy too."""
+        """Return the pool for an address, whose connections are then of our class, through a proxy too."""
         pool: Any = super().get_connection_with_tls_context(*args, **options)
         pool.ConnectionCls = _TLSUploadConnection if pool.scheme == "https" else UploadConnection
         return pool
@@ -171,7 +171,7 @@ class UploadConnection(HTTPConnection):
         return True
 
     def _poll_response(self, sock: Any, upload: Upload) -> bool:
-        """Tell whether the server gave its final answer, or hung up, while we are still sending."""
+        """Return whether the server gave its final answer, or hung up, while we are still sending."""
         if not wait_for_read(sock, timeout=0):
             return False
         timeout = sock.gettimeout()
@@ -214,7 +214,7 @@ def _hanging_up(sock: Any) -> Iterator[None]:
 
 
 def _warm_seconds(answer: Any) -> float:
-    """Tell how long after an answer its connection is as good as a new one, for what must not be lost."""
+    """Return how long after an answer its connection is as good as a new one, for what must not be lost."""
     told = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", ""))
     return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else WARM_SECONDS)
 

@@ -38,7 +38,7 @@ class Dialect(NamedTuple):
     names: str = r"(?s:.*)"
 
     def path(self, operation: Operation, name: str) -> str:
-        """Give the address of an operation that such a server has, on one table."""
+        """Return the address of an operation that such a server has, on one table."""
         template: str = getattr(self, operation)
         return template.format(quote(name, safe=""))
 
@@ -51,7 +51,7 @@ class Dialect(NamedTuple):
         """Refuse names that such a server reads as something else, or not at all."""
         if not re.fullmatch(self.names, name):
             raise ValueError(
-                f"name: {name!r:.100} is no name for a table in dialect={self.name!r}; it has 1 to 128 of the letters "
+                f"name: {name!r:.100} is not a table name in dialect={self.name!r}; it has 1 to 128 of the letters "
                 "A to Z and a to z, digits, and . _ - ($ would lead into another namespace)"
             )
 

@@ -29,7 +29,7 @@ class Secret(str):
         return "'***'"
 
     def __reduce__(self) -> Any:
-        raise TypeError("keys and further headers are secrets and are not pickled; connect anew in the other process")
+        raise TypeError("keys and further headers are secrets and are not pickled; connect again in the other process")
 
 
 class Key(Secret):
@@ -44,7 +44,7 @@ class Key(Secret):
         return super().__new__(cls, value)
 
     def fingerprint(self, salt: bytes) -> bytes:
-        """Give what tells this key from another one, and does not tell the key."""
+        """Return what tells this key from another one, and does not tell the key."""
         return hashlib.blake2b(self.encode(), salt=salt).digest()
 
     def hide(self, text: str) -> str:
@@ -105,14 +105,14 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
     base = url.rstrip("/")
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
         raise ValueError(
-            f"url: {shown!r} is plain http, which would show the API key to everybody on the way; "
-            "use https, or allow_insecure=True where the way is safe"
+            f"url: {shown!r} is plain http, which would show the API key to everybody in between; "
+            "use https, or allow_insecure=True if the network in between is safe"
         )
     return base
 
 
 def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
-    """Give where the authorities are that may vouch for a service; what is named and cannot be used is an error."""
+    """Return where the authorities are that may vouch for a service; what is named and cannot be used is an error."""
     if isinstance(verify, str):
         return _check_ca_bundle("verify", verify)
     if not verify or not base.startswith("https:"):
@@ -140,7 +140,7 @@ def _check_ca_bundle(name: str, path: str) -> str:
 
 
 def is_loopback(base: str) -> bool:
-    """Tell whether an address is this machine's own."""
+    """Return whether an address is this machine's own."""
     host = urlsplit(base).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -84,7 +84,7 @@ def _get(found: Any, name: str) -> Any:
 def _decode_whole(response: Response) -> Any:
     """Decode an answer that is worth nothing without its body."""
     if response.problem:
-        raise ValueError(f"the answer could not be read, {response.problem}")
+        raise ValueError(f"the answer could not be read: {response.problem}")
     found = _decode_json(response.body)
     if found is None:
         raise ValueError("the answer is not JSON")
@@ -134,22 +134,22 @@ _ADVICE = {
     errors.AuthenticationError: "check the API key and that it belongs to this project",
     errors.TableNotFoundError: "list_tables() gives the names that exist",
     errors.TableExistsError: 'choose another name, or if_exists="skip" to leave the table as it is',
-    errors.ConflictError: "somebody changed the table at the same time; look at it, then try again",
+    errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
     errors.PayloadTooLarge: "send less in one table",
     errors.BadRequest: "correct what it names; nothing was changed",
     errors.RateLimited: "wait before the next call",
     errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
     "would carry the API key",
-    errors.ServerError: "whether the service acted is open; look before sending again",
+    errors.ServerError: "it is not known whether the service acted; check before sending again",
 }
 _ADVICE_FOR_BODIES = {  # where the class alone does not tell
-    408: "it did not get all of the body in the time that it gives; what comes slowly is better collected first",
-    411: "it wants to be told the length first, as compression=None does for a frame in memory",
+    408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
+    411: "it wants the length first, which compression=None sends for a frame in memory",
 }
 
 
 def error_class(status: int, operation: errors.Operation, message: str = "") -> type[errors.ResponseError]:
-    """Give the error that an answer means which is not a success."""
+    """Return the error that an answer means which is not a success."""
     if operation == "create" and (status == 409 or (status == 400 and "already exists" in message.lower())):
         return errors.TableExistsError
     if (status == 404 and operation not in ("alter", "describe")) or (status == 409 and operation in READS):
@@ -217,7 +217,7 @@ def _find_host(location: str) -> str:
 
 
 def parse_retry_after(header: str) -> float | None:
-    """Tell how many seconds the service asks to wait; None where it says nothing that can be read."""
+    """Return the seconds that the service asks to wait; None where it says nothing that can be read."""
     try:
         return float(urllib3.Retry().parse_retry_after(header))
     except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
@@ -227,15 +227,17 @@ def parse_retry_after(header: str) -> float | None:
 def describe_outcome(
     name: str, *, listed: bool | None, before: bool | None, part_alone: bool, replaces: bool = False
 ) -> str:
-    """Say what a look at the list makes certain after a create or replace whose outcome is open."""
+    """Say what the list makes certain after a create or replace whose outcome is not known."""
     if replaces and listed is not False:
-        return f"whether table {name!r} holds the old rows or the new ones is open; look at it, or replace it again"
+        return (
+            f"it is not known whether table {name!r} holds the old rows or the new ones; check it, or replace it again"
+        )
     if listed is None:
-        return f"whether table {name!r} exists now could not be found out; look before sending again"
+        return f"it could not be found out whether table {name!r} exists now; check before sending again"
     if listed and before is False:
-        return f"table {name!r} was not listed before and is listed now; look whether it is complete before going on"
+        return f"table {name!r} was not listed before and is listed now; check that it is complete before you go on"
     if listed:
-        return f"table {name!r} is listed now; whether it was before is not known; look at it before going on"
+        return f"table {name!r} is listed now, and it is not known whether it was before; check it before you go on"
     if part_alone:
         return f"no table {name!r} is listed; it is safe to send again"
-    return f"no table {name!r} is listed yet; look again before sending again"
+    return f"no table {name!r} is listed yet; check again before sending again"

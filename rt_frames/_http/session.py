@@ -60,7 +60,7 @@ class Request(NamedTuple):
     parse : callable
         Gives the value in a successful answer, or raises a ValueError.
     body : iterable of groups of buffers, optional
-        What is sent, begun anew for each attempt.
+        What is sent, iterated again for each attempt.
     length : int, optional
         Its bytes; where that is not known, it goes chunked.
     nbytes : int, optional
@@ -68,7 +68,7 @@ class Request(NamedTuple):
     on_sent : callable, optional
         Told after each piece how many bytes were sent so far.
     replayable : bool
-        Whether the body can be begun anew.
+        Whether the body can be iterated again.
     rows : int, optional
         What errors tell.
     """
@@ -163,7 +163,7 @@ class Session:
             time.sleep(pause)
 
     def _attempt(self, request: Request, request_id: str) -> Result | BaseException:
-        """Send once; errors are given back, not raised, so that none drags the request along as its context."""
+        """Send once; errors are returned, not raised, so that none drags the request along as its context."""
         start, response, upload = time.monotonic(), None, None
         if request.body is not None:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
@@ -215,7 +215,7 @@ class Session:
 
 
 def _interpret(request: Request, upload: Upload | None, response: Response, key: Key) -> Any:
-    """Tell what an answer means: the value it holds, or an error."""
+    """Return what an answer means: the value it holds, or an error."""
     if response.status < 200:
         return _open_outcome(request, upload, f"the service's last word was the interim status {response.status}")
     if response.status >= 300:
@@ -239,7 +239,7 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
 def _interpret_failure(
     request: Request, upload: Upload | None, error: BaseException, base: str, key: Key, proxy: str = ""
 ) -> errors.TransportError:
-    """Tell what it means that no answer came: the state of the body decides."""
+    """Return the error for no answer: the state of the body decides."""
     cause = upload.cause if upload is not None and upload.cause is not None else error
     causes = list(_causes(cause))
     reason = shorten(key.hide(str(causes[-1]) or type(causes[-1]).__name__), 200)
@@ -274,7 +274,7 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> error
         text = f"table {request.table!r}: {_describe_amount(upload)} were sent and the connection broke ({reason})"
         return errors.UploadInterrupted(text, bytes_sent=sent)
     part = "all" if upload.complete else format_bytes(sent)
-    text = f"table {request.table!r}: {part} was sent, but no answer tells what became of it ({reason})"
+    text = f"table {request.table!r}: {part} was sent, but no answer came that says what happened ({reason})"
     return errors.OutcomeUnknown(text, bytes_sent=sent)
 
 

@@ -83,7 +83,7 @@ class Upload:
         self.cause = error.with_traceback(None)
 
     def pieces(self) -> Generator[Piece]:
-        """Give what goes over the wire, framed where the length is not known: the small joined, the large never copied.
+        """Yield what goes over the wire, framed where the length is not known: small parts are joined.
 
         None but the last ends where a group does, or between a large buffer and a small one, where a message may begin.
         """

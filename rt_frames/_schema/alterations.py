@@ -101,7 +101,7 @@ class Alteration:
         return None if self.before is None else refusal(self.before, self.data_type)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the service's form.
+        """Return the service's form.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         return AlterationPlan(super().__getitem__(at)) if isinstance(at, slice) else super().__getitem__(at)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the body of the request.
+        """Return the body of the request.
 
         Returns
         -------

@@ -62,7 +62,7 @@ _PYTHON_ADVICE: dict[Any, str] = {
 
 
 def data_type(dtype: Any) -> dict[str, Any]:
-    """Give any dtype as the service's ``data_type`` object: what a column of it becomes when it is sent.
+    """Return any dtype as the service's ``data_type`` object: what a column of it becomes when it is sent.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def data_type(dtype: Any) -> dict[str, Any]:
 
 
 def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
-    """Give the portable Arrow type of any dtype; ``path`` is the column's, for the error."""
+    """Return the portable Arrow type of any dtype; ``path`` is the column's, for the error."""
     try:
         return _convert(dtype, path)
     except ValueError as error:
@@ -129,13 +129,13 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
-    """Tell whether it is an instance or a subclass of a library's class, without importing the library."""
+    """Return whether it is an instance or a subclass of a library's class, without importing the library."""
     base = getattr(sys.modules.get(module), name, ())
     return isinstance(dtype, base) or (isinstance(dtype, type) and issubclass(dtype, base))
 
 
 def _parse(text: str, path: str) -> Any:
-    """Give the dtype of pyarrow, pandas or NumPy that a string means."""
+    """Return the dtype of pyarrow, pandas or NumPy that a string means."""
     if text == "float":
         raise ValueError('dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"')
     if text in ADVICE:

@@ -37,7 +37,7 @@ _LISTS = ("fixed_size_list", "list", "large_list")
 
 
 def kind_of_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
-    """Tell whether a cast ``widens`` (no value can be lost), ``narrows`` (some can) or ``converts``."""
+    """Return whether a cast ``widens`` (no value can be lost), ``narrows`` (some can) or ``converts``."""
     if before == after:
         return "widens"
     if is_list(before) and is_list(after):
@@ -66,7 +66,7 @@ def _kind_of_list_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
 
 
 def _keeps_all_values(family: str, before: pa.DataType, after: pa.DataType) -> bool:
-    """Tell whether the one type of a family holds every value of the other."""
+    """Return whether the one type of a family holds every value of the other."""
     if family in ("text", "binary"):
         return bool(types.is_large_string(after) or types.is_large_binary(after))
     if family == "decimal":
@@ -105,7 +105,7 @@ def _family(arrow: pa.DataType) -> str:
 
 
 def _in_reach(before: str, after: str) -> bool:
-    """Tell whether a cast leads from one family to the other."""
+    """Return whether a cast leads from one family to the other."""
     if before in ("date", "timestamp"):
         return after in ("date", "timestamp") or (before, after) == ("timestamp", "time")
     return before == after != ""

@@ -125,7 +125,7 @@ class _Comparison:
         if (changes or inside) and ("." in old.name or "." in new.name):
             raise AlterationError(
                 f"column {path!r} cannot be changed{f' to {rename!r}' if rename else ''}: a dot separates the levels "
-                "of a path, so none leads to a name with a dot; leave it as it is before, or create the table anew"
+                "of a path, so no path leads to a name with a dot; keep its name and type, or create a new table"
             )
         if not changes:
             return inside
@@ -177,7 +177,7 @@ def _doubles(before: list[pa.Field], after: list[pa.Field], prefix: str, targets
 
 
 def _storage(arrow: pa.DataType) -> pa.DataType:
-    """Give what an extension type is stored as, which is all that the service's words tell of it."""
+    """Return what an extension type is stored as, which is all that the service's words tell of it."""
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
@@ -193,7 +193,7 @@ def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataTy
     if types.is_null(before):
         raise AlterationError(
             f"column {path!r} has no type before, and the service never casts such a column to {after}; "
-            f"create the table anew with dtypes={{{path.partition('.')[0]!r}: …}}"
+            f"create a new table with dtypes={{{path.partition('.')[0]!r}: …}}"
         )
     if types.is_null(after):
         raise AlterationError(f"column {path!r} has no values and no type after; cast it there, before it was {before}")

@@ -42,24 +42,24 @@ _TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
-    """Give what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
+    """Return what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
     return "list" if types.is_list(arrow) else "large_list" if types.is_large_list(arrow) else "", 0
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Tell whether a type is a list of any kind; a view of lists is none."""
+    """Return whether a type is a list of any kind; a view of lists is none."""
     return list_kind(arrow)[0] != ""
 
 
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
-    """Give the fields of a nested type; none for any other."""
+    """Return the fields of a nested type; none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
 def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False) -> dict[str, Any]:
-    """Give the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
+    """Return the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
 
     A map can only be described (``maps``): there is nothing that a service casts to one.
     """

@@ -20,7 +20,7 @@ _ADVICE = {
 
 
 def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataType:
-    """Give the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type, or the error for one that cannot be sent."""
     if isinstance(dtype, type):
         if dtype not in np.sctypeDict.values():
             sized = 'pass one of a known size, for example "float64" or numpy.float64'

@@ -58,7 +58,7 @@ class ObjectType(NamedTuple):
 
 
 def infer(column: str, values: _Objects) -> ObjectType:
-    """Give the type of a column of objects, or the error that names the column, the place in it and the row."""
+    """Return the type of a column of objects, or the error that names the column, the place in it and the row."""
     if _is_text(values):  # the most frequent, soonest
         return ObjectType(pa.large_string())
     look = _Look(column, values)
@@ -80,7 +80,7 @@ class _Look:
         self._column, self._values, self.as_they_are, self.may_be_missing = column, values, True, False
 
     def infer(self, values: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
-        """Give the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
+        """Return the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
         present, python = values, _types(values)
@@ -126,7 +126,7 @@ class _Look:
             zone = pa.infer_type(present[:1]).tz if kind.startswith(_AWARE) else None
             return pa.duration(unit) if kind == "timedelta" else pa.timestamp(unit, zone)
         if kind == "time" and any(value.tzinfo for value in present):
-            raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; take that off")
+            raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; remove the zone")
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
@@ -199,7 +199,7 @@ class _Look:
         if least >= 0 and most < 2**64:
             return pa.uint64()
         high = 2**63 if least < 0 else 2**64
-        text = "a whole number that does not fit into 64 bits with the others; make text of them, or floats"
+        text = "a whole number that does not fit into 64 bits with the others; make them text, or floats"
         raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
 
     def _check_exact(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> None:
@@ -212,12 +212,12 @@ class _Look:
         if any(_is_inexact(value) for part in whole for value in part):
             text = (
                 "a whole number that no float holds exactly, and other values are floats; to keep them, "
-                f"make text of them all, for example with df[{self._column!r}].map(str)"
+                f"make them all text, for example with df[{self._column!r}].map(str)"
             )
             raise self._refused(steps, _is_inexact, text)
 
     def _unit(self, present: list[Any], dtypes: set[Any], steps: _Steps) -> str:
-        """Give the finest unit in use; Python's own values have microseconds, those of pandas may have nanoseconds."""
+        """Return the finest unit in use; Python's values have microseconds, those of pandas may have nanoseconds."""
         units = {np.datetime_data(dtype)[0] for dtype in dtypes}
         if any(isinstance(value, datetime.datetime | datetime.timedelta) for value in present):
             units.add("us")
@@ -236,7 +236,7 @@ class _Look:
         return f" at {path!r}" if steps else ""
 
     def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
-        """Give every value at a place, with its row."""
+        """Return every value at a place, with its row."""
         for row, cell in enumerate(self._values):
             yield from ((row, value) for value in _at(cell, steps))
 
@@ -265,7 +265,7 @@ class _Look:
 
 
 def _of_one_kind(column: str, kinds: set[str]) -> str:
-    """Give the code that makes one kind of two."""
+    """Return the code that makes one kind of two."""
     if kinds <= {"int", "float", "Decimal"}:
         return f"{column}.astype(float)"
     if all(kind.startswith("date") for kind in kinds):
@@ -274,26 +274,26 @@ def _of_one_kind(column: str, kinds: set[str]) -> str:
 
 
 def _is_text(values: _Objects) -> bool:
-    """Tell whether values are text or missing; where the first is not, it takes no look at the others."""
+    """Return whether values are text or missing; where the first is not, it takes no look at the others."""
     first = next((value for value in values if value is not None), None)
     return isinstance(first, str | float) and pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
 def _types(values: list[Any]) -> set[type]:
-    """Give the types of values; of one type after the other, as most have them, in half the time of a set."""
+    """Return the types of values; of one type after the other, as most have them, in half the time of a set."""
     runs = itertools.groupby(values, type)
     few = {kind for kind, _ in itertools.islice(runs, 100)}
     return few if next(runs, None) is None else set(map(type, values))
 
 
 def _are_alike(arrays: list[_Objects]) -> bool:
-    """Tell whether all arrays have one dtype, which is not object, and one dimension."""
+    """Return whether all arrays have one dtype, which is not object, and one dimension."""
     runs = (itertools.groupby(arrays, operator.attrgetter(name)) for name in ("dtype", "ndim"))
     return all(len(list(itertools.islice(some, 2))) == 1 for some in runs) and _is_typed(arrays[0])
 
 
 def _ends(parts: list[Any]) -> tuple[int, int]:
-    """Give the least and the greatest of whole numbers, which are objects in a list, or typed arrays."""
+    """Return the least and the greatest of whole numbers, which are objects in a list, or typed arrays."""
     ends = [(min(p), max(p)) if isinstance(p, list) else (p.min(), p.max()) for p in parts if len(p)]
     return min((int(least) for least, _ in ends), default=0), max((int(most) for _, most in ends), default=0)
 
@@ -324,7 +324,7 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _is_beyond_python(value: Any) -> bool:
-    """Tell whether a pandas moment has a year that Python's own cannot have, and that Arrow takes for another."""
+    """Return whether a pandas moment has a year that Python's own cannot have, and that Arrow takes for another."""
     return isinstance(value, pd.Timestamp) and not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
 
 
@@ -338,7 +338,7 @@ def _unmasked(value: Any) -> Any:
 
 
 def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
-    """Tell whether Arrow converts such an array rightly where all are alike."""
+    """Return whether Arrow converts such an array rightly where all are alike."""
     return ndim == 1 and kind is np.ndarray and dtype.isnative and dtype.kind in "biufOUSmM" and dtype != "M8[D]"
 
 
@@ -368,7 +368,7 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def _plain(value: Any, arrow: pa.DataType) -> Any:
-    """Give a value of Python or pandas that Arrow converts rightly, for one that it does not."""
+    """Return a value of Python or pandas that Arrow converts rightly, for one that it does not."""
     if isinstance(value, np.ndarray) and is_.is_list(arrow):
         return _plain_array(value, arrow)
     if isinstance(value, dict) and is_.is_struct(arrow):

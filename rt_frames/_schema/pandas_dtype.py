@@ -30,7 +30,7 @@ _CATEGORIES_ADVICE = (
 
 
 def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
-    """Give the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type, or the error for one that cannot be sent."""
     if isinstance(dtype, type):
         dtype = _instance(dtype, path)
     if isinstance(dtype, pd.ArrowDtype):

@@ -41,7 +41,7 @@ _ADVICE = {
 
 
 def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -> pa.DataType:
-    """Give the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type, or the error for one that cannot be sent."""
     check_level(path, level)
     kind: Any = dtype if isinstance(dtype, DataTypeClass) else type(dtype)
     if kind in _FLAT:

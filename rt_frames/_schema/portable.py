@@ -35,7 +35,7 @@ _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarro
 
 # what helps where a column of such a type cannot be sent
 ADVICE = {
-    "object": "without data it is not known what it holds; pass the type of the values",
+    "object": "its values' type is not known without data; pass that type",
     "category": "the bare word has no value type; pass a CategoricalDtype or Enum, or for text "
     "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
     "complex": "send .real and .imag as two columns",
@@ -59,12 +59,12 @@ def check_level(path: str, level: int) -> None:
 
 
 def is_portable(arrow: pa.DataType) -> bool:
-    """Tell whether a type has no parts and is portable as it is."""
+    """Return whether a type has no parts and is portable as it is."""
     return arrow.id in _PORTABLE_IDS
 
 
 def is_plain(schema: pa.Schema) -> bool:
-    """Tell whether all columns are portable as they are and may be null."""
+    """Return whether all columns are portable as they are and may be null."""
     if len(schema) > _WIDE:
         text = schema.to_string(show_schema_metadata=False) + "\n"
         if text.count("\n") == len(schema) == len(_PLAIN_ENDS.findall(text)):
@@ -76,7 +76,7 @@ def is_plain(schema: pa.Schema) -> bool:
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
-    """Give the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
+    """Return the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
     check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
         return arrow
@@ -101,7 +101,7 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
 
 
 def _may_be_coded(value: pa.DataType) -> bool:
-    """Tell whether the engine keeps dictionaries of such values, and equal ones are the same: 0.0 and -0.0 are not."""
+    """Return whether the engine keeps dictionaries of such values, and equal ones are the same: 0.0 and -0.0 differ."""
     tests = (types.is_integer, types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     return any(test(value) for test in tests)
 
@@ -142,7 +142,7 @@ def _portable_extension(arrow: pa.BaseExtensionType, path: str, level: int) -> p
 
 
 def categorical_type(value: pa.DataType) -> pa.DataType:
-    """Give the one form that categories have in both libraries; values of other types are sent as they are."""
+    """Return the one form that categories have in both libraries; values of other types are sent as they are."""
     if types.is_string(value) or types.is_large_string(value):
         return pa.dictionary(pa.int32(), pa.large_string())
     return pa.dictionary(pa.int32(), value) if types.is_integer(value) else value

@@ -96,7 +96,7 @@ def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> tuple
 
 
 def _alter(frame: Any, rename: dict[str, str]) -> tuple[Any, str]:
-    """Rename columns, and give the first one of 64-bit integers half the width, where its values allow it."""
+    """Rename columns, and return the first one of 64-bit integers half the width, where its values allow it."""
     is_pandas = isinstance(frame, pd.DataFrame)
     after: Any = frame.rename(columns=rename) if is_pandas else frame.rename(rename)
     line = f"df.rename({'columns=' if is_pandas else ''}{rename!r})"

@@ -128,7 +128,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give the schema that all files have, in the order of the first; what no sample held a value of is text."""
+    """Return the schema that all files have, in the order of the first; what no sample held a value of is text."""
     first = min(files, key=lambda file: file.sampled is not None)  # samples fit themselves to what states its types
     found = _in_order(first, files[0])
     for file in files:
@@ -150,7 +150,7 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
 
 
 def _in_order(file: _File, first: _File) -> list[pa.Field]:
-    """Give the file's columns in the first one's order."""
+    """Return the file's columns in the first one's order."""
     schema, names = file.schema, first.schema.names
     if schema.names == names:
         return list(schema)
@@ -270,7 +270,7 @@ class _Csv(NamedTuple):
         return pa.schema(list(zip(names, settled, strict=True))), _find_wide(found)
 
     def explain(self, error: Exception, schema: pa.Schema, _rows: int, lines: Iterable[bytes]) -> str | None:
-        """Tell line and column of an error; where cells hold line ends a row is no line, so the line is looked at."""
+        """Return line and column of an error; where cells hold line ends a row is no line, so the line is looked at."""
         if row := re.match(r"CSV parse error: Row #(\d+): ((?:.|\n)*)", str(error)):
             number, text = int(row[1]), row[2]
             return f"{_line(lines, number, text.partition(': ')[2][:50])}: {one_line(text, 200)}"
@@ -301,7 +301,7 @@ class _Csv(NamedTuple):
 
 
 def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
-    """Say what a column of a sample becomes: times keep fractions, and numbers all their digits.
+    """Return the type that a column of a sample becomes: times keep fractions, and numbers all their digits.
 
     What is not UTF-8 comes as binary, and is refused as text.
     """
@@ -331,7 +331,7 @@ def _is_number(arrow: pa.DataType) -> bool:
 
 
 def _is_rounded(number: str | int) -> bool:
-    """Tell whether a float would round a whole number."""
+    """Return whether a float would round a whole number."""
     return len(str(number)) > 15 and Decimal(float(str(number))) != Decimal(number)
 
 
@@ -409,7 +409,7 @@ class _Ndjson(NamedTuple):
 
 
 def _find_rounded(arrow: pa.DataType, value: Any) -> list[str]:
-    """Give the whole numbers in a value that are rounded where its type has floats."""
+    """Return the whole numbers in a value that are rounded where its type has floats."""
     if types.is_struct(arrow) and value is not None:
         return [number for field in arrow for number in _find_rounded(field.type, value.get(field.name))]
     if types.is_list(arrow) and value is not None:

@@ -292,9 +292,7 @@ def show(name: str, as_json: bool, **service: Any) -> None:
 
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
-        raise ValueError(
-            f"{table.client} does not tell the columns of {table.name!r}; only a folder or --dialect lancedb does"
-        )
+        raise ValueError(f"{table.client} cannot describe table {table.name!r}; only a folder or --dialect lancedb can")
     return table.schema
 
 

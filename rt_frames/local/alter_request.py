@@ -52,7 +52,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
 
 
 def _parents(path: str) -> list[str]:
-    """Give the paths of all that a column is inside of, from the whole table down."""
+    """Return the paths of all that a column is inside of, from the whole table down."""
     return ["", *itertools.accumulate(path.split(".")[:-1], join_path)]
 
 
@@ -92,7 +92,7 @@ def _check_values(given: dict[str, Any], fields: Fields) -> None:
         if any(is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow) for arrow in above):
             raise ValueError(
                 f"the engine does not cast {fields[given['path']].type} to {given['data_type']} here: it casts inside "
-                "a list, but not inside a large_list or a list of fixed size; create the table anew with the new type"
+                "a list, but not inside a large_list or a fixed_size_list; create a new table with the new type"
             )
 
 

@@ -58,7 +58,7 @@ class Conflict(HTTPError):
 
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write a new table, verify that it can be read, and give its version."""
+    """Write a new table, verify that it can be read, and return its version."""
     rows, cause = 0, None
 
     def counted() -> Iterator[pa.RecordBatch]:
@@ -103,7 +103,7 @@ def open_table(folder: Path, version: int | None = None) -> Any:
 
 
 def replace(folder: Path, staged: Path) -> int:
-    """Make a staged table the next version of the one in `folder`, by one commit, and give that version."""
+    """Make a staged table the next version of the one in `folder`, by one commit, and return that version."""
     old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
     fragments = [fragment.metadata for fragment in new.get_fragments()]
     files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
@@ -134,7 +134,7 @@ def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> N
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
-    """Read the first and the last row, so that no table is published that cannot be read; give its version."""
+    """Read the first and the last row, so that no table is published that cannot be read; return its version."""
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
         # dictionaries are put together page by page, and may outgrow their codes on any of them
@@ -153,7 +153,7 @@ def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
 
 
 def alter(folder: Path, asked: dict[str, Any]) -> int:
-    """Apply the changes that a request asks for, all or none, and give the new version."""
+    """Apply the changes that a request asks for, all or none, and return the new version."""
     dataset: Any = lance.dataset(str(folder))
     before, changes = dataset.version, parse_alterations(asked, dataset.schema)
     for change in changes:
@@ -242,7 +242,7 @@ def as_http_errors(what: str) -> Iterator[None]:
 
 
 def _to_http_error(error: BaseException, what: str) -> HTTPError:
-    """Tell who asked what a failure of the engine or of the disk means."""
+    """Tell the client what a failure of the engine or of the disk means."""
     text = str(error)
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
     if number in _NO_SPACE:

@@ -49,13 +49,13 @@ class StreamFile:
         self._parts, self._rest = iter(_Messages(body)), memoryview(b"")
 
     def first(self) -> bytes:
-        """Give the first message, which stays to be read."""
+        """Return the first message, which stays to be read."""
         message = b"".join(itertools.islice(self._parts, 3))
         self._rest = memoryview(message)
         return message
 
     def read(self, size: int) -> memoryview | bytes:
-        """Give ``size`` bytes, fewer only at the end; a whole part of a message is given without a copy."""
+        """Return ``size`` bytes, fewer only at the end; a whole part of a message is given without a copy."""
         taken: list[memoryview] = []
         parts = filter(None, itertools.chain([self._rest], self._parts))
         while size and (part := next(parts, None)) is not None:
@@ -98,7 +98,7 @@ class _Messages:
             raise self._cut_off()
         length = int.from_bytes(frame[4:], "little", signed=True)
         if frame[:4] != _MARK or not 0 <= length <= MAX_METADATA_BYTES:
-            raise HTTPError(400, f"no Arrow message begins where message {self._number + 1} should; send it anew")
+            raise HTTPError(400, f"no Arrow message begins where message {self._number + 1} should; send it again")
         return length
 
     def _receive_body(self, metadata: memoryview) -> memoryview:

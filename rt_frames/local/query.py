@@ -58,7 +58,7 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
-    """Give the rows that a query asks for as an Arrow stream, batch by batch; the first is read before."""
+    """Return the rows that a query asks for as an Arrow stream, batch by batch; the first is read before."""
     if request.get("vector"):
         raise HTTPError(501, "this service does not search by vectors; lancedb.connect does, given the tables' folder")
     if unknown := set(request) - _QUERY:
@@ -77,7 +77,7 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
 
 
 def _batch_rows(table: Any) -> int:
-    """Give how many rows make a batch of moderate size; the engine cuts by bytes only what it has read whole."""
+    """Return how many rows make a batch of moderate size; the engine cuts by bytes only what it has read whole."""
     sizes = [file.file_size_bytes or 0 for fragment in table.get_fragments() for file in fragment.metadata.files]
     return int(min(max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS))
 

@@ -95,13 +95,13 @@ class Store:
         return self.root / f"{name}.lance"
 
     def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False) -> int:
-        """Write a table beside the others, verify that it can be read, and publish it at once; give its version."""
+        """Write a table beside the others, verify that it can be read, and publish it at once; return its version."""
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
             version = engine.write(folder / "table", schema, batches)
             return self._publish(folder / "table", name, replace=replace) or version
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
-        """Give the table that was staged its name; where it replaced another, tell which version of that it is."""
+        """Return the table that was staged its name; where it replaced another, tell which version of that it is."""
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
             try:
@@ -141,7 +141,7 @@ class Store:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def alter(self, name: str, asked: dict[str, Any]) -> int:
-        """Apply the changes that a request asks for, all or none, and give the new version."""
+        """Apply the changes that a request asks for, all or none, and return the new version."""
         with self._held(name) as folder:
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
@@ -155,7 +155,7 @@ class Store:
 
     @contextlib.contextmanager
     def _held(self, name: str) -> Iterator[Path]:
-        """Give the folder of a table, which nobody else changes meanwhile, in this process or another."""
+        """Return the folder of a table, which nobody else changes meanwhile, in this process or another."""
         folder, there = self._folder(name), False
         with contextlib.ExitStack() as locks:
             with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):

@@ -38,7 +38,7 @@ _CATEGORIES = (
 
 
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read the schema, and give the batches, checked one by one; the last only where the stream ends with the body."""
+    """Read the schema, and yield the batches, checked one by one; the last only where the stream ends with the body."""
     file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
         schema = pa.ipc.read_schema(pa.py_buffer(file.first()))
@@ -118,7 +118,7 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
 
 
 def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
-    """Give path, field and values of what is inside an array."""
+    """Return path, field and values of what is inside an array."""
     arrow, fields = array.type, child_fields(array.type)
     if is_.is_struct(arrow):
         arrays = [array.field(i) for i in range(len(fields))]
@@ -160,7 +160,7 @@ def _as_client_error(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = one_line(str(error), 300)
-        raise HTTPError(400, f"{what} is not valid: {reason}; write it anew and send it again") from error
+        raise HTTPError(400, f"{what} is not valid: {reason}; write it again and resend it") from error
 
 
 def _check_schema(schema: pa.Schema) -> None:
@@ -208,7 +208,7 @@ def check_field(column: pa.Field) -> None:
 
 
 def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
-    """Give a field, and all fields inside it, with their paths."""
+    """Return a field, and all fields inside it, with their paths."""
     path = join_path(above, field.name)
     if depth > MAX_DEPTH:
         raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
@@ -237,7 +237,7 @@ def _unsupported_reason(field: pa.Field) -> str | None:
     if any(test(arrow) for test in _FOREIGN):
         return "cast it first"
     if is_.is_map(arrow) and arrow.keys_sorted:
-        return "make it a map whose keys are not said to be sorted"
+        return "make it a map without keys_sorted"
     if is_.is_decimal(arrow) and arrow.bit_width < 128:
         return "cast it to decimal128"
     if is_.is_dictionary(arrow) and not any(test(arrow.value_type) for test in _CATEGORIES):
