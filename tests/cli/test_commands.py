@@ -50,7 +50,7 @@ def test_show_tells_the_columns_of_a_table(run, file, tmp_path, name):
 def test_a_service_that_cannot_tell_the_columns_is_named(run, env):
     done = run("show", "t", **env)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"{env['RT_FRAMES_URL']} does not tell the columns of 't'" in done.stderr
+    assert f"{env['RT_FRAMES_URL']} cannot describe table 't'" in done.stderr
 
 
 def test_plan_compares_tables_and_files(run, file, tmp_path, name):

@@ -191,7 +191,7 @@ def test_further_headers_are_secrets_too(server):
     client.list_tables()
     assert server.requests[0].headers["authorization"] == "Bearer s3cret"
     assert "s3cret" not in everything_in(client)
-    with pytest.raises(TypeError, match="further headers are secrets and are not pickled; connect anew"):
+    with pytest.raises(TypeError, match="further headers are secrets and are not pickled; connect again"):
         pickle.dumps(client)
 
 

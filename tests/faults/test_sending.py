@@ -303,7 +303,11 @@ def test_F23_what_could_not_be_stored_leaves_no_outcome_open(remote, server, cap
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(408, "all of the body in the time.*collected first"), (411, "compression=None"), (413, r"after [\d.]+ MB of")],
+    [
+        (408, "body did not arrive in the time.*collect a slow source"),
+        (411, "compression=None"),
+        (413, r"after [\d.]+ MB of"),
+    ],
 )
 def test_F20_a_refusal_of_a_body_for_its_size_or_pace_says_what_helps(remote, server, caplog, status, words):
     server.answering((status, {}))

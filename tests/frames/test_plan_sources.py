@@ -78,7 +78,7 @@ def test_what_can_be_read_only_once_is_refused_by_a_plan_and_stays_whole(client,
     frames = (frame for frame in [BEFORE, BEFORE])
     for once in (frames, TABLE.to_reader(), Capsule(), iter([BEFORE])):
         sides = {"before": BEFORE, "after": BEFORE, side: once}
-        with pytest.raises(TypeError, match=rf"{side}: .*used up.*Pass .*\.schema"):
+        with pytest.raises(TypeError, match=rf"{side}: .*use up its rows.*Pass .*\.schema"):
             rt.plan_alterations(**sides)
     assert rt.to_table(frames, f"{name}_{side}".replace("[", "_")).rows == 4
 
