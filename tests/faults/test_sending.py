@@ -282,9 +282,13 @@ def test_F22_a_source_that_reads_once_is_not_sent_twice(remote, server, caplog):
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 def test_F23_a_server_error_is_never_sent_again(remote, server, caplog, status):
     server.answering((status, {}))
-    error = fails(lambda: remote.create_table("t", frame(1)), ServerError, caplog, "not known whether the service acted")
+    error = fails(
+        lambda: remote.create_table("t", frame(1)), ServerError, caplog, "not known whether the service acted"
+    )
     assert (len(server.posts), error.listed) == (1, False)
-    error = fails(lambda: remote.table("t").rename({"a": "b"}), ServerError, caplog, "not known whether the service acted")
+    error = fails(
+        lambda: remote.table("t").rename({"a": "b"}), ServerError, caplog, "not known whether the service acted"
+    )
     assert (len(server.posts), error.attempts) == (2, 1)
 
 
