@@ -23,8 +23,10 @@ STAY = 1.02  # and each change, too
 
 HELD_BYTES = 5 * 2**20  # what buffers on the way hold where the socket's own is kept small; seldom more
 SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known;
-NEAR_SECONDS, NEAR_RATE = 0.5, 150e6  # on loopback longer, and a rate above this is the service's own: it shares the
+NEAR_SECONDS, NEAR_RATE = 0.05, 150e6  # on loopback longer, and a rate above this is the service's own: it shares the
 # processor with the compressing, which then gains nothing
+TRIED_BYTES = 4 * 2**20  # of data, after which a codec that is tried has shown what it gets through
+OF_LATE = 0.6  # how much of what was waited counts at the next batch
 FORGET_BYTES = 64 * 2**20  # data change: when so much left as it was, codecs that were of no use are tried again
 SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
 SETTLED = 4  # batches, after which they may grow
@@ -100,18 +102,25 @@ class CompressionPolicy:
         self.adapts = requested == "auto" and memory is not None and not one_batch
         self.disabled = requested is None or (requested == "auto" and not self.adapts)
         self._stats: dict[Codec, CodecStats] = {}
+        self._seen: set[Codec] = set()  # codecs whose rate is what left, not what one batch took
         self._taken = math.inf  # bytes of data that the service takes per second, where it is the slowest
         self._total = 0  # bytes that left, by whichever codec
         self._near = near
         self._left: tuple[float, float] | None = None  # for a smaller codec: the link's rate, and what got through then
-        self._use(None if self.disabled else codec if requested == "auto" else requested)
+        self._codec: Codec = None if self.disabled else codec if requested == "auto" else requested
+        self._use(self._codec)
         if not self.adapts:
             self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
 
     def _use(self, codec: Codec) -> None:
-        self._codec: Codec = codec
+        self._tries = self._link == math.inf and codec != self._codec
+        self._codec = codec
         self._sent, self._batches, self.batch_bytes = 0, 0, SMALLEST_BATCH
-        self._free = self._full = (0, 0.0)  # bytes and seconds, since the codec holds up, and since the link does
+        self._sending = self._waiting = 0.0  # seconds, of late
+        self._free = (0, 0.0)  # bytes and seconds, since the codec holds up
+        self._full: list[tuple[float, int]] = []  # seconds and bytes of each batch, since the link holds up
+        self._through = (0, 0.0, 0.0)  # batches, bytes of data and seconds, for what the codec gets through
+        self._before = 0.0  # seconds that the batch before took to leave
         self._rate = self._link if self._link < math.inf else 0.0  # of the link, at the last look
 
     def next_codec(self) -> Codec:
@@ -122,13 +131,10 @@ class CompressionPolicy:
         """Note what a codec did with a batch."""
         if before < 4 * TINY:
             return  # a last batch of a few rows shows nothing
-        new = CodecStats(before / max(seconds, 1e-9), max(after, 1) / before)
-        old = self._stats.get(codec, new)
-        pace = (old.rate + new.rate) / 2 / old.rate  # of the machine, whatever codec it runs
-        paced: dict[Codec, CodecStats] = {
-            step: CodecStats(rate * pace, share) for step, (rate, share) in self._stats.items()
-        }
-        self._stats = {**paced, codec: CodecStats(old.rate * pace, (old.share + new.share) / 2)}
+        rate, share = before / max(seconds, 1e-9), max(after, 1) / before
+        old = self._stats.get(codec, CodecStats(rate, share))
+        seen = old.rate if codec in self._seen else (old.rate + rate) / 2
+        self._stats[codec] = CodecStats(seen, (old.share + share) / 2)
 
     def record_write(self, codec: Codec, nbytes: int, seconds: float, waited: float) -> None:
         """Note how long a batch took to leave, and how long the sender had waited for it to be made."""
@@ -141,10 +147,21 @@ class CompressionPolicy:
         if self._sent > FORGET_BYTES:
             self._sent, self._taken = HELD_BYTES, math.inf
             self._stats = {step: stats for step, stats in self._stats.items() if step == codec}
-        quicker = waited > seconds and self._codec_held_up(nbytes, seconds + waited)
-        if waited <= seconds and self._total - nbytes >= SEEN_BYTES:  # a connection's first round trip is in the first
-            self._link_held_up(nbytes, seconds)
-        best = self._best(quicker=quicker)
+        # batches that are made side by side are ready side by side: one is waited for, and the next ones are not
+        self._sending, self._waiting = OF_LATE * self._sending + seconds, OF_LATE * self._waiting + waited
+        codec_is_slower, quicker = self._waiting > self._sending, False
+        if codec_is_slower:
+            self._see_through(nbytes, waited)
+            quicker = self._codec_held_up(nbytes, seconds + waited)
+        elif self._total - nbytes >= SEEN_BYTES:  # a connection's first round trip is in the first
+            self._link_held_up(nbytes, seconds + waited)
+        self._before = seconds
+        if not self._tries or self._link < math.inf:
+            self._decide(quicker=quicker)
+
+    def _decide(self, *, quicker: bool) -> None:
+        """Take another codec, if it gets more through, and let the next upload begin with it."""
+        codec, best = self._codec, self._best(quicker=quicker)
         if LADDER.index(best) < LADDER.index(codec):
             self._patience = min(8 * self._patience, 64 * HELD_BYTES)
             if self._left is None and self._link < math.inf:
@@ -159,14 +176,28 @@ class CompressionPolicy:
     def _resize(self, seconds: float) -> None:
         """Let a batch take some milliseconds: small ones cost more, large ones show late that something changed."""
         longest = 0.064 if self._near and self._codec is None else 0.016
+        largest = LARGEST_BATCH if self._codec is None else 2 * SMALLEST_BATCH
         if self._batches >= SETTLED and seconds < longest / 4:
-            self.batch_bytes = min(2 * self.batch_bytes, LARGEST_BATCH)
+            self.batch_bytes = min(2 * self.batch_bytes, largest)
         elif seconds > longest:
             self.batch_bytes = max(self.batch_bytes // 2, SMALLEST_BATCH)
 
+    def _see_through(self, nbytes: int, waited: float) -> None:
+        """Note what the codec gets through: what it does beside everything else, not what its batches took alone."""
+        batches, data, spent = self._through
+        rate, share = self._stats_of(self._codec)
+        # a batch was made while the one before it left
+        self._through = batches + 1, data + nbytes / share, spent + waited + self._before
+        batches, data, spent = self._through
+        if batches >= SETTLED and data >= TRIED_BYTES:
+            new = data / max(spent, 1e-9)
+            self._stats[self._codec] = CodecStats((new + rate) / 2 if self._codec in self._seen else new, share)
+            self._seen.add(self._codec)
+            self._through, self._tries = (0, 0.0, 0.0), False
+
     def _codec_held_up(self, nbytes: int, seconds: float) -> bool:
         """Return whether more left than buffers hold, so that the link may be fast enough for a quicker codec."""
-        self._full = 0, 0.0
+        self._full = []
         self._free = self._free[0] + nbytes, self._free[1] + seconds
         faster = self._free[0] > HELD_BYTES + self._link * self._free[1]  # than it was
         if not faster and self._free[0] <= self._patience:
@@ -178,10 +209,12 @@ class CompressionPolicy:
     def _link_held_up(self, nbytes: int, seconds: float) -> None:
         """See how fast the link is, and whether a smaller codec keeps its promise: the service may be the slower."""
         self._free = 0, 0.0
-        self._full = self._full[0] + nbytes, self._full[1] + seconds
-        if self._full[0] < SEEN_BYTES or self._full[1] < (NEAR_SECONDS if self._near else SEEN_SECONDS):
+        self._full.append((seconds, nbytes))
+        counting = sorted(self._full)[:-1] if self._near else self._full  # its engine may stop for a moment
+        spent, left = sum(seconds for seconds, _ in counting), sum(nbytes for _, nbytes in counting)
+        if left < SEEN_BYTES or spent < (NEAR_SECONDS if self._near else SEEN_SECONDS):
             return
-        rate, self._full = self._full[0] / self._full[1], (0, 0.0)
+        rate, self._full = left / spent, []
         self._link, self._rate = max(rate, self._rate), rate  # a busy machine may stop the sender for a while
         if self._left and self._sent > HELD_BYTES:
             (link, before), self._left, stats = self._left, None, self._stats_of(self._codec)
