@@ -10,6 +10,7 @@ and leaves ``share`` of them gets ``min(rate, link / share)`` bytes through. How
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -22,13 +23,14 @@ WORTH = 0.96  # each step that costs more work must gain more than the rest,
 STAY = 1.02  # and each change, too
 
 HELD_BYTES = 5 * 2**20  # what buffers on the way hold where the socket's own is kept small; seldom more
-SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known;
-NEAR_SECONDS, NEAR_RATE = 0.05, 150e6  # on loopback longer, and a rate above this is the service's own: it shares the
-# processor with the compressing, which then gains nothing
+SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known
+NEAR_RATE = 180e6  # on loopback a rate above this is the service's own: it shares the processor with the compressing,
+# which then gains nothing
 TRIED_BYTES = 4 * 2**20  # of data, after which a codec that is tried has shown what it gets through
 OF_LATE = 0.6  # how much of what was waited counts at the next batch
 FORGET_BYTES = 64 * 2**20  # data change: when so much left as it was, codecs that were of no use are tried again
 SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
+FIRST_NEAR_BATCH = 2**18  # what left uncompressed before a tunnel showed, took longer than it had to
 SETTLED = 4  # batches, after which they may grow
 TINY = 2**14  # bytes: what leaves at once anyway
 
@@ -109,6 +111,8 @@ class CompressionPolicy:
         self._left: tuple[float, float] | None = None  # for a smaller codec: the link's rate, and what got through then
         self._codec: Codec = None if self.disabled else codec if requested == "auto" else requested
         self._use(self._codec)
+        if near and not self.link_known:
+            self.batch_bytes = FIRST_NEAR_BATCH
         if not self.adapts:
             self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
 
@@ -147,10 +151,11 @@ class CompressionPolicy:
         if self._sent > FORGET_BYTES:
             self._sent, self._taken = HELD_BYTES, math.inf
             self._stats = {step: stats for step, stats in self._stats.items() if step == codec}
+            self._seen &= {codec}
         # batches that are made side by side are ready side by side: one is waited for, and the next ones are not
         self._sending, self._waiting = OF_LATE * self._sending + seconds, OF_LATE * self._waiting + waited
-        codec_is_slower, quicker = self._waiting > self._sending, False
-        if codec_is_slower:
+        quicker = False
+        if self._waiting > self._sending:
             self._see_through(nbytes, waited)
             quicker = self._codec_held_up(nbytes, seconds + waited)
         elif self._total - nbytes >= SEEN_BYTES:  # a connection's first round trip is in the first
@@ -163,7 +168,7 @@ class CompressionPolicy:
         """Take another codec, if it gets more through, and let the next upload begin with it."""
         codec, best = self._codec, self._best(quicker=quicker)
         if LADDER.index(best) < LADDER.index(codec):
-            self._patience = min(8 * self._patience, 64 * HELD_BYTES)
+            self._patience = 64 * HELD_BYTES
             if self._left is None and self._link < math.inf:
                 self._left = self._link, self._stats_of(codec).through(self._link)
         elif best != codec:
@@ -175,12 +180,14 @@ class CompressionPolicy:
 
     def _resize(self, seconds: float) -> None:
         """Let a batch take some milliseconds: small ones cost more, large ones show late that something changed."""
-        longest = 0.064 if self._near and self._codec is None else 0.016
+        settled, shortest, longest = SETTLED, 0.004, 0.016
+        if self._near and self._codec is None:
+            settled, shortest, longest = (SETTLED, 0.016, 0.064) if self._link < math.inf else (8, 0.001, 0.016)
         largest = LARGEST_BATCH if self._codec is None else 2 * SMALLEST_BATCH
-        if self._batches >= SETTLED and seconds < longest / 4:
+        if self._batches >= settled and seconds < shortest:
             self.batch_bytes = min(2 * self.batch_bytes, largest)
-        elif seconds > longest:
-            self.batch_bytes = max(self.batch_bytes // 2, SMALLEST_BATCH)
+        elif seconds > longest and self.batch_bytes > SMALLEST_BATCH:
+            self.batch_bytes //= 2
 
     def _see_through(self, nbytes: int, waited: float) -> None:
         """Note what the codec gets through: what it does beside everything else, not what its batches took alone."""
@@ -210,11 +217,13 @@ class CompressionPolicy:
         """See how fast the link is, and whether a smaller codec keeps its promise: the service may be the slower."""
         self._free = 0, 0.0
         self._full.append((seconds, nbytes))
-        counting = sorted(self._full)[:-1] if self._near else self._full  # its engine may stop for a moment
-        spent, left = sum(seconds for seconds, _ in counting), sum(nbytes for _, nbytes in counting)
-        if left < SEEN_BYTES or spent < (NEAR_SECONDS if self._near else SEEN_SECONDS):
+        may_pause = self._near and self._codec is None  # when a service starts its engine
+        counting = sorted(self._full)[:-1] if may_pause else self._full
+        spent, left = (sum(part) for part in zip((0.0, 0), *counting, strict=True))
+        if left < (FIRST_NEAR_BATCH if may_pause else SEEN_BYTES) or spent < SEEN_SECONDS:
             return
-        rate, self._full = left / spent, []
+        rate, self._full = _median_rate(self._full) if may_pause else left / spent, []
+        self._seen.discard(self._codec)  # it would get more through
         self._link, self._rate = max(rate, self._rate), rate  # a busy machine may stop the sender for a while
         if self._left and self._sent > HELD_BYTES:
             (link, before), self._left, stats = self._left, None, self._stats_of(self._codec)
@@ -245,4 +254,14 @@ class CompressionPolicy:
             "lz4": CodecStats(zstd.rate * 2.5, min(zstd.share * 1.6, 1)),
             None: CodecStats(math.inf, 1),
         }
-        return self._stats.get(codec, guesses[codec])
+        rate, share = self._stats.get(codec, guesses[codec])
+        # while the link holds up, the one in use shows no rate; where it holds up itself, what it gets through will
+        return CodecStats(math.inf if codec == self._codec and codec not in self._seen else rate, share)
+
+
+def _median_rate(writes: list[tuple[float, int]]) -> float:
+    """Return the rate at which half of the bytes left, or faster: neither a pause nor a buffer that was free tells."""
+    paces = sorted((seconds / nbytes, nbytes) for seconds, nbytes in writes)
+    left = itertools.accumulate(nbytes for _, nbytes in paces)
+    half = sum(nbytes for _, nbytes in paces) / 2
+    return 1 / next(max(pace, 1e-12) for (pace, _), passed in zip(paces, left, strict=True) if passed >= half)

@@ -122,6 +122,7 @@ class SimulatedUpload:
     size: float
     link: SimulatedLink
     later: tuple[float, Figures] | None = None  # from which byte on the data are others
+    delayed: float = 1  # how many times as long a batch seems to take where others are made beside it
     codecs: list[Codec] = field(default_factory=list)
 
     def run(self, policy: CompressionPolicy) -> float:
@@ -146,7 +147,7 @@ class SimulatedUpload:
         rate, share = data[codec] if codec else (float("inf"), 1.0)
         seconds = PER_BATCH + size / rate
         if codec:
-            policy.record_compression(codec, int(size), int(size * share), seconds)
+            policy.record_compression(codec, int(size), int(size * share), self.delayed * seconds)
         self.codecs.append(codec)
         return Batch(now + seconds, size * share, codec)
 
