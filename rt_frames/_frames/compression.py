@@ -150,7 +150,7 @@ class CompressionPolicy:
         self._total += nbytes
         if self._sent > FORGET_BYTES:
             self._sent, self._taken = HELD_BYTES, math.inf
-            self._stats = {step: stats for step, stats in self._stats.items() if step == codec}
+            self._stats = {codec: self._stats[codec]} if codec in self._stats else {}  # another thread adds to it
             self._seen &= {codec}
         # batches that are made side by side are ready side by side: one is waited for, and the next ones are not
         self._sending, self._waiting = OF_LATE * self._sending + seconds, OF_LATE * self._waiting + waited
