@@ -51,7 +51,7 @@ class Application:
     def __init__(self, store: Store, api_key: str, host: str) -> None:
         self._store, self._key = store, api_key.encode()
         self._hosts = {"127.0.0.1", "localhost", "[::1]", host.lower(), f"[{host.lower()}]"}
-        self._any_host = host in ("0.0.0.0", "::", "")  # noqa: S104  # compared, not bound to
+        self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # compared, not bound to
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         body: Body = environ["rt_frames.body"]
