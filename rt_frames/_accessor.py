@@ -83,15 +83,15 @@ class RemoteAccessor(Generic[Frame]):
         dtypes : dict of str to dtype, optional
             Columns to cast on the way, by their names in the table.
         index : bool, optional
-            pandas only: whether index levels become columns. None: all but an unnamed index of integers.
+            pandas only: whether index levels become columns. None: all but an unnamed integer index.
         clean_names : bool, default False
-            Make names of labels that are none, as in `rt_frames.to_table`.
+            Make valid names of labels that a table cannot have, as in `rt_frames.to_table`.
         if_exists : {"fail", "skip", "replace"}, default "fail"
             What happens when the name is taken.
         compression : {"auto", "lz4", "zstd", None}, default "auto"
-            How buffers are compressed on the way.
+            Codec of the Arrow IPC buffers. "auto" chooses batch by batch; None sends them uncompressed.
         progress : bool, optional
-            Whether a bar is shown. None: for long uploads, where somebody can see it.
+            Whether a bar is shown. None: in a terminal or notebook, after two seconds.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class RemoteAccessor(Generic[Frame]):
         Raises
         ------
         ValueError, TypeError
-            If an argument, a column's name or its type cannot be used; nothing was sent.
+            If an argument, a column's name or its type cannot be used; nothing was stored.
         RemoteError
             For everything else that can fail; `rt_frames.errors` shows the tree.
 

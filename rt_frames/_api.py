@@ -88,19 +88,20 @@ def connect(
     region, domain : str, optional
         Parts of ``https://{target}.{region}.{domain}``, the form in the service's documentation.
     timeout : float or tuple of float, optional
-        Seconds: one number, or ``(connect, write, read)``. Defaults to ``(10, 60, 300)``.
+        Seconds, one number or ``(connect, write, read)``: to connect, to send each piece of the body, and to receive
+        the whole response. Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        How often a request is sent again where that cannot do it twice.
+        How many times a request is repeated, where it cannot take effect twice.
     headers : dict of str to str, optional
         Further headers for every request.
     verify : bool or path, default True
-        Whether the server's certificate is checked; a path names a CA bundle to check it against. Otherwise the first
-        of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR`` does, then certifi's.
+        Whether the server's certificate is checked; a path names a CA bundle to check it against. If True, that is
+        the first of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``, else certifi's.
     allow_insecure : bool, default False
         Allow plain ``http`` to another machine, where everybody on the way can read the key.
     dialect : {"documented", "lancedb"}, optional
-        Which addresses the server knows: those of the service's documentation, or those that LanceDB and servers of
-        the Lance REST namespace specification speak today, which can also describe and replace tables;
+        Which endpoints the server has: those of the service's documentation, or those that LanceDB and servers of
+        the Lance REST namespace specification have today, which can also describe and replace tables;
         ``RT_FRAMES_DIALECT`` or else "documented" by default. A folder's service speaks both, and can all of it.
     default : bool, default True
         Make this the client that ``df.remote`` and the functions of the package use.
@@ -189,32 +190,32 @@ def to_table(
     Parameters
     ----------
     data : frame
-        pandas or Polars DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch, RecordBatchReader or Dataset,
-        any object with ``__arrow_c_stream__``, or an iterator of frames or record batches of one schema. It
+        pandas, Polars or Dask DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch, RecordBatchReader or Dataset,
+        any object with ``__arrow_c_stream__``, or a list or iterator of frames or record batches of one schema. It
         is never changed.
     name : str
         The new table's name.
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast on the way, by their names in the table; any dtype that `data_type` takes. Struct fields go
-        by name. What a type cannot hold exactly is refused with column and row, but for fractions, which a smaller
-        float rounds.
+        Columns to cast on the way, by their names in the table; any dtype that `data_type` takes. Struct fields
+        are matched by name. A value that the type cannot hold exactly is refused, with column and row; only
+        fractions are rounded, to a smaller float.
     index : bool, optional
-        pandas only. None: the index becomes columns, named as ``reset_index`` would; only an unnamed one of integers
-        is positions, and dropped. True: it becomes columns whatever it is. False: it is dropped.
+        pandas only. None: the index becomes columns, named as ``reset_index`` would; only an unnamed integer index
+        counts as row positions, and is dropped. True: it becomes columns whatever it is. False: it is dropped.
     clean_names : bool, default False
-        Whether names are made of labels that are none: text of numbers and dates, the levels of a MultiIndex joined
-        with ``_``, ``_`` for dots and control characters; of two that are then alike the second gets a number. The
-        table's ``schema`` shows the result.
+        Whether to make valid names of labels that a table cannot have: numbers and dates become text, the levels of a
+        MultiIndex are joined with ``_``, dots and control characters become ``_``, duplicates are numbered. The table's
+        ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace"}, default "fail"
-        What happens to the data when the name is taken: an error; or nothing is sent and the table that is
-        there is returned with ``created=False``; or they take its place, in one request that is done whole or not
-        at all, where the service can do that: a folder, or ``dialect="lancedb"``. None can append.
+        If the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
+        ``created=False``; "replace" puts the data in its place, in one request that is done whole or not at all,
+        which a folder and ``dialect="lancedb"`` can do. None can append.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
-        How buffers are compressed on the way.
+        Codec of the Arrow IPC buffers. "auto" chooses batch by batch; None sends them uncompressed.
     progress : bool, optional
-        Whether a bar is shown. None: for uploads of more than two seconds, where somebody can see it.
+        Whether a bar is shown. None: in a terminal or notebook, after two seconds.
 
     Returns
     -------
@@ -226,7 +227,7 @@ def to_table(
     ValueError, TypeError
         If an argument or a column's name cannot be used; nothing was sent.
     UnsupportedTypeError
-        If a column's type, or a value in it, cannot be sent; nothing was sent.
+        If a column's type, or a value in it, cannot be sent; nothing was stored. In a stream this may show late.
     TableExistsError
         If the name is taken.
     UploadInterrupted, OutcomeUnknown
@@ -334,7 +335,7 @@ def plan_alterations(
         are to be. No rows are read; what can be read only once, such as a generator or reader, is refused.
     rename : dict of str to str, optional
         Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns that
-        lie in the same memory, as after ``df.rename``, are recognised without it.
+        lie in the same memory, as after ``rename`` in Polars or pandas 3, are recognised without it.
     nullable : dict of str to bool, optional
         Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
     strict : bool, default True
@@ -345,7 +346,7 @@ def plan_alterations(
     Returns
     -------
     AlterationPlan
-        The changes, in the order of ``before``; false when there are none.
+        The changes, in the order of ``before``; falsy when there are none.
 
     Raises
     ------
@@ -426,8 +427,8 @@ def alter_columns(name: str, alterations: Alterations, *, client: Client | None 
 
 
 _THREE_WAYS = """\
-    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")    # a hosted service, or the parts of its
-    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")              # address
+    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
+    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
     rt.connect("./tables")                      # a folder: the embedded service, without an account
 or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
 
@@ -480,7 +481,8 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
     for name, value in {"target": database, "region": region, "domain": domain}.items():
         if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
             raise ValueError(
-                f"{name}: {value!r:.100} is not part of a host name; the address is made of three:\n{_THREE_WAYS}"
+                f"{name}: expected a part of a host name, got {value!r:.100}; "
+                f"the address is made of three parts:\n{_THREE_WAYS}"
             )
     return f"https://{database}.{region}.{domain}"
 

@@ -54,7 +54,7 @@ class Client:
     Parameters
     ----------
     url : str
-        ``https://{db}.{region}.<service-domain>``, as the service's documentation gives it.
+        ``https://{database}.{region}.{domain}``, the form in the service's documentation.
     api_key : str
         Goes into the ``x-api-key`` header of every request, and shows nowhere else.
     timeout, retries, headers, verify, allow_insecure, dialect : optional
@@ -64,10 +64,6 @@ class Client:
     ------
     ValueError
         If an argument cannot be used; the message names it.
-
-    Notes
-    -----
-    The service's documentation gives the form of the address and the name of the header.
 
     Examples
     --------
@@ -433,7 +429,7 @@ class RemoteTable:
     def schema(self) -> pa.Schema | None:
         """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
 
-        A folder can, and a service with ``dialect="lancedb"``. A table that was altered is another object.
+        A folder can, and a service with ``dialect="lancedb"``. Altering returns a new object, which asks anew.
 
         Examples
         --------

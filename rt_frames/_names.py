@@ -42,14 +42,14 @@ def check_column_names(names: list[str], note: str = "") -> None:
         raise ValueError(f"column names must not be empty, and number {names.index('') + 1} is; {CLEAN}")
     if has_control_characters("".join(names)):
         odd = [name for name in names if has_control_characters(name)]
-        raise ValueError(f"column names must not hold control characters: {list_names(odd)}; {CLEAN}")
+        raise ValueError(f"column names must not contain control characters: {list_names(odd)}; {CLEAN}")
 
 
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     if dotted := [name for name in names if "." in name]:
         why = "it separates the levels of nested columns"
-        raise ValueError(f"column names must not hold a dot, {why}: {list_names(dotted)}; {CLEAN}")
+        raise ValueError(f"column names must not contain a dot, {why}: {list_names(dotted)}; {CLEAN}")
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:
@@ -91,6 +91,6 @@ def check_table_name(name: Any) -> None:
     if not name or name in (".", ".."):
         raise ValueError("name: a table's name cannot be empty, '.' or '..'")
     if has_control_characters(name):
-        raise ValueError("name: a table's name cannot hold control characters or lone surrogates")
+        raise ValueError("name: a table's name cannot contain control characters or lone surrogates")
     if len(name.encode()) > 255:
         raise ValueError("name: a table's name has at most 255 bytes in UTF-8")

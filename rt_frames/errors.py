@@ -76,7 +76,7 @@ class RemoteError(Exception):
 
 
 class NotConnectedError(RemoteError):
-    """No service was configured: neither ``connect`` nor the environment names one."""
+    """No service, or no API key for it: neither ``connect`` nor the environment gives one."""
 
 
 class UnsupportedTypeError(RemoteError, TypeError):
@@ -132,7 +132,7 @@ class UploadInterrupted(_Outcome, TransportError):
 
 
 class OutcomeUnknown(_Outcome, TransportError):
-    """All was sent, but no answer says what became of it.
+    """The request may have taken effect; no answer says whether it did.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class OutcomeUnknown(_Outcome, TransportError):
 
 
 class ResponseError(RemoteError):
-    """The service answered, and the answer is not a success.
+    """The service answered with a status other than success.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class ResponseError(RemoteError):
     message : str
         The service's own words, shortened.
     body : str
-        The start of the answer's body.
+        The start of the response's body.
     """
 
     status: int = 0

@@ -133,7 +133,9 @@ def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Sche
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
         return pa.schema(data)
     if isinstance(data, str):
-        raise TypeError(f"{side}: expected a frame or schema, got the text {show_value(data)}; a name has no columns")
+        raise TypeError(
+            f"{side}: expected a frame or schema, got the string {show_value(data)}; for a table pass rt.table(…)"
+        )
     raise TypeError(
         f"{side}: {_name(data)} is neither a frame in memory nor a schema; a comparison might use up its rows. "
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
@@ -216,7 +218,7 @@ def _advice(data: Any) -> str:
         path = show_value(os.fspath(data), 500)
         return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
     if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
-        return f"{_name(data)} is not a dataframe; make one first, from it or a list of such: pandas.DataFrame(data)"
+        return f"{_name(data)} is not a dataframe; make one first, for example pandas.DataFrame(data)"
     return (
         f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
         "object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"

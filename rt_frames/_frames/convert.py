@@ -95,10 +95,12 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     names = [child.name for child in children]
     if odd := [name for name in names if has_control_characters(name)]:
         raise UnsupportedTypeError(
-            f"column {path!r}: names of fields hold control characters: {list_names(odd)}; rename them"
+            f"column {path!r}: names of fields contain control characters: {list_names(odd)}; rename them"
         )
     if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
-        raise UnsupportedTypeError(f"column {path!r}: a struct needs fields with distinct names, not {names!r:.200}")
+        raise UnsupportedTypeError(
+            f"column {path!r}: a struct needs distinct field names, not {names!r:.200}; rename them or drop the column"
+        )
     if types.is_fixed_size_list(arrow) and arrow.list_size == 0:
         raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
@@ -194,7 +196,7 @@ class Converter:
             row, reason = self._first_refused(array, field, error)
             where = "" if row is None else f", row {rows_before + row}"
             raise UnsupportedTypeError(
-                f"column {field.name!r}{where} ({self._place}): {array.type} does not become {field.type}: "
+                f"column {field.name!r}{where} ({self._place}): {array.type} cannot be converted to {field.type}: "
                 f"{str(reason)[:300]}; correct the values or choose another type"
             ) from error
 
@@ -321,7 +323,7 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     try:
         return cast_exactly(array, target)
     except _CONVERSION_ERRORS as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
 
 
 def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:

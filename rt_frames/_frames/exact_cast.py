@@ -163,10 +163,12 @@ def _cast_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _cast_moment(array: pa.Array, target: pa.DataType) -> pa.Array:
     if types.is_time(target):
-        raise ValueError("the day would be lost; take the time of day first")
+        raise ValueError("the day would be lost; take the time of day first, with .dt.time")
     zones = {getattr(arrow, "tz", None) for arrow in (array.type, target)}
     if None in zones and not zones <= {None, *_UTC} and (types.is_timestamp(target) or types.is_date(target)):
-        raise ValueError("with and without a zone are the same in UTC only; localize or convert it first")
+        raise ValueError(
+            "naive and zone-aware values are the same in UTC only; localize it, or convert it to UTC, first"
+        )
     made = array.cast(target)
     if types.is_timestamp(array.type) and types.is_date(target):
         _check(pc.call_function("equal", [made.cast(array.type), array]), array, target, "; it has a time of day")

@@ -243,10 +243,12 @@ def _find_misfit(
         except CONVERSION_ERRORS as error:
             reason = str(error).removeprefix(f"column {name!r}, row 0: ")
             return UnsupportedTypeError(
-                f"column {name!r}, row {row}: {show_value(values[row])} does not become {target.arrow} "
+                f"column {name!r}, row {row}: {show_value(values[row])} cannot be converted to {target.arrow} "
                 f"({reason[:200]}); correct the value or convert the column first"
             )
-    return UnsupportedTypeError(f"column {name!r}, rows {start} to {stop}: the values do not become {target.arrow}")
+    return UnsupportedTypeError(
+        f"column {name!r}, rows {start} to {stop}: the values cannot be converted to {target.arrow}"
+    )
 
 
 def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:

@@ -60,18 +60,18 @@ class Dialect(NamedTuple):
         possible = ["fail", "skip", *(["replace"] if self.replace else [])]
         if if_exists in possible:
             return
-        others = " and ".join(f'"{word}"' for word in possible)
+        others = " or ".join(f'"{word}"' for word in possible)
         if if_exists == "append":
             raise ValueError(
-                'if_exists: "append" is not possible, the service documents no way to add rows to a table; '
-                f"{others} are, or a table under a new name"
+                'if_exists: "append" is not possible: the service documents no way to add rows to a table; '
+                f"use {others}, or another name"
             )
         if if_exists == "replace":
             raise ValueError(
-                'if_exists: "replace" is not possible, the service documents no way to delete or replace a table; '
-                f'{others} are, a table under a new name, or connect(…, dialect="lancedb") where the server speaks it'
+                'if_exists: "replace" is not possible: the service documents no way to delete or replace a table; '
+                f'use {others}, another name, or connect(…, dialect="lancedb") where the server speaks it'
             )
-        raise ValueError(f"if_exists: expected {others.replace(' and ', ' or ')}, got {if_exists!r:.100}")
+        raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
 
 
 DOCUMENTED = Dialect("documented", "/v1/tables", "/v1/tables/{}", "/v1/table/{}/alter_columns")

@@ -58,7 +58,9 @@ def parse_timeouts(timeout: Any) -> Timeouts:
         return Timeouts()
     parts = timeout if isinstance(timeout, tuple) else (timeout,) * 3
     if len(parts) != 3 or not all(_is_positive(part) for part in parts):
-        raise ValueError(f"timeout: expected seconds above 0, or (connect, write, read) of them, got {timeout!r}")
+        raise ValueError(
+            f"timeout: expected a positive number of seconds, or a tuple (connect, write, read), got {timeout!r}"
+        )
     return Timeouts(*map(float, parts))
 
 
@@ -69,7 +71,7 @@ def _is_positive(number: Any) -> bool:
 def parse_retries(retries: Any) -> int:
     """Read ``retries``."""
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ValueError(f"retries: expected a whole number from 0, got {retries!r}")
+        raise ValueError(f"retries: expected a non-negative integer, got {retries!r}")
     return retries
 
 

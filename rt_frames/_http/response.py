@@ -132,15 +132,15 @@ def parse_version(response: Response) -> int | None:
 
 _ADVICE = {
     errors.AuthenticationError: "check the API key and that it belongs to this project",
-    errors.TableNotFoundError: "list_tables() gives the names that exist",
+    errors.TableNotFoundError: "list_tables() returns the names that exist",
     errors.TableExistsError: 'choose another name, or if_exists="skip" to leave the table as it is',
     errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
     errors.PayloadTooLarge: "send less in one table",
-    errors.BadRequest: "correct what it names; nothing was changed",
+    errors.BadRequest: "correct what the service names; nothing was changed",
     errors.RateLimited: "wait before the next call",
     errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
     "would carry the API key",
-    errors.ServerError: "it is not known whether the service acted; check before sending again",
+    errors.ServerError: "it is not known whether the service acted",
 }
 _ADVICE_FOR_BODIES = {  # where the class alone does not tell
     408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
@@ -233,11 +233,11 @@ def describe_outcome(
             f"it is not known whether table {name!r} holds the old rows or the new ones; check it, or replace it again"
         )
     if listed is None:
-        return f"it could not be found out whether table {name!r} exists now; check before sending again"
+        return f"the tables could not be listed, so table {name!r} may exist; check before sending again"
     if listed and before is False:
         return f"table {name!r} was not listed before and is listed now; check that it is complete before you go on"
     if listed:
         return f"table {name!r} is listed now, and it is not known whether it was before; check it before you go on"
     if part_alone:
         return f"no table {name!r} is listed; it is safe to send again"
-    return f"no table {name!r} is listed yet; check again before sending again"
+    return f"no table {name!r} is listed yet; check before sending again"

@@ -257,7 +257,7 @@ def _interpret_failure(
         advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
     if f"{_REFUSED_BY_PROXY}07" in reason:
         advice = "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
-    return errors.ConnectError(f"could not connect, {where}; {advice}")
+    return errors.ConnectError(f"could not connect to {where}; {advice}")
 
 
 def _describe_amount(upload: Upload) -> str:

@@ -64,7 +64,7 @@ class Alteration:
             if not isinstance(rename, str) or not rename:
                 raise ValueError(f"rename: expected a new name for {path!r}, got {show_value(rename)}")
             if "." in rename or has_control_characters(rename):
-                raise ValueError(f"rename: the new name of {path!r} cannot hold dots or control characters")
+                raise ValueError(f"rename: the new name of {path!r} cannot contain dots or control characters")
             if rename == path.rpartition(".")[2]:
                 raise ValueError(f"rename: {rename!r} is the name already; leave the rename out")
         if nullable is not None and not isinstance(nullable, bool):
@@ -79,7 +79,7 @@ class Alteration:
 
     @property
     def refused(self) -> str | None:
-        """Why the engine of this service family does not do it, in whatever request; None where it does, or may.
+        """Why the embedded engine refuses this change, even in a request of its own; None if it does not, or may not.
 
         Without ``before`` it is not known whether the engine has that cast. The hosted service decides for itself.
 
@@ -121,7 +121,7 @@ class Alteration:
 
 
 class AlterationPlan(tuple[Alteration, ...]):
-    """What has to change, in the order in which it is sent; false when nothing has to.
+    """What has to change, in the order in which it is sent; falsy when nothing has to.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         notes = []
         if any("narrows" in what for *_, what in rows):
             notes.append(
-                "narrows: values that do not fit are refused, cut off, rounded or made infinite; make sure all fit."
+                "narrows: values that do not fit are refused, truncated, rounded or made infinite; make sure all fit."
             )
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())

@@ -153,7 +153,7 @@ class _Comparison:
         sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
         text = f"before and after don't have the same columns; {'; '.join(sides)}. "
         if not strict:
-            text += "With strict=False they are left alone, and nothing else differs: nothing is altered. "
+            text += "strict=False leaves them alone, and nothing else differs, so nothing is altered. "
         neither = "The service can neither add nor drop columns"
         if not offers:
             advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""

@@ -36,7 +36,8 @@ _ADVICE = {
     pl.Int128: "cast it to pl.Int64 or pl.Decimal(38, 0)",
     pl.UInt128: "cast it to pl.UInt64",
     pl.BaseExtension: "take what it is made of, with .ext.storage()",
-    pl.DataType: "cast it to a type of Arrow's, such as pl.String",
+    pl.Object: "make text of its values, with .map_elements(str, return_dtype=pl.String)",
+    pl.DataType: "cast it to a type that Arrow has, such as pl.String",
 }
 
 

@@ -28,13 +28,15 @@ def calendar() -> pa.Table:
     days = pl.DataFrame({"day": pl.date_range(first, datetime.date(2029, 12, 31), eager=True)}).with_columns(
         year=day.dt.year().cast(pl.Int64),
         week=day.dt.week(),
-        weekday=day.dt.strftime("%A").cast(pl.Categorical),
+        weekday=day.dt.strftime("%A"),
         weekend=day.dt.weekday() > 5,
         month_end=pl.when(day == day.dt.month_end()).then(day),
         begins=pl.when(begins).then(pl.format("quarter {}", day.dt.quarter())),
         weeks_passed=(day - first).dt.total_days() / 7,
     )
-    return days.to_arrow(compat_level=pl.CompatLevel.oldest())
+    table = days.to_arrow(compat_level=pl.CompatLevel.oldest())
+    place = table.schema.get_field_index("weekday")
+    return table.set_column(place, "weekday", table["weekday"].dictionary_encode())
 
 
 def run(path: Path | None, folder: Path) -> list[str]:

@@ -166,7 +166,7 @@ def _expand(path: Path) -> Iterator[Path]:
         return
     found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
     if not found:
-        raise ValueError(f"{path}: no file has such a name")
+        raise ValueError(f"{path}: no file matches")
     yield from map(Path, found)
 
 
@@ -184,7 +184,7 @@ def _open(path: Path, options: Options) -> _File:
         known = f"{', '.join(SUFFIXES)} do; give --format {'|'.join(_OPENERS)}"
         raise ValueError(f"{path}: its name does not say what it holds, as {known}{excel}")
     if found in ("parquet", "arrow") and path.suffix.lower() in PACKED:
-        raise ValueError(f"{path}: only CSV and NDJSON files may be compressed as a whole; unpack it first")
+        raise ValueError(f"{path}: only CSV and NDJSON files may be compressed as a whole; decompress it first")
     with _naming(path):
         return _OPENERS[found](path, options)
 
@@ -364,7 +364,9 @@ class _Ndjson(NamedTuple):
         """Find the columns of a sample, and which hold whole numbers that a float would round."""
         text = sample.to_pybytes().decode()
         if text.lstrip().startswith("["):
-            raise ValueError(f"{self.path} is an array; NDJSON has one object a line, as jq -c '.[]' makes of it")
+            raise ValueError(
+                f"{self.path} is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it"
+            )
         found = self.parse(pa.BufferReader(sample), None, sample.size + 1, json.read_json)
         settled = {f.name: f.type if types.is_null(f.type) else self._settle(f.type) for f in found.schema}
         decode = standard_json.JSONDecoder(strict=False).raw_decode

@@ -46,11 +46,12 @@ _IN_SHELL = {  # what the package's messages call things → what they are calle
     r'\bif_exists="(\w+)"': r"--if-exists \1",
     r"\bapi_key=\.\.\.": "--key-file",
     r"\ballow_insecure=True": "--allow-insecure",
-    r"\bgive verify=PATH": "set REQUESTS_CA_BUNDLE",
+    r"\bverify=PATH or ": "",
+    r', or make it smaller with compression="zstd"': "",
     r"\bconnect\(.{1,4}dialect=\"(\w+)\"\)": r"--dialect \1",
     r"\bdtypes=\{ ?'([^']*)': ['\"]?(.*?)['\"]? ?\}": r"--dtype \1=\2",
-    r"\brename=\{'([^']*)': '([^']*)'\}": r"--rename \1=\2",
-    r"\blist_tables\(\) gives": "rt-frames tables lists",
+    r"\brename=\{'.*?'\}": lambda found: _pairs_in_shell("--rename", found[0]),
+    r"\blist_tables\(\) returns": "rt-frames tables lists",
     r"\bclean_names=True": "--clean-names",
     r"\bstrict=False": "--no-strict",
     r"Send two, as plan\.requests\(\) gives them": "alter sends two",
@@ -58,7 +59,11 @@ _IN_SHELL = {  # what the package's messages call things → what they are calle
     "or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)",
     r"(?s)(a database's name needs|the address is made).*": "give --url with an address, or a folder as ./NAME",
 }
-_OPEN = "; whether it was done is open, in part it never is: look with rt-frames tables and rt-frames show"
+_OPEN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
+
+
+def _pairs_in_shell(option: str, pairs: str) -> str:
+    return " ".join(f"{option} {old}={new}" for old, new in re.findall("'([^']*)': '([^']*)'", pairs))
 
 
 def _in_shell(text: object) -> str:
@@ -69,8 +74,8 @@ def _in_shell(text: object) -> str:
 
 
 _VERBOSITY = [
-    click.Option(["-v", "--verbose"], count=True, help="Say more; -vv: all."),
-    click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing."),
+    click.Option(["-v", "--verbose"], count=True, help="Show the log; -vv: every request, too."),
+    click.Option(["-q", "--quiet"], is_flag=True, help="Print only results and errors."),
 ]
 
 
@@ -131,7 +136,7 @@ def _is_quiet() -> bool:
 )
 @click.version_option(__version__, prog_name="rt-frames")
 def main(**_verbosity: object) -> None:
-    """Make files of tables remote tables, and change their columns."""
+    """Turn data files into remote tables, and change their columns."""
 
 
 main.command_class = _Command
@@ -150,7 +155,7 @@ _service = _options(
     click.option(
         "--dialect",
         type=click.Choice(["documented", "lancedb"]),
-        help="The addresses that the service knows. Default: RT_FRAMES_DIALECT, or documented.",
+        help="Which endpoints the service has. Default: RT_FRAMES_DIALECT, or documented.",
     ),
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
@@ -230,10 +235,14 @@ _files = _options(
     click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by the name."),
     click.option("--separator", type=_Character(), help="Between cells of CSV. Default: a comma; a tab in .tsv."),
     click.option("--decimal", type=_Character(), default=".", show_default=True, help="The decimal point of CSV."),
-    click.option("--encoding", callback=_check_encoding, help="Of CSV and NDJSON. Default: UTF-8."),
-    click.option("--null", "nulls", multiple=True, metavar="TEXT", help="A further cell of CSV that means null."),
-    click.option("--sample", type=_MB, default=1.0, show_default=True, help="Of text that types are found in."),
-    _pairs("--dtype", "NAME=DTYPE", "A column's type, if not as found."),
+    click.option("--encoding", callback=_check_encoding, help="Encoding of CSV and NDJSON. Default: UTF-8."),
+    click.option(
+        "--null", "nulls", multiple=True, metavar="TEXT", help="A further CSV value that means null; repeatable."
+    ),
+    click.option(
+        "--sample", type=_MB, default=1.0, show_default=True, help="How much of each text file types are inferred from."
+    ),
+    _pairs("--dtype", "NAME=DTYPE", "A column's type, instead of the inferred one; repeatable."),
 )
 
 
@@ -278,7 +287,7 @@ def tables(as_json: bool, **service: Any) -> None:
 def show(name: str, as_json: bool, **service: Any) -> None:
     """Show the columns of table NAME.
 
-    A folder's service can tell them, and one of --dialect lancedb.
+    Only a folder, or a service with --dialect lancedb, can describe tables.
     """
     table = _connect(**service).table(name)
     schema = _schema(table)
@@ -301,7 +310,7 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
 @_pairs("--rename", "OLD=NEW", "Rename a column.")
-@click.option("--clean-names", is_flag=True, help="Make names of those that a table cannot have: 'a.b' becomes a_b.")
+@click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b.")
 @_files
 @_service
 @_json
@@ -311,8 +320,8 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **
     Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
     'data/*.parquet', make one table. They are streamed, so that they may be larger than memory; a progress bar is shown
     on standard error where that is a terminal. The types of CSV and NDJSON come from a sample of each file; a later
-    cell that does not fit is refused with its line. Numbers lose leading zeros; --dtype plz=string keeps them. They may
-    be packed: .csv.gz.
+    value that does not fit is refused with its line. Columns of digits become numbers; --dtype zip=string keeps their
+    leading zeros. Text files may be compressed: .csv.gz.
     """
     from rt_frames.cli.files import open_files
 
@@ -325,7 +334,7 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **
         progress=sys.stderr.isatty() and not _is_quiet(),
     )
     replaced = if_exists == "replace" and (table.version or 1) > 1
-    done = "replaced" if replaced else "created" if table.created else "skipped, was there already:"
+    done = "replaced" if replaced else "created" if table.created else "skipped existing table"
     facts = {"created": table.created, "rows": table.rows, "columns": _columns(table.schema), "bytes": table.nbytes}
     _report(done, table, as_json, **facts)
 
@@ -396,7 +405,7 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
                 error.args = (f"{error}; the first request, which casts, is done; this was the second: {paths}",)
             raise
         if len(requests) > 1 and not as_json and not _is_quiet():
-            click.echo(f"request {number} of {len(requests)}, which cannot be one: {paths}")
+            click.echo(f"request {number} of {len(requests)} done: {paths}")
     _report("altered", table, as_json, requests=len(requests))
 
 
@@ -432,9 +441,9 @@ def serve(root: Path, host: str, port: int) -> None:
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables in this folder.")
 def demo(path: Path | None, keep: Path | None) -> None:
-    """Show the main job, and check every value.
+    """Store a table, alter it, and check every value.
 
-    With FILE, or with a calendar, on the embedded service.
+    On the embedded service, with FILE or a generated calendar.
     """
     require("local", "cheroot", "lance")
     from rt_frames.cli.demo import run

@@ -66,7 +66,8 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     known = [above for above in _parents(path) if above in fields and not is_.is_map(fields[above].type)]
     if known != _parents(path) or path not in fields or not path:
         names = [field.name for field in child_fields(fields[known[-1]].type)]
-        raise HTTPError(400, f"there is no {column}; {known[-1] or 'the table'!r:.100} has {list_names(names)}")
+        above = repr(known[-1])[:100] if known[-1] else "the table"
+        raise HTTPError(400, f"there is no {column}; {above} has {list_names(names)}")
     given = {name: alteration[key] for key, name in _FIELDS.items() if alteration.get(key) is not None}
     if len(given) == 1:
         raise HTTPError(400, f'{column}: nothing to change; give "rename", "data_type" or "nullable"')

@@ -34,7 +34,7 @@ MAX_ASKED = 1000  # of the changes that were refused together, each about a mill
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
 _FAMILIES = (
-    "the engine casts only inside a kind: integers, floats, decimals, text, binary, dates and timestamps, times, "
+    "the engine casts only within a family: integers, floats, decimals, text, binary, dates and timestamps, times, "
     "durations, and lists of one"
 )
 _TWO_REQUESTS = "the engine does not do all of it in one request; send two: casts first, then names and nullability"
@@ -45,7 +45,7 @@ _REASONS = {
     "Merge operation": _TWO_REQUESTS,
     "non-nullable and cast": _TWO_REQUESTS,
     "Cannot access field": "the engine cannot look for nulls inside lists; what is inside them stays nullable",
-    "contains NULL values": "the column holds nulls; it stays nullable until they are gone",
+    "contains NULL values": "the column contains nulls; replace the table without them first",
 }
 _CONFLICT = re.compile(r"commit conflict|incompatible transaction.* concurrent", re.IGNORECASE | re.DOTALL)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")

@@ -46,7 +46,7 @@ def parse_request(given: dict[str, Any]) -> dict[str, Any]:
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-            raise HTTPError(400, f"{name} is {value!r:.100}; give a whole number from 0")
+            raise HTTPError(400, f"{name} is {value!r:.100}; give a non-negative integer")
     return request
 
 
@@ -60,7 +60,7 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     """Return the rows that a query asks for as an Arrow stream, batch by batch; the first is read before."""
     if request.get("vector"):
-        raise HTTPError(501, "this service does not search by vectors; lancedb.connect does, given the tables' folder")
+        raise HTTPError(501, "there is no vector search here; lancedb.connect has it, given the tables' folder")
     if unknown := set(request) - _QUERY:
         raise HTTPError(501, f"a query with {list_names(sorted(unknown))} is not answered here; leave that out")
     columns = request.get("columns")

@@ -106,7 +106,7 @@ def _find_invalid(columns: Iterable[tuple[str, pa.Array]]) -> str | None:
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
     """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
     if array.null_count and not field.nullable:
-        raise HTTPError(400, f"column {path!r:.200} holds nulls, but its field is not nullable; make it nullable")
+        raise HTTPError(400, f"column {path!r:.200} contains nulls, but its field is not nullable; make it nullable")
     if isinstance(field.type, pa.JsonType):
         _check_json(array.storage, path)
     if isinstance(array, pa.ExtensionArray):

@@ -102,12 +102,12 @@ class Application:
                 return respond(self, environ, body, *map(unquote, match.groups()))
         known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # or the table would seem missing
-        raise HTTPError(status, f"there is no such address; there are {known}")
+        raise HTTPError(status, f"there is no such endpoint; there are {known}")
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after, limit = _query_parameter(environ, "page_token"), _query_parameter(environ, "limit")
         if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
-            raise HTTPError(400, f"limit is {limit!r:.100}; give a whole number from 1")
+            raise HTTPError(400, f"limit is {limit!r:.100}; give a positive integer")
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
         return {"tables": page, **({"page_token": page[-1]} if len(page) < len(names) else {})}

@@ -96,8 +96,8 @@ def test_create_list_and_alter_from_a_shell(run, tmp_path, env, service):
     done = run("alter", "shell", *options, **env)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == [
-        "request 1 of 2, which cannot be one: n",
-        "request 2 of 2, which cannot be one: n, s",
+        "request 1 of 2 done: n",
+        "request 2 of 2 done: n, s",
     ]
     found = stored(service, "shell")
     assert found.schema.field("number").type == pa.int32()
@@ -117,7 +117,7 @@ def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, serve
     ("args", "code", "words"),
     [
         (["create", "x", "missing.parquet"], 1, "missing.parquet: there is no such file"),
-        (["create", "x", "no/*.parquet"], 1, "no/*.parquet: no file has such a name"),
+        (["create", "x", "no/*.parquet"], 1, "no/*.parquet: no file matches"),
         (["create", "x", "."], 1, ". is a folder; name its files"),
         (["create", "x"], 2, "Missing argument"),
         (["alter", "x"], 2, "nothing to change"),
@@ -228,7 +228,7 @@ def test_an_interrupted_upload_says_so_and_leaves_no_table(tmp_path, server):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
-    assert "interrupted; whether it was done is open, in part it never is: look with rt-frames tables and" in err
+    assert "interrupted; each request is done whole or not at all: see which, with rt-frames tables and" in err
     assert "Traceback" not in err
 
 

@@ -209,7 +209,11 @@ def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
     [
         ("t.csv", b"", "t.csv cannot be read: Empty CSV file"),
         ("t.ndjson", b"", "t.ndjson cannot be read: Empty JSON"),
-        ("t.ndjson", b' [{"a": 1}]', "t.ndjson is an array; NDJSON has one object a line, as jq -c '.[]' makes of it"),
+        (
+            "t.ndjson",
+            b' [{"a": 1}]',
+            "t.ndjson is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it",
+        ),
         ("t.ndjson", b"1", "t.ndjson cannot be read: JSON parse error"),
         ("t.parquet", b"PAR1 cut", "t.parquet cannot be read: "),
         ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),

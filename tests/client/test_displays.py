@@ -105,7 +105,7 @@ def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_
         ["b", "int64", "not", "null", "changes"],
         ["c", "double", "large_string", "converts;", "the"],
     ]
-    assert "narrows: values that do not fit are refused, cut off, rounded or made infinite" in repr(plan)
+    assert "narrows: values that do not fit are refused, truncated, rounded or made infinite" in repr(plan)
     marked = re.findall(r"<tr style=[^>]*><td [^>]*><code>(\w+)</code>", plan._repr_html_())
     assert marked == ["a", "c"]
     widened = rt.plan_alterations({"a": "int8"}, {"a": "int64"})

@@ -128,7 +128,7 @@ def test_F20_every_refusal_has_its_class_and_a_short_message_without_the_key(rem
 
 @pytest.mark.parametrize(
     ("message", "advice"),
-    [("column 'a' is odd", "correct what it names; nothing was changed"), ("", "nothing was changed")],
+    [("column 'a' is odd", "correct what the service names; nothing was changed"), ("", "nothing was changed")],
 )
 def test_F20_a_refusal_asks_to_correct_what_it_names_where_it_names_something(remote, server, caplog, message, advice):
     server.answering((400, {"error": message}))

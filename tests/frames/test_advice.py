@@ -305,7 +305,10 @@ def test_a_scanner_of_a_dataset_is_sent():
         (lambda c: c.table("t").rename([("a", "b")]), "columns: expected a dict by path"),
         (lambda c: c.table("t").cast({}), r"dtypes: expected a dict by path.* got \{\}"),
         (lambda c: c.table("t").set_nullable("sold"), "nullable: expected a dict by path"),
-        (lambda c: SALES.remote.plan_alterations("sales"), "before: expected a frame or schema, got the text 'sales'"),
+        (
+            lambda c: SALES.remote.plan_alterations("sales"),
+            "before: expected a frame or schema, got the string 'sales'",
+        ),
         (lambda c: rt.plan_alterations(SALES, "sales"), "after: expected a frame or schema"),
     ],
 )

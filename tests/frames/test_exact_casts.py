@@ -273,7 +273,7 @@ def test_an_object_that_is_refused_in_a_long_column_is_named_by_its_own_row():
     for row in (996, 999):
         values = [1.0] * 1000
         values[row] = 1.5
-        with pytest.raises(UnsupportedTypeError, match=f"'x', row {row}: 1.5 does not become int64"):
+        with pytest.raises(UnsupportedTypeError, match=f"'x', row {row}: 1.5 cannot be converted to int64"):
             open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": "int64"})
 
 

@@ -126,7 +126,7 @@ def test_what_is_refused_is_refused_at_every_depth_with_its_place_and_row(kind, 
     wrap, path = PLACES[place]
     with pytest.raises(UnsupportedTypeError, match=f"(?s)'x'.*{message}") as refused:
         sent([wrap(value) for value in values])
-    assert "does not become" in str(refused.value) or not path or f"'x{path}" in str(refused.value)
+    assert "cannot be converted to" in str(refused.value) or not path or f"'x{path}" in str(refused.value)
 
 
 ARRAYS = {

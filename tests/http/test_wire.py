@@ -304,4 +304,4 @@ def test_info_tells_a_connection_that_failed(caplog):
     with pytest.raises(rt.errors.ConnectError):
         client.list_tables()
     (line,) = (record.getMessage() for record in caplog.records)
-    assert re.match(r"GET /v1/tables is sent again in [\d.]+ s: could not connect, .*Connection refused", line)
+    assert re.match(r"GET /v1/tables is sent again in [\d.]+ s: could not connect to .*Connection refused", line)

@@ -194,10 +194,10 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda table: table.add(TABLE), "501 .*there is no such address; there are .*/query/"),
-        (lambda table: table.delete("n = 1"), "501 .*there is no such address"),
-        (lambda table: table.list_versions(), "501 .*there is no such address"),
-        (lambda table: table.search([1.0, 2.0]).to_arrow(), "501 .*does not search by vectors"),
+        (lambda table: table.add(TABLE), "501 .*there is no such endpoint; there are .*/query/"),
+        (lambda table: table.delete("n = 1"), "501 .*there is no such endpoint"),
+        (lambda table: table.list_versions(), "501 .*there is no such endpoint"),
+        (lambda table: table.search([1.0, 2.0]).to_arrow(), "501 .*there is no vector search here"),
         (lambda table: table.search().select({"m": "n + 1"}).to_arrow(), "501 .*selected by their names"),
     ],
     ids=["add", "delete", "versions", "vector", "expressions"],

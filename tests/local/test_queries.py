@@ -57,7 +57,7 @@ def test_rows_are_filtered_counted_selected_and_limited(caller):
         ({"offset": True}, 400, "offset is True"),
         ({"version": 2**63}, 400, "version is"),
         ({"version": 9}, 404, "no version 9"),
-        ({"vector": [1.0]}, 501, "does not search by vectors"),
+        ({"vector": [1.0]}, 501, "there is no vector search here"),
         ({"full_text_query": {"query": "x"}}, 501, "'full_text_query' is not answered"),
     ],
 )  # fmt: skip

@@ -40,8 +40,8 @@ REFUSED = {
         [{"path": "v", "data_type": {"type": "list", "fields": [{"name": "item"}]}}],
         ["'v'", "data_type.fields[0]"],
     ),
-    "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "inside a kind"]),
-    "text to number": ([{"path": "t", "data_type": to("int64")}], ["'t'", "string", "int64", "inside a kind"]),
+    "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "within a family"]),
+    "text to number": ([{"path": "t", "data_type": to("int64")}], ["'t'", "string", "int64", "within a family"]),
     "overflow": ([{"path": "big", "data_type": to("int8")}], ["'big'", "int64", "int8", "300"]),
     "one bad of two": (
         [{"path": "n", "rename": "k"}, {"path": "t", "data_type": to("bool")}],
@@ -55,7 +55,7 @@ REFUSED = {
         [{"path": "n", "nullable": False}, {"path": "m", "data_type": to("int8")}],
         ["'m'", "int64", "int8", "send two"],
     ),
-    "no nulls where there are": ([{"path": "at", "nullable": False}], ["'at'", "holds nulls"]),
+    "no nulls where there are": ([{"path": "at", "nullable": False}], ["'at'", "contains nulls"]),
     "no nulls inside a list": ([{"path": "l.item.x", "nullable": False}], ["'l.item.x'", "inside lists"]),
     "a column and what is inside": (
         [{"path": "v", "data_type": LIST_64}, {"path": "v.item", "rename": "x"}],
@@ -110,7 +110,7 @@ OFFENDERS = {
     ),
     "a column with nulls beside one without": (
         [{"path": "n", "nullable": False}, {"path": "at", "nullable": False}],
-        "column 'at' (nullable=False): the column holds nulls",
+        "column 'at' (nullable=False): the column contains nulls",
     ),
 }  # fmt: skip
 
@@ -229,14 +229,14 @@ VALUES = {
     "such a date in a struct": (pa.StructArray.from_arrays([HALF_DAY], ["x"]), "'c.x'", "whole number of days"),
     "time beyond a day": (pa.array([86_400], pa.int32()).view(pa.time32("s")), "'c'", "acceptable range"),
     "null in a field that is not nullable": (
-        pa.StructArray.from_arrays([array(pa.int8(), 1, None)], fields=[not_null(pa.int8())]), "'c.x'", "holds nulls"),
+        pa.StructArray.from_arrays([array(pa.int8(), 1, None)], fields=[not_null(pa.int8())]), "'c.x'", "contains nulls"),
     "such a null in a list": (
         pa.ListArray.from_arrays([0, 2], array(pa.int8(), 1, None), type=pa.list_(not_null(pa.int8()))),
-        "'c.x'", "holds nulls"),
+        "'c.x'", "contains nulls"),
     "such a null in a map": (
         pa.MapArray.from_arrays([0, 1], array(pa.string(), "k"), array(pa.int8(), None),
                                 type=pa.map_(pa.string(), not_null(pa.int8()))),
-        "'c.entries.value'", "holds nulls"),
+        "'c.entries.value'", "contains nulls"),
     "no JSON": (json_of("{"), "'c'", "Expecting"),
     "empty text for JSON": (json_of("1", None, ""), "'c'", "Expecting"),
     "JSON of 65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),

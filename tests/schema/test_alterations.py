@@ -220,7 +220,7 @@ def test_the_text_shows_each_change_in_aligned_columns():
         "price  double  int64  converts; the embedded engine refuses: it casts no double to int64",
         "t      int32   int64  widens",
         "",
-        "narrows: values that do not fit are refused, cut off, rounded or made infinite; make sure all fit.",
+        "narrows: values that do not fit are refused, truncated, rounded or made infinite; make sure all fit.",
     ]
 
 

@@ -374,7 +374,7 @@ REFUSED = [
     (pl.Struct([("x", pl.Int8)]), r"Struct of .*pl\.Struct\(\{"),
     (pl.Int128, r"Int128.*pl\.Decimal\(38, 0\)"),
     (pl.UInt128, r"UInt128.*pl\.UInt64"),
-    (pl.Object, r"Object.*cast it"),
+    (pl.Object, r"Object.*map_elements\(str"),
     (pl.Unknown, r"Unknown.*cast it"),
     (pl.DataType, r"DataType.*cast it"),
     (decimal.Decimal, r"precision.*decimal128\(10, 2\)"),
