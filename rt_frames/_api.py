@@ -493,6 +493,7 @@ class FolderClient(Client):
     def __init__(self, folder: Path, *, start: bool = True, **options: Any) -> None:
         self._folder = folder
         self._leave: Callable[[], Any] = lambda: None
+        self._reopening = threading.Lock()
         super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
         self.closed = not start
         self._link = None  # nothing to compress for
@@ -505,8 +506,9 @@ class FolderClient(Client):
         return url
 
     def _send(self, request: Request, retries: int | None = None) -> Result:
-        if self.closed:
-            self._session.base, self.closed = self._start_service(), False
+        with self._reopening:
+            if self.closed:
+                self._session.base, self.closed = self._start_service(), False
         return super()._send(request, retries)
 
     def close(self) -> None:

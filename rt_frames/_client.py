@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -28,7 +28,7 @@ from rt_frames._schema.data_type import to_schema
 from rt_frames._text import count, format_bytes, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -277,12 +277,15 @@ class Client:
             except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
                 self._look_again(error, name, listed, replaces=operation == "replace")
                 raise
-        except errors.TableExistsError as error:
-            if if_exists == "skip":
+        except errors.RemoteError as error:
+            exists = isinstance(error, errors.TableExistsError)
+            if exists and if_exists == "skip":
                 log.info("skipped table %s, which is there already; nothing was stored", name)
                 return RemoteTable(name, self, created=False)
-            if if_exists == "fail" and self._dialect.replace:
+            if exists and if_exists == "fail" and self._dialect.replace:
                 error.args = (f'{error}; if_exists="replace" puts these rows in its place',)
+            if isinstance(data, Iterator):  # or a second call would store the rest alone
+                error.args = (f"{error}; this reader or iterator is used up: make it anew before you send it again",)
             raise
         finally:
             source.close()
@@ -429,7 +432,7 @@ class RemoteTable:
     def schema(self) -> pa.Schema | None:
         """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
 
-        A folder can, and a service with ``dialect="lancedb"``. Altering returns a new object, which asks anew.
+        A folder can, and a service with ``dialect="lancedb"``. After altering it is asked for anew.
 
         Examples
         --------
@@ -464,8 +467,18 @@ class RemoteTable:
         >>> table.alter_columns({"path": "at", "rename": "time"}).version
         2
         """
-        altered = self.client.alter_columns(self.name, alterations)
-        return self if altered.request_id is None else altered  # nothing was sent
+        try:
+            altered = self.client.alter_columns(self.name, alterations)
+        except (errors.OutcomeUnknown, errors.ServerError):
+            self._forget_schema()
+            raise
+        if altered.request_id is None:  # nothing was sent
+            return self
+        self._forget_schema()
+        return altered
+
+    def _forget_schema(self) -> None:
+        object.__setattr__(self, "_schema", None)
 
     @hide_frames
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:

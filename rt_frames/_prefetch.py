@@ -154,8 +154,9 @@ def parallel_map(
             asked.put((item, coming[-1]))
             del item
             if len(workers) < min(len(coming), threads):
-                workers.append(Background(functools.partial(_work, asked, start()), "worker"))
-                workers[-1].start()
+                worker = Background(functools.partial(_work, asked, start()), "worker")
+                worker.start()
+                workers.append(worker)
             while len(coming) > ahead:
                 # who waits tells how many are made ahead: those that are made already only take memory
                 ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)

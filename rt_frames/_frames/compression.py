@@ -99,6 +99,8 @@ class CompressionPolicy:
     ) -> None:
         self._memory = memory or LinkMemory()
         codec, self._link, self._patience = self._memory.known or Known(None if near else "zstd")
+        if codec is None and self._link < NEAR_RATE:
+            codec = "zstd"  # what was sent before may have been data that do not shrink
         one_batch = nbytes is not None and nbytes <= (TINY if codec else SMALLEST_BATCH)
         self.requested, self.link_known = requested, self._memory.known is not None
         self.adapts = requested == "auto" and memory is not None and not one_batch
@@ -150,7 +152,8 @@ class CompressionPolicy:
         self._total += nbytes
         if self._sent > FORGET_BYTES:
             self._sent, self._taken = HELD_BYTES, math.inf
-            self._stats = {codec: self._stats[codec]} if codec in self._stats else {}  # another thread adds to it
+            kept = self._stats.get(codec)  # another thread may add to them
+            self._stats = {} if kept is None else {codec: kept}
             self._seen &= {codec}
         # batches that are made side by side are ready side by side: one is waited for, and the next ones are not
         self._sending, self._waiting = OF_LATE * self._sending + seconds, OF_LATE * self._waiting + waited

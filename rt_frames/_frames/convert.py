@@ -153,9 +153,9 @@ class Converter:
         self._schema, self._dictionary_columns, self._required = layout
         self._casts, self._place, self._exact = casts, "", False
         known = {
-            name: values.cast(self._schema.field(name).type.value_type)
+            (name, arrow.value_type): values.cast(arrow.value_type)
             for name, values in (dictionaries or {}).items()
-            if types.is_dictionary(self._schema.field(name).type)
+            if types.is_dictionary(arrow := self._schema.field(name).type)
         }
         self._dictionaries = Dictionaries(known)
         self._alike: dict[str, pa.DataType] = {}
@@ -362,13 +362,6 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Return whether a type, or one inside it, passes a test."""
     return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
-
-
-def _unwrap(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Take off what a type wraps around the values of another one."""
-    if isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
-        return _unwrap(array.storage, target)
-    return array
 
 
 def _canonical_type(arrow: pa.DataType) -> pa.DataType:

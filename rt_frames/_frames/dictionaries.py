@@ -11,9 +11,9 @@ from pyarrow import types
 
 
 class Dictionaries:
-    """What is known of the dictionary of each path, such as ``"address.city"``."""
+    """What is known of the dictionary of each path, such as ``"address.city"``, and type: names may hold dots."""
 
-    def __init__(self, known: dict[str, pa.Array]) -> None:
+    def __init__(self, known: dict[tuple[str, pa.DataType], pa.Array]) -> None:
         self._known = known
 
     def unify(self, codes: pa.Array, values: pa.Array, target: pa.DataType, path: str) -> pa.DictionaryArray:
@@ -23,12 +23,13 @@ class Dictionaries:
         ends = pc.call_function("min_max", [codes]).as_py()  # which takes a quarter of the time of Arrow's own check
         if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(values):
             raise ValueError(f"codes from {ends['min']} to {ends['max']} do not stand for {len(values)} values")
-        known = self._known.setdefault(path, values)
+        place = path, values.type
+        known = self._known.setdefault(place, values)
         if not known.equals(values):
             positions = _positions(values, known)
             if positions.null_count:
                 new = values.filter(positions.is_null()).unique()
-                known = self._known[path] = pa.concat_arrays([known, new])
+                known = self._known[place] = pa.concat_arrays([known, new])
                 positions = _positions(values, known)
             codes = positions.take(codes)
         return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered, safe=False)

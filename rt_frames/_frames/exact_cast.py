@@ -204,6 +204,13 @@ def _refuse_duration(array: pa.Array, target: pa.DataType) -> pa.Array:
     raise ValueError(f"{array.type} as {target} would lose the unit; cast it to an integer or format it first")
 
 
+def _parse_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Read text as decimal digits: Arrow takes 0xFF, too, for the int8 -1."""
+    hexadecimal = pc.call_function("match_substring_regex", [array], pc.MatchSubstringOptions("^-?0[xX]"))
+    _check(pc.call_function("invert", [hexadecimal]), array, target)
+    return array.cast(target)
+
+
 _RULES: tuple[tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...] = (
     (lambda *both: any(isinstance(arrow, pa.BaseExtensionType) for arrow in both), _cast_extension),
     (lambda *both: all(map(_is_number, both)), _cast_number),
@@ -213,4 +220,5 @@ _RULES: tuple[tuple[Callable[[pa.DataType, pa.DataType], bool], Callable[[pa.Arr
     (lambda have, want: types.is_integer(have) and types.is_time(want), _cast_to_time),
     (lambda have, want: types.is_duration(have) and _is_text(want), _refuse_duration),
     (lambda have, want: _is_text(have) and types.is_floating(want), _parse_floats),
+    (lambda have, want: _is_text(have) and types.is_integer(want), _parse_integers),
 )

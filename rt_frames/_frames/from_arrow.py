@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from rt_frames._schema.portable import is_portable, to_portable
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
+_BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()  # readers, some of which go on after they were closed
+
 
 def open_table(table: pa.Table, clean: bool) -> Source:
     """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
@@ -25,8 +28,8 @@ def open_table(table: pa.Table, clean: bool) -> Source:
     size = nbytes(table, exact=False)
 
     def chunks() -> Iterable[Chunk]:
-        batches = table.to_batches()
-        return [to_chunk(batches[0], size=size)] if len(batches) == 1 else _chunks(batches)
+        # slices of one buffer would each count all of it
+        return [to_chunk(batch, size=size * batch.num_rows // table.num_rows) for batch in table.to_batches()]
 
     return Source(
         table.schema,
@@ -39,18 +42,18 @@ def open_table(table: pa.Table, clean: bool) -> Source:
 
 def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
     """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
+    if reader in _BEGUN:
+        raise ValueError("data: this reader was read by an earlier call, which took some of its rows; make it anew")
     schema = clean_schema(reader.schema) if clean else reader.schema
     names = schema.names if clean else None
-    begun = False
 
     def chunks() -> Iterator[Chunk]:
-        nonlocal begun
-        begun = True
+        _BEGUN.add(reader)
         with contextlib.closing(reader):
             yield from _chunks(reader, names)
 
     def close() -> None:
-        if not begun:
+        if reader not in _BEGUN:
             reader.close()
 
     return Source(schema, chunks, replayable=False, close=close)

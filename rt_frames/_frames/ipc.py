@@ -61,7 +61,7 @@ class IPCStream:
         if self._made is not None:
             self.length: int | None = sum(len(buffer) for _, _, buffers in self._made for buffer in buffers)
         else:
-            self.length = _count(source) if counted else None
+            self.length = self._count() if counted else None
 
     def __iter__(self) -> Generator[Buffers]:
         self.rows, source = 0, self._source
@@ -76,6 +76,16 @@ class IPCStream:
                 del buffers
                 waited, sent = ready - sent, time.perf_counter()
                 self._policy.record_write(codec, size, sent - ready, waited)
+
+    def _count(self) -> int:
+        """Count the bytes of the uncompressed stream, cut as it will be, without making them."""
+        sink, convert = pa.MockOutputStream(), self._source.converter() if self._threads > 1 else None
+        with pa.ipc.new_stream(sink, self._source.schema) as writer:
+            for part, _ in self._cut():
+                batch = part.batch if convert is None else convert(part.batch, part.place, part.rows_before)
+                if batch.num_rows or convert is None:
+                    writer.write_batch(batch)
+        return int(sink.size())
 
     def _messages(self) -> Generator[tuple[int, Codec, Buffers]]:
         """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
@@ -190,15 +200,6 @@ class _Encoder:
         if codec not in self._writers:
             self._writers[codec] = _Writer(self._source.schema, codec, skip)
         return self._writers[codec]
-
-
-def _count(source: Source) -> int:
-    """Count the bytes of the uncompressed stream, without making them."""
-    sink = pa.MockOutputStream()
-    with pa.ipc.new_stream(sink, source.schema) as writer:
-        for batch in source.batches():
-            writer.write_batch(batch)
-    return int(sink.size())
 
 
 class _Writer:

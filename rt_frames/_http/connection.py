@@ -154,7 +154,7 @@ class UploadConnection(HTTPConnection):
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(upload.sent)
-        upload.complete = True
+        upload.complete = upload.length in (None, upload.sent)  # else the rest would be taken for the next request
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
         """Send a piece, listening now and then; False where the server spoke up or the connection broke."""

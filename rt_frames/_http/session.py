@@ -134,9 +134,9 @@ class Session:
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
-        if self._adapter is not None:
-            self._adapter[1].close()
-            self._adapter = None
+        (_, adapter), self._adapter = self._adapter or (0, None), None
+        if adapter is not None:
+            adapter.close()
 
     def send(self, request: Request, retries: int | None = None) -> Result:
         """Send a request, again where that is safe; give what its answer says, or raise its error."""
@@ -199,10 +199,12 @@ class Session:
         prepared = requests.Request(request.method, self.base + request.path, headers=headers).prepare()
         prepared.body = upload  # type: ignore[assignment]  # our connection sends it
         prepared.headers["x-api-key"] = self._key
-        if self._adapter is None or self._adapter[0] != os.getpid():  # a forked child has connections of its own
-            self._adapter = (os.getpid(), Adapter(pool_maxsize=64))
+        pid, adapter = self._adapter or (0, None)
+        if adapter is None or pid != os.getpid():  # a forked child has connections of its own
+            adapter = Adapter(pool_maxsize=64)
+            self._adapter = os.getpid(), adapter
         timeout, proxies = (self.timeouts.connect, self.timeouts.read), self._proxies()
-        return self._adapter[1].send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=proxies)
+        return adapter.send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=proxies)
 
     def _proxies(self) -> dict[str, str]:
         """Take proxies from the environment, for https alone: one would read plain http."""

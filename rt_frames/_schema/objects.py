@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import has_control_characters
+from rt_frames._schema.portable import zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -123,8 +124,11 @@ class _Look:
             return pa.float64() if kind == "float" else self._whole(present, arrays, steps)
         if kind in (_NAIVE, "timedelta") or kind.startswith(_AWARE):
             unit = self._unit(present, dtypes, steps)
-            zone = pa.infer_type(present[:1]).tz if kind.startswith(_AWARE) else None
-            return pa.duration(unit) if kind == "timedelta" else pa.timestamp(unit, zone)
+            if kind == "timedelta":
+                return pa.duration(unit)
+            aware = kind.startswith(_AWARE)
+            advice = "with .astimezone(datetime.UTC)"
+            return pa.timestamp(unit, zone_name(present[0].tzinfo, self._column, advice) if aware else None)
         if kind == "time" and any(value.tzinfo for value in present):
             raise self._refused(steps, lambda v: v.tzinfo is not None, "a time of day with a zone; remove the zone")
         if kind in _FLAT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from pandas.api.extensions import ExtensionDtype
 
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import infer
-from rt_frames._schema.portable import ADVICE, PANDAS_ADVICE, categorical_type, to_portable, unsupported
+from rt_frames._schema.portable import ADVICE, PANDAS_ADVICE, categorical_type, to_portable, unsupported, zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -39,7 +38,7 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
     if isinstance(dtype, pd.StringDtype):
         return pa.large_string()
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return pa.timestamp(dtype.unit, _zone_name(dtype.tz, path))
+        return pa.timestamp(dtype.unit, zone_name(dtype.tz, path, '.dt.tz_convert("UTC")'))
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
     # boolean, Int64 and their like; of what other libraries add, the type of the data is not known
@@ -62,17 +61,6 @@ def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
         with contextlib.suppress(TypeError):
             return kind()
     raise unsupported(path, f"pandas' {kind.__name__} without parameters", _ADVICE.get(kind, "pass an instance of it"))
-
-
-def _zone_name(zone: Any, path: str) -> str:
-    """Name a time zone as Arrow does, if that name means the same zone: for some, Arrow has but a guess."""
-    winter_and_summer = (1735689600, 1751328000)
-    with contextlib.suppress(ValueError, TypeError, LookupError):
-        arrow = pa.timestamp("s", zone)
-        named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
-        if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
-            return str(arrow.tz)
-    raise unsupported(path, f"the time zone {show_value(zone)}", 'convert it to one with a name, .dt.tz_convert("UTC")')
 
 
 def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -21,6 +22,7 @@ from pyarrow import types
 
 from rt_frames._names import join_path
 from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, child_fields
+from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
 _FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
@@ -50,6 +52,17 @@ def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
     """Make the error for a type that cannot be sent: in which column, and what helps."""
     column = f"column {path!r}: " if path else ""
     return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
+
+
+def zone_name(zone: Any, path: str, advice: str) -> str:
+    """Name a time zone as Arrow does, if that name means the same zone: for some, Arrow has but a guess."""
+    winter_and_summer = (1735689600, 1751328000)
+    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
+        arrow = pa.timestamp("s", zone)
+        named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
+        if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
+            return str(arrow.tz)
+    raise unsupported(path, f"the time zone {show_value(zone)}", f"convert it to one with a name, {advice}")
 
 
 def check_level(path: str, level: int) -> None:

@@ -36,7 +36,7 @@ def known(request, service):
 def test_a_table_has_the_schema_that_was_sent(known, name):
     table = YESTERDAY.remote.to_table(name)
     assert rt.table(name).schema == table.schema == YESTERDAY.remote.schema
-    assert table.rename({"qty": "n"}).schema.names == ["n", "price", "s"]
+    assert table.rename({"qty": "n"}).schema.names == table.schema.names == ["n", "price", "s"]
     with pytest.raises(TableNotFoundError, match="'nowhere'"):
         rt.table("nowhere").schema  # noqa: B018  # asks
 

@@ -381,3 +381,25 @@ def test_a_broken_upload_says_how_much_of_how_much_was_sent(remote, server, capl
     )
     zeros = pa.table({"a": np.zeros(2**25)})
     fails(lambda: remote.create_table("t", zeros, compression=None), UploadInterrupted, caplog, words)
+
+
+@pytest.mark.parametrize("kind", ["reader", "iterator", "list"])
+def test_what_was_read_of_a_reader_or_iterator_is_not_taken_for_all_of_it(server, remote, caplog, kind):
+    """After a failure the rest of it alone would be stored; a list is there as it was."""
+    batches = pa.table({"n": np.arange(400_000)}).to_batches(max_chunksize=1000)
+    make = {
+        "reader": lambda: pa.RecordBatchReader.from_batches(batches[0].schema, batches),
+        "iterator": lambda: iter(batches),
+    }
+    data = make.get(kind, lambda: batches)()
+    server.answering((503, {}), (503, {}), (503, {}))
+    advice = "this reader or iterator is used up: make it anew before you send it again"
+    error = fails(lambda: remote.create_table("t", data), ServerError, caplog, "the service answered 503")
+    assert (advice in str(error)) == (kind != "list")
+    server.answering((200, {}))
+    if kind == "reader":
+        with pytest.raises(ValueError, match="this reader was read by an earlier call"):
+            remote.create_table("t", data)
+        data = make[kind]()
+    if kind != "iterator":
+        assert remote.create_table("t", data).rows == 400_000

@@ -167,6 +167,15 @@ def test_the_next_upload_begins_with_what_the_last_one_learnt():
         assert auto(memory).next_codec() == codec
 
 
+def test_what_random_data_taught_does_not_make_the_next_upload_slow():
+    """They left no reason to compress; others do, also where one batch is all there is."""
+    link, memory = SimulatedLink(MB), LinkMemory()
+    uploaded(RANDOM, 20 * MB, link, auto(memory))
+    for size in (2 * MB, 5 * MB):
+        took, _ = uploaded(MIXED, size, link, CompressionPolicy("auto", memory, size))
+        assert took <= fixed(MIXED, size, link) / 0.9
+
+
 def test_what_was_only_tried_when_the_upload_ended_was_not_learnt():
     memory = LinkMemory()
     _, upload = uploaded(MIXED, 26 * MB, SimulatedLink(1250 * MB), auto(memory))

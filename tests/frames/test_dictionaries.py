@@ -86,6 +86,15 @@ def test_a_batch_without_values_leaves_the_dictionaries_as_they_are():
         assert got.to_pylist() == [row for batch in batches for row in batch.to_pylist()]
 
 
+def test_two_places_whose_names_with_dots_read_alike_have_dictionaries_of_their_own():
+    texts, numbers = (pa.array(values * 2).dictionary_encode() for values in (["a", "b"], [5, 6]))
+    inner = pa.StructArray.from_arrays([numbers], ["c"])
+    table = pa.table({"x": pa.StructArray.from_arrays([texts, inner], ["b.c", "b"])})
+    stream = IPCStream(open_source(iter(table.to_batches() * 3)), AtWill(1))
+    got = pa.ipc.open_stream(b"".join(bytes(b) for buffers in stream for b in buffers)).read_all()
+    assert got.to_pylist() == table.to_pylist() * 3
+
+
 def test_slices_of_one_large_frame_keep_their_nested_categories_whatever_the_codec():
     rows = 3_000_000
     statuses = pl.Series(["ok", "fault", "idle"]).cast(pl.Categorical).gather(np.arange(rows) * 3 // rows)

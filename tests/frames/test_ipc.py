@@ -210,6 +210,12 @@ def test_what_several_threads_convert_and_compress_arrives_whole_and_in_order(fo
     assert seen == {"rt_frames prefetch", "rt_frames worker"}
 
 
+def test_a_length_is_that_of_what_is_sent_however_many_threads_convert(four_cores):
+    for data in (TEXT, TEXT.select("text", "lists"), TEXT.to_arrow(compat_level=pl.CompatLevel.newest())):
+        made = stream(data)
+        assert made.length == sum(len(buffer) for buffers in made for buffer in buffers)
+
+
 def test_threads_are_started_only_for_work_that_can_be_shared(four_cores):
     coded = TEXT.with_columns((pl.col("n") % 100).cast(pl.String).cast(pl.Categorical))
     none = CompressionPolicy(None, LinkMemory())

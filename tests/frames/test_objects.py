@@ -7,7 +7,9 @@ import datetime as dt
 import decimal
 import uuid
 import warnings
+import zoneinfo
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -268,3 +270,32 @@ def test_what_pandas_calls_missing_is_null_before_and_after_the_first_value(miss
 def test_text_is_told_from_what_comes_after_it(other):
     with pytest.raises(UnsupportedTypeError, match=r"mixes kinds: its first value is str, row 2"):
         sent(["text", None, other])
+
+
+class Hourly(dt.tzinfo):
+    def utcoffset(self, _):
+        return dt.timedelta(hours=1)
+
+    def tzname(self, _):
+        return "hourly"
+
+
+@pytest.mark.parametrize(
+    ("zone", "name"),
+    [
+        (dt.timezone(dt.timedelta(hours=2)), "+02:00"),
+        (zoneinfo.ZoneInfo("Europe/Berlin"), "Europe/Berlin"),
+        (dt.timezone(dt.timedelta(hours=5, seconds=30)), None),
+        (dateutil.tz.tzoffset("X", 3600), None),
+        (dateutil.tz.tzstr("EST5EDT"), None),  # which Arrow takes for one without summer
+        (Hourly(), None),
+    ],
+    ids=repr,
+)
+def test_a_zone_is_named_as_arrow_knows_it_or_refused_by_column(zone, name):
+    frame = pd.DataFrame({"a": pd.Series([dt.datetime(2024, 7, 1, 12, tzinfo=zone)], dtype=object)})
+    if name is None:
+        with pytest.raises(UnsupportedTypeError, match=r"column 'a': the time zone .*astimezone\(datetime.UTC\)"):
+            open_source(frame)
+    else:
+        assert open_source(frame).schema.field("a").type == pa.timestamp("us", name)

@@ -229,7 +229,8 @@ VALUES = {
     "such a date in a struct": (pa.StructArray.from_arrays([HALF_DAY], ["x"]), "'c.x'", "whole number of days"),
     "time beyond a day": (pa.array([86_400], pa.int32()).view(pa.time32("s")), "'c'", "acceptable range"),
     "null in a field that is not nullable": (
-        pa.StructArray.from_arrays([array(pa.int8(), 1, None)], fields=[not_null(pa.int8())]), "'c.x'", "contains nulls"),
+        pa.StructArray.from_arrays([array(pa.int8(), 1, None)], fields=[not_null(pa.int8())]),
+        "'c.x'", "contains nulls"),
     "such a null in a list": (
         pa.ListArray.from_arrays([0, 2], array(pa.int8(), 1, None), type=pa.list_(not_null(pa.int8()))),
         "'c.x'", "contains nulls"),
