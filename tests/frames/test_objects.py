@@ -290,7 +290,7 @@ class Hourly(dt.tzinfo):
         (dateutil.tz.tzstr("EST5EDT"), None),  # which Arrow takes for one without summer
         (Hourly(), None),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_zone_is_named_as_arrow_knows_it_or_refused_by_column(zone, name):
     frame = pd.DataFrame({"a": pd.Series([dt.datetime(2024, 7, 1, 12, tzinfo=zone)], dtype=object)})
