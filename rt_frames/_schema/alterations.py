@@ -9,7 +9,7 @@ from typing import Any, Self, SupportsIndex, overload
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._schema.casts import kind_of_cast, refusal
+from rt_frames._schema.casts import drops_zone, kind_of_cast, refusal
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import count, list_names, show_value
 
@@ -193,12 +193,8 @@ class AlterationPlan(tuple[Alteration, ...]):
 
     def _listing(self) -> Listing:
         rows = [_row(one) for one in self]
-        marked = {number for number, (*_, what) in enumerate(rows) if "narrows" in what or "refuses" in what}
-        notes = []
-        if any("narrows" in what for *_, what in rows):
-            notes.append(
-                "narrows: values that do not fit are refused, truncated, rounded or made infinite; make sure all fit."
-            )
+        marked = {number for number, (*_, what) in enumerate(rows) for word in _NOTES if word in what}
+        notes = [note for word, note in _NOTES.items() if any(word in what for *_, what in rows)]
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
             advice = f"Send two, as plan.requests() gives them: {first}; then {then}."
@@ -207,11 +203,22 @@ class AlterationPlan(tuple[Alteration, ...]):
         return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)
 
 
+# part of what a change does → what to know of it before it is sent
+_NOTES = {
+    "narrows": "narrows: values that do not fit are refused, truncated, rounded or made infinite; make sure all fit.",
+    "drops the zone": (
+        "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does."
+    ),
+    "refuses": 'refuses: change the frame instead and store it again, with if_exists="replace" or under a new name.',
+}
+
+
 def _row(one: Alteration) -> tuple[str, ...]:
     before, arrow = ("" if known is None else str(known) for known in (one.before, one.data_type))
     nulls = {None: "", True: "nullable", False: "not null"}[one.nullable]
     cast = kind_of_cast(one.before, one.data_type) if before and arrow else "casts"
-    words = {"renames": one.rename, cast: arrow, "changes nullability": nulls}
+    zone = before and arrow and drops_zone(one.before, one.data_type)
+    words = {"renames": one.rename, cast: arrow, "drops the zone": zone, "changes nullability": nulls}
     what = ", ".join(word for word, part in words.items() if part)
     refused = f"; the embedded engine refuses: {one.refused}" if one.refused else ""
     return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + refused

@@ -33,6 +33,7 @@ _FAMILIES = {
     "decimal": (types.is_decimal,),
 }
 _UNITS = ("s", "ms", "us", "ns")
+_UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 _LISTS = ("fixed_size_list", "list", "large_list")
 
 
@@ -79,6 +80,14 @@ def _keeps_all_values(family: str, before: pa.DataType, after: pa.DataType) -> b
         return units[0] == units[1] or (units[0] < units[1] and not ends)
     signed = types.is_signed_integer(before), types.is_signed_integer(after)
     return bool(before.bit_width < after.bit_width and signed[0] <= signed[1])
+
+
+def drops_zone(before: pa.DataType, after: pa.DataType) -> bool:
+    """Return whether a cast takes away a zone other than UTC, whose local time the engine does not keep."""
+    if is_list(before) and is_list(after):
+        return drops_zone(before.value_type, after.value_type)
+    both = types.is_timestamp(before) and types.is_timestamp(after)
+    return both and after.tz is None and before.tz not in (None, *_UTC)
 
 
 def refusal(before: pa.DataType, after: pa.DataType) -> str | None:

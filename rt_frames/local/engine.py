@@ -37,11 +37,16 @@ _FAMILIES = (
     "the engine casts only within a family: integers, floats, decimals, text, binary, dates and timestamps, times, "
     "durations, and lists of one"
 )
+_NO_SUCH_TIME = (
+    "a time does not exist in that zone, or exists twice, as when clocks change; set the zone in the frame, with "
+    ".dt.tz_localize(…, nonexistent=…, ambiguous=…), and store it again"
+)
 _TWO_REQUESTS = "the engine does not do all of it in one request; send two: casts first, then names and nullability"
 
 # part of the engine's message → what it means
 _REASONS = {
     "Cannot cast column": _FAMILIES,
+    "Cannot cast timezone": _NO_SUCH_TIME,
     "Merge operation": _TWO_REQUESTS,
     "non-nullable and cast": _TWO_REQUESTS,
     "Cannot access field": "the engine cannot look for nulls inside lists; what is inside them stays nullable",

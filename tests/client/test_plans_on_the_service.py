@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -90,6 +91,19 @@ def test_a_plan_that_the_engine_takes_in_two_requests_alone_says_how_to_send_the
     for part in after.remote.plan_alterations(before, nullable={"b": False}).requests():
         rt.alter_columns(name, part, client=client)
     assert table(service, name).schema == pa.schema([("a", pa.int32()), pa.field("b", pa.int64(), nullable=False)])
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "+05:30"])
+def test_a_zone_that_is_dropped_leaves_utcs_clock_as_the_plan_says(client, service, zone):
+    local = pd.DataFrame({"at": pd.to_datetime(["2024-07-01 12:00", "2024-01-01 00:30", None])})
+    zoned = local.assign(at=local["at"].dt.tz_localize(zone))
+    name = f"plan_{next(number)}"
+    zoned.remote.to_table(name, client=client)
+    assert "UTC's time stays, as tz_convert(None) makes it" in str(local.remote.plan_alterations(zoned))
+    local.remote.alter_table(name, zoned, client=client)
+    assert table(service, name).to_table()["at"].to_pylist() == pa.array(zoned["at"].dt.tz_convert(None)).to_pylist()
+    zoned.remote.alter_table(name, local, client=client)  # which takes the values for the zone's own clock
+    assert table(service, name).to_table()["at"].to_pylist() != pa.array(zoned["at"]).to_pylist()
 
 
 @uploading

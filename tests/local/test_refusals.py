@@ -65,6 +65,14 @@ REFUSED = {
         [{"path": "ll.item.x", "data_type": to("int64")}],
         ["'ll.item.x'", "int32", "int64", "large_list"],
     ),
+    "a time that does not exist in a zone": (
+        [{"path": "spring", "data_type": to("timestamp:us:Europe/Berlin")}],
+        ["'spring'", "timestamp[us]", "tz=Europe/Berlin", "does not exist in that zone", "nonexistent="],
+    ),
+    "a time that exists twice in a zone": (
+        [{"path": "autumn", "data_type": to("timestamp:s:Europe/Berlin")}],
+        ["'autumn'", "timestamp[us]", "tz=Europe/Berlin", "exists twice", "ambiguous="],
+    ),
     "a date that nanoseconds cannot hold": (
         [{"path": "day", "data_type": to("timestamp:ns:-")}],
         ["'day'", "date32[day]", "timestamp[ns]", "coarser"],
@@ -85,6 +93,8 @@ def test_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothin
     before = before.append_column("big", pa.array([300, 1]))
     before = before.append_column("ll", pa.array([[{"x": 5, "y": "r"}], []], pa.large_list(inner)))
     before = before.append_column("day", pa.array([far, None]))
+    before = before.append_column("spring", pa.array([dt.datetime(2024, 3, 31, 2, 30), None]))
+    before = before.append_column("autumn", pa.array([dt.datetime(2024, 10, 27, 2, 30), None]))
     before = before.append_column(
         "deep", pa.array([{"days": [far]}, None], pa.struct([("days", pa.list_(pa.date32()))]))
     )

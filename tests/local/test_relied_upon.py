@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 import logging
 import socket
@@ -199,11 +200,13 @@ TABLE = pa.table(
         "n": [1, 300],
         "m": [1, None],
         "t": ["a", "b"],
+        "at": [datetime.datetime(2024, 3, 31, 2, 30), None],
         "l": pa.array([[{"x": 1}], None], pa.list_(pa.struct([("x", pa.int64())]))),
     }
 )
 WORDS = {
     "Cannot cast column": [{"path": "t", "data_type": pa.int64()}],
+    "Cannot cast timezone": [{"path": "at", "data_type": pa.timestamp("us", "Europe/Berlin")}],
     "Merge operation": [{"path": "n", "name": "m", "data_type": pa.int16()}, {"path": "m", "name": "n"}],
     "non-nullable and cast": [{"path": "n", "nullable": False}, {"path": "t", "data_type": pa.large_string()}],
     "Cannot access field": [{"path": "l.item.x", "nullable": False}],

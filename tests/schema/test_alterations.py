@@ -211,17 +211,42 @@ def test_a_plan_that_one_request_does_not_take_is_split_casts_first():
 
 
 def test_the_text_shows_each_change_in_aligned_columns():
-    shown = str(plan(columns(a=I64, price=pa.float64(), t=I32), columns(a=I32, price=I64, t=I64)))
+    at = pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us")
+    shown = str(plan(columns(a=I64, p=pa.float64(), t=I32, at=at[0]), columns(a=I32, p=I64, t=I64, at=at[1])))
     assert shown.splitlines()[1:] == [
         "",
-        "path   before  after  what",
-        "-----  ------  -----  " + "-" * len(shown.splitlines()[5].partition("converts")[2] + "converts"),
-        "a      int64   int32  narrows",
-        "price  double  int64  converts; the embedded engine refuses: it casts no double to int64",
-        "t      int32   int64  widens",
+        "path  before                           after          what",
+        "----  -------------------------------  -------------  " + "-" * 66,
+        "a     int64                            int32          narrows",
+        f"p     double{' ' * 27}int64          converts; the embedded engine refuses: it casts no double to int64",
+        "t     int32                            int64          widens",
+        "at    timestamp[us, tz=Europe/Berlin]  timestamp[us]  converts, drops the zone",
         "",
         "narrows: values that do not fit are refused, truncated, rounded or made infinite; make sure all fit.",
+        "",
+        "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does.",
+        "",
+        'refuses: change the frame instead and store it again, with if_exists="replace" or under a new name.',
     ]
+
+
+ZONED, NAIVE = pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us")
+ZONES = [
+    (ZONED, NAIVE, "converts, drops the zone"),
+    (ZONED, pa.timestamp("ms"), "narrows, drops the zone"),
+    (pa.list_(ZONED), pa.list_(NAIVE), "converts, drops the zone"),
+    (NAIVE, ZONED, "converts"),
+    (ZONED, pa.timestamp("us", "UTC"), "converts"),
+    (pa.timestamp("us", "UTC"), NAIVE, "converts"),
+    (ZONED, pa.date32(), "narrows"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "what"), ZONES)
+def test_a_cast_that_drops_a_zone_is_marked_unless_it_is_utc(before, after, what):
+    made = plan(columns(at=before), columns(at=after))
+    assert made._listing().rows[0][-1] == what
+    assert bool(made._listing().marked) == ("drops" in what or "narrows" in what) == ("<tr style" in made._repr_html_())
 
 
 def test_names_are_escaped_in_html_and_control_characters_in_text():
