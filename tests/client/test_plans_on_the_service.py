@@ -124,6 +124,24 @@ def test_outside_a_family_the_refusal_names_column_and_types_and_nothing_changes
 
 
 @pytest.mark.parametrize(
+    ("values", "cast"), [([1.0, 2.0], "int64"), (["2024-07-01"], "datetime64[us]"), ([1, 2], "str")]
+)
+def test_a_cast_that_the_engine_never_does_is_done_as_plan_and_refusal_say(client, service, values, cast):
+    before = pd.DataFrame({"a": values})
+    name, after = f"plan_{next(number)}", before.astype(cast)
+    before.remote.to_table(name, client=client)
+    offered = 'store it again, with if_exists="replace" or under a new name'
+    assert offered in str(after.remote.plan_alterations(before))
+    with pytest.raises(BadRequest, match=offered):
+        after.remote.alter_table(name, before, client=client)
+    after.remote.to_table(f"{name}_new", client=client)
+    with rt.connect(service.root, default=False) as folder:
+        after.remote.to_table(name, client=folder, if_exists="replace")
+    for stored in (name, f"{name}_new"):
+        assert table(service, stored).schema == after.remote.schema
+
+
+@pytest.mark.parametrize(
     ("nulls", "wanted"), [([1, 2], True), ([1, None], False)], ids=["without nulls", "with a null"]
 )
 def test_nulls_are_forbidden_only_where_there_are_none(client, service, nulls, wanted):

@@ -41,7 +41,10 @@ REFUSED = {
         ["'v'", "data_type.fields[0]"],
     ),
     "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "within a family"]),
-    "text to number": ([{"path": "t", "data_type": to("int64")}], ["'t'", "string", "int64", "within a family"]),
+    "text to number": (
+        [{"path": "t", "data_type": to("int64")}],
+        ["'t'", "string", "int64", "within a family; cast the frame and store it again"],
+    ),
     "overflow": ([{"path": "big", "data_type": to("int8")}], ["'big'", "int64", "int8", "300"]),
     "one bad of two": (
         [{"path": "n", "rename": "k"}, {"path": "t", "data_type": to("bool")}],
