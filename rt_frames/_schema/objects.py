@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import has_control_characters
-from rt_frames._schema.portable import zone_name
+from rt_frames._schema.portable import TO_TEXT, zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -216,7 +216,7 @@ class _Look:
         if any(_is_inexact(value) for part in whole for value in part):
             text = (
                 "a whole number that no float holds exactly, and other values are floats; to keep them, "
-                f"make them all text, for example with df[{self._column!r}].map(str)"
+                f"make them all text, for example with df[{self._column!r}].{TO_TEXT}"
             )
             raise self._refused(steps, _is_inexact, text)
 
@@ -274,7 +274,7 @@ def _of_one_kind(column: str, kinds: set[str]) -> str:
         return f"{column}.astype(float)"
     if all(kind.startswith("date") for kind in kinds):
         return f"pandas.to_datetime({column}{', utc=True' if kinds - {'date', _NAIVE} else ''})"
-    return f"{column}.astype(str)"
+    return f"{column}.{TO_TEXT}"
 
 
 def _is_text(values: _Objects) -> bool:

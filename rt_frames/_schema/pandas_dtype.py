@@ -11,7 +11,15 @@ from pandas.api.extensions import ExtensionDtype
 
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import infer
-from rt_frames._schema.portable import ADVICE, PANDAS_ADVICE, categorical_type, to_portable, unsupported, zone_name
+from rt_frames._schema.portable import (
+    ADVICE,
+    PANDAS_ADVICE,
+    TO_TEXT,
+    categorical_type,
+    to_portable,
+    unsupported,
+    zone_name,
+)
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -19,12 +27,12 @@ _ADVICE = {
     pd.SparseDtype: "make it dense first, with .sparse.to_dense()",
     pd.PeriodDtype: PANDAS_ADVICE["pandas.period"],
     pd.IntervalDtype: PANDAS_ADVICE["pandas.interval"],
-    ExtensionDtype: 'convert it with .astype(...), for example to "str"',
+    ExtensionDtype: f"convert it with .astype(...), or for text with .{TO_TEXT}",
 }
 
 
 _CATEGORIES_ADVICE = (
-    "make its categories of one plain kind, for example with .cat.rename_categories(str), or use .astype(str)"
+    f"make its categories of one plain kind, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
 )
 
 

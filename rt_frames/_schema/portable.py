@@ -35,6 +35,7 @@ _PLAIN_ENDS = re.compile(f": (?:{'|'.join(_PLAIN_TYPES)})\n")
 
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarrow knows the number alone
 
+TO_TEXT = 'map(str, na_action="ignore")'  # with .astype(str), older pandas makes text of what is missing, too
 # what helps where a column of such a type cannot be sent
 ADVICE = {
     "object": "its values' type is not known without data; pass that type",
@@ -43,8 +44,8 @@ ADVICE = {
     "complex": "send .real and .imag as two columns",
 }
 PANDAS_ADVICE = {  # by the names of pandas' extension types in Arrow
-    "pandas.period": "convert it with .dt.to_timestamp(), or .astype(str)",
-    "pandas.interval": "make two columns of it, .array.left and .array.right, or use .astype(str)",
+    "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
+    "pandas.interval": f"make two columns of it, .array.left and .array.right, or use .{TO_TEXT}",
 }
 
 

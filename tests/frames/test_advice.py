@@ -72,7 +72,6 @@ CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
 @pytest.mark.parametrize(
     ("frame", "code", "helped"),
     [
-        (objects("a", 1), "df['x'].astype(str)", lambda df: df["x"].astype(str)),
         (objects(1.5, Decimal(1)), "df['x'].astype(float)", lambda df: df["x"].astype(float)),
         (objects(DAY, NOON), "pandas.to_datetime(df['x'])", lambda df: pd.to_datetime(df["x"])),
         (
@@ -82,10 +81,7 @@ CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
         ),
         (objects(DAY, NOON_UTC), "pandas.to_datetime(df['x'], utc=True)", lambda df: pd.to_datetime(df["x"], utc=True)),
         (PERIODS.to_frame(), ".dt.to_timestamp()", lambda df: df["x"].dt.to_timestamp()),
-        (PERIODS.to_frame(), ".astype(str)", lambda df: df["x"].astype(str)),
-        (CUT.to_frame(), ".astype(str)", lambda df: df["x"].astype(str)),
         (CUT.to_frame(), ".cat.rename_categories(str)", lambda df: df["x"].cat.rename_categories(str)),
-        (pd.DataFrame({"x": pd.interval_range(0, 2)}), ".astype(str)", lambda df: df["x"].astype(str)),
         (pd.DataFrame({"x": pd.interval_range(0, 2)}), ".array.left", lambda df: pd.Series(df["x"].array.left)),
         (
             pd.DataFrame({"x": pd.arrays.SparseArray([0, 1])}),
@@ -101,6 +97,27 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(frame, code, help
     assert code in refusal(frame)
     column = helped(frame)
     open_source(column.to_frame() if isinstance(column, pl.Series) else pd.DataFrame({"x": column}))
+
+
+WITH_MISSING = [
+    objects(2**60 + 1, 0.5, None),
+    objects("a", 1, None, np.nan, pd.NA, pd.NaT),
+    objects(1, True, None),
+    pd.DataFrame({"x": pd.PeriodIndex(["2020-01", None], freq="M")}),
+    pd.DataFrame({"x": pd.arrays.IntervalArray.from_tuples([(0, 1), None])}),
+    pd.DataFrame({"x": pd.cut([1, 5, 9], [0.0, 2.5, 6.5])}),
+    pd.DataFrame({"x": pd.Categorical([1, "1", None])}),
+]
+
+
+@pytest.mark.parametrize("frame", WITH_MISSING)
+def test_the_text_that_a_message_offers_to_make_leaves_out_what_is_missing(frame):
+    code = re.search(r"(?:df\['x'\])?(\.map\(str, .*?\))", refusal(frame))[1]
+    text = eval(f"column{code}", {"column": frame["x"]})
+    (batch,) = open_source(text.to_frame()).batches()
+    expected = [None if pd.isna(value) else str(value) for value in frame["x"]]
+    assert batch.column(0).to_pylist() == expected
+    assert None in expected
 
 
 SALES = pd.DataFrame({"city": ["Bern", "Bern", "Genf"], "month": [1, 2, 1], "sold": [3, 4, 5]})
@@ -192,7 +209,9 @@ def test_a_level_of_the_index_becomes_a_column_as_the_message_says(index):
             opened(frame)
     open_source(frame, index=False)
     column = frame.reset_index().iloc[:, -2]
-    helped = column.dt.to_timestamp() if isinstance(column.dtype, pd.PeriodDtype) else column.astype(str)
+    helped = (
+        column.dt.to_timestamp() if isinstance(column.dtype, pd.PeriodDtype) else column.map(str, na_action="ignore")
+    )
     open_source(pd.DataFrame({"m": helped}))
 
 

@@ -334,7 +334,7 @@ REFUSED = [
     (pd.PeriodDtype("D"), r"period\[D\].*to_timestamp"),
     (pd.PeriodDtype, r"PeriodDtype.*to_timestamp"),
     (pd.IntervalDtype("int64"), r"interval\[int64\].*\.array\.left"),
-    (pd.CategoricalDtype(pd.interval_range(0, 2)), r"interval.*astype\(str\)"),
+    (pd.CategoricalDtype(pd.interval_range(0, 2)), r'interval.*map\(str, na_action="ignore"\)'),
     (pd.SparseDtype("int64"), r"Sparse.*to_dense"),
     (pd.CategoricalDtype(), r"CategoricalDtype without categories.*value type"),
     (pd.CategoricalDtype, r"CategoricalDtype without categories.*value type"),
