@@ -80,8 +80,22 @@ def join_path(parent: str, name: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Offer the names that are closest to one that is not known, or else the first ones."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, 3) or sorted(names)
+    close = closest(name, names) or sorted(names)
     return f"did you mean {list_names(close)}?" if close else "there are none"
+
+
+def closest(name: str, names: list[str]) -> list[str]:
+    """Return the names that are spelled like another, or else those that look like it."""
+    return spelled_alike(name, names) or difflib.get_close_matches(name, names, 3)
+
+
+def spelled_alike(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that differ from another in case, spaces and underscores alone."""
+    return [other for other in names if _spell(other) == _spell(name)]
+
+
+def _spell(name: str) -> str:
+    return name.casefold().replace(" ", "").replace("_", "")
 
 
 def check_table_name(name: Any) -> None:

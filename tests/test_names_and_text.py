@@ -80,3 +80,4 @@ def test_names_are_joined_compared_and_offered():
     assert did_you_mean("pricee", ["price", "name"]) == "did you mean 'price'?"
     assert did_you_mean("x", ["price", "name"]) == "did you mean 'name', 'price'?"
     assert did_you_mean("x", []) == "there are none"
+    assert did_you_mean("PREIS_NETTO", ["preise_netto", "preisNetto"]) == "did you mean 'preisNetto'?"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import duplicates, join_path
+from rt_frames._names import closest, duplicates, join_path
 from rt_frames._schema.data_type import arrow_type, child_fields
 from rt_frames._text import list_names
 from rt_frames.local.http_error import HTTPError
@@ -67,7 +67,10 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     if known != _parents(path) or path not in fields or not path:
         names = [field.name for field in child_fields(fields[known[-1]].type)]
         above = repr(known[-1])[:100] if known[-1] else "the table"
-        raise HTTPError(400, f"there is no {column}; {above} has {list_names(names)}")
+        step = path.removeprefix(known[-1] and f"{known[-1]}.").partition(".")[0]
+        close = [] if step in names else closest(step, names)  # it is there where the path goes on into a map
+        offer = f" (did you mean {list_names(close)}?)" if close else ""
+        raise HTTPError(400, f"there is no {column}{offer}; {above} has {list_names(names)}")
     given = {name: alteration[key] for key, name in _FIELDS.items() if alteration.get(key) is not None}
     if len(given) == 1:
         raise HTTPError(400, f'{column}: nothing to change; give "rename", "data_type" or "nullable"')
