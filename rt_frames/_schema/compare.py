@@ -8,9 +8,10 @@ names of the items of lists, and the order of fields, are no difference.
 from __future__ import annotations
 
 import difflib
+import functools
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +19,11 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._display import callers_level
-from rt_frames._names import did_you_mean, duplicates
+from rt_frames._names import did_you_mean, duplicates, spelled_alike
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import refusal
 from rt_frames._schema.data_type import is_list, list_kind
-from rt_frames._text import list_names
+from rt_frames._text import MAX_LISTED, list_names
 from rt_frames.errors import AlterationError
 
 _MAX_OFFERED = 50  # to look for the names of more columns would take longer than anybody waits for an error
@@ -143,26 +144,45 @@ class _Comparison:
         """Say what helps where columns are on one side only: the call that takes them for renamed, where one may."""
         gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
         come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
-        offers, casts = _chains(gone, come, self.moved), []
-        for prefix, *both in self.one_sided:
-            known = set() if prefix else {*self.moved, *self.moved.values()}
-            for old, new in _pair_up(*([column for column in columns if column.name not in known] for columns in both)):
-                offers[prefix + old.name] = new.name
-                if old.type != new.type:
-                    casts.append(f"; {prefix + old.name!r} is then cast from {old.type} to {new.type}")
         sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
         text = f"before and after don't have the same columns; {'; '.join(sides)}. "
         if not strict:
             text += "strict=False leaves them alone, and nothing else differs, so nothing is altered. "
         neither = "The service can neither add nor drop columns"
-        if not offers:
+        guessed, casts, unsure, candidates = self._guess()
+        offers = _chains(gone, come, self.moved) | guessed
+        if not offers and not unsure:
             advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
             return f"{text}{neither}{advice}"
         asked = {path: name for path, name in self.rename.items() if path in self.seen}
-        text += f"If they were renamed, pass rename={ {**asked, **offers}!r}"
-        if len(gone) == len(come) and offers.keys() >= set(gone):
-            return "".join([text, *casts])
-        return "".join([f"{text}, strict=False", *casts, f". {neither}; strict=False leaves the others alone"])
+        pairs = [f"{path!r}: {name!r}" for path, name in {**asked, **offers}.items()]
+        rename = f"rename={{{', '.join(pairs + [f'{path!r}: …' for path in unsure[:MAX_LISTED]])}}}"
+        if unsure:
+            text += f"If they were renamed, say which: {rename}; candidates: {list_names(candidates)}"
+        else:
+            text += f"If they were renamed, pass {rename}"
+            if len(gone) == len(come) and offers.keys() >= set(gone):
+                return "".join([text, *casts])
+            text += ", strict=False"
+        return "".join([text, *casts, f". {neither}; strict=False leaves the others alone"])
+
+    def _guess(self) -> tuple[dict[str, str], list[str], list[str], list[str]]:
+        """Return probable renames and what they cast; where that is not clear, both sides of what is left."""
+        offers: dict[str, str] = {}
+        casts, unsure, candidates = [], [], []
+        for prefix, *both in self.one_sided:
+            known = set() if prefix else {*self.moved, *self.moved.values()}
+            gone, come = ([column for column in columns if column.name not in known] for columns in both)
+            for old, new in _pair_up(gone, come):
+                offers[prefix + old.name] = new.name
+                known |= {old.name, new.name}
+                if old.type != new.type:
+                    casts.append(f"; {prefix + old.name!r} is then cast from {old.type} to {new.type}")
+            left = [[column.name for column in columns if column.name not in known] for columns in (gone, come)]
+            if all(left):
+                unsure += [prefix + name for name in left[0]]
+                candidates += left[1]
+        return offers, casts, unsure, candidates
 
 
 def _doubles(before: list[pa.Field], after: list[pa.Field], prefix: str, targets: list[str]) -> AlterationError:
@@ -225,13 +245,13 @@ def _cycles(moved: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
-    """Guess which became which: of one type and alike in name, the only one of a type, alike in name, the last."""
+    """Guess which became which, the surest first."""
     free = {column.name: column for column in come[:_MAX_OFFERED]}
     found: dict[str, pa.Field] = {}
-    for fits, alike in ((operator.eq, True), (operator.eq, False), (lambda *_: True, True), (_is_cast, False)):
+    for fits, choose in _GUESSES:
         for old in gone[:_MAX_OFFERED]:
             fitting = [name for name, new in free.items() if old.name not in found and fits(old.type, new.type)]
-            likest = difflib.get_close_matches(old.name, fitting, 1) if alike else fitting
+            likest = choose(old.name, fitting)
             if len(likest) == 1:
                 found[old.name] = free.pop(likest[0])
     return [(old, found[old.name]) for old in gone if old.name in found]
@@ -239,3 +259,13 @@ def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field,
 
 def _is_cast(before: pa.DataType, after: pa.DataType) -> bool:
     return refusal(before, after) is None
+
+
+_closest = functools.partial(difflib.get_close_matches, n=1)
+_GUESSES: tuple[tuple[Callable[..., bool], Callable[..., list[str]]], ...] = (  # which types fit, which names
+    (lambda *_: True, spelled_alike),
+    (operator.eq, _closest),
+    (operator.eq, lambda _, names: names),
+    (lambda *_: True, _closest),
+    (_is_cast, lambda _, names: names),
+)

@@ -248,6 +248,7 @@ RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
         (RENAMED, "; 'sold' is then cast from int64 to int32"),
         (SALES.copy().rename(columns={"sold": "amount"}), ""),
         (RENAMED.rename(columns={"city": "town"}), "; 'sold' is then cast from int64 to int32"),
+        (SALES.copy().rename(columns=str.upper), ""),
     ],
 )
 def test_the_options_that_are_offered_for_renamed_columns_make_the_plan(client, service, name, after, casts, rename):

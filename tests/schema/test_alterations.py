@@ -135,6 +135,8 @@ def test_a_type_without_a_word_is_refused_with_its_path():
     [
         ({"qty": I32, "name": TEXT}, {"quantity": I32, "title": TEXT}),
         ({"s": POINT}, {"s": pa.struct([("x", I32), ("why", I32)])}),
+        ({"n": I32, "m": I32, "at": TEXT}, {"AT": I64, "M": I64, "N": TEXT}),
+        ({"unit price": I32, "list_price": I64}, {"ListPrice": I32, "unit_price": I64}),
     ],
 )
 def test_the_offered_rename_works_when_pasted(before, after):
@@ -143,6 +145,26 @@ def test_the_offered_rename_works_when_pasted(before, after):
         plan(before, after)
     offered = eval(re.search(r"rename=(\{.*?\})", str(refused.value))[1])
     assert {a["path"]: a["rename"] for a in sent(before, after, rename=offered)} == offered
+
+
+UNSURE = [
+    ({"a": I32, "b": I32}, {"n": I64, "m": I64}, "rename={'a': …, 'b': …}; candidates: 'n', 'm'. "),
+    ({"a": I32, "b": I32}, {"A": I64, "n": I64, "m": I64}, "rename={'a': 'A', 'b': …}; candidates: 'n', 'm'; 'a' is"),
+    ({"a": I32}, {"n": TEXT}, "rename={'a': …}; candidates: 'n'. "),
+    (
+        {"s": pa.struct([("x", I32), ("y", I32)]), "t": TEXT},
+        {"s": pa.struct([("p", I64), ("q", I64)])},
+        "rename={'s.x': …, 's.y': …}; candidates: 'p', 'q'. ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "asked"), UNSURE)
+def test_where_columns_may_have_been_renamed_in_several_ways_the_message_asks_which(before, after, asked):
+    with pytest.raises(AlterationError) as refused:
+        plan(columns(**before), columns(**after))
+    assert f"If they were renamed, say which: {asked}" in str(refused.value)
+    assert str(refused.value).endswith("; strict=False leaves the others alone")
 
 
 def applied(schema: pa.Schema, alterations: list[dict]) -> pa.Schema:
