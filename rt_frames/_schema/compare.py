@@ -112,7 +112,8 @@ class _Comparison:
         self.seen.add(path)
         rename = new.name if new.name != old.name else None
         nullable = self.nullable.get(path, new.nullable if self.compare_nullability else None)
-        if self.compare_nullability and nullable == old.nullable:
+        # frames are nullable whatever their tables are, so only "not null" is known of any side
+        if nullable == old.nullable and (self.compare_nullability or not nullable):
             nullable = None
         before, after = _storage(old.type), _storage(new.type)
         item, new_item = _innermost(before, after)

@@ -155,6 +155,17 @@ def test_nulls_are_forbidden_only_where_there_are_none(client, service, nulls, w
     assert table(service, name).schema.field("a").nullable is not wanted
 
 
+def test_nulls_that_are_forbidden_already_are_not_forbidden_again(tmp_path):
+    frame = pl.DataFrame({"qty": [1, 2]})
+    with rt.connect(tmp_path):
+        frame.remote.to_table("sales").set_nullable({"qty": False})
+        assert not frame.remote.plan_alterations(rt.table("sales"), nullable={"qty": False})
+        frame.remote.alter_table("sales", nullable={"qty": False})
+        assert rt.table("sales").cast({"qty": "int32"}).version == 3
+        frame.cast(pl.Int16).remote.alter_table("sales", nullable={"qty": False})  # one request takes a cast alone
+        assert rt.table("sales").schema == pa.schema([pa.field("qty", pa.int16(), nullable=False)])
+
+
 def test_nullability_is_read_off_two_schemas(client, service):
     before = pa.schema([("a", pa.int64()), pa.field("b", pa.int64(), nullable=False)])
     after = pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.int64())])

@@ -102,6 +102,8 @@ def test_nullability_is_compared_between_two_schemas_only():
     before, after = pa.schema([pa.field("a", I32, nullable=False)]), columns(a=I32)
     assert sent(before, after) == []
     assert sent(before, after, compare_nullability=True) == [{"path": "a", "nullable": True}]
+    assert sent(before, after, nullable={"a": False}) == []
+    assert sent(after, after, nullable={"a": True}) == [{"path": "a", "nullable": True}]  # a frame's table may differ
 
 
 REFUSED = [
