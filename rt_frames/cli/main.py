@@ -97,7 +97,9 @@ class _Command(click.Command):
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(text)}", err=True)
                 try:
-                    return super().invoke(ctx)
+                    result = super().invoke(ctx)
+                    end_at_next_interrupt()  # its last word is said, and what follows must not be broken off half-way
+                    return result
                 finally:
                     ctx.close()  # clients, too, here where Ctrl-C is heard, and not as they are collected
         except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
