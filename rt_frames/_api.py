@@ -206,8 +206,8 @@ def to_table(
         counts as row positions, and is dropped. True: it becomes columns whatever it is. False: it is dropped.
     clean_names : bool, default False
         Whether to make valid names of labels that a table cannot have: numbers and dates become text, the levels of a
-        MultiIndex are joined with ``_``, dots and control characters become ``_``, duplicates are numbered. The table's
-        ``schema`` shows the result.
+        MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, duplicates are numbered.
+        The table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace"}, default "fail"
         If the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
         ``created=False``; "replace" puts the data in its place, in one request that is done whole or not at all,
