@@ -45,9 +45,8 @@ if TYPE_CHECKING:
 
 Pairs = dict[str, str]
 
-_IN_SHELL: dict[
-    str, str | Callable[[re.Match[str]], str]
-] = {  # what the package's messages call things → what they are called here
+# what the package's messages call things → what they are called here
+_IN_SHELL: dict[str, str | Callable[[re.Match[str]], str]] = {
     r'\bif_exists="(\w+)"': r"--if-exists \1",
     r"\bapi_key=\.\.\.": "--key-file",
     r"\ballow_insecure=True": "--allow-insecure",

@@ -71,7 +71,10 @@ def test_the_environment_is_read_anew_when_it_changed(tmp_path, monkeypatch):
 
 def test_a_closed_default_client_is_none(tmp_path):
     rt.connect(tmp_path / "tables").close()
-    with pytest.raises(NotConnectedError):
+    with pytest.raises(NotConnectedError, match="the default client was closed; choose one first"):
+        rt.list_tables()
+    rt.disconnect()
+    with pytest.raises(NotConnectedError, match="not connected to any service; choose"):
         rt.list_tables()
 
 
@@ -122,6 +125,10 @@ def test_a_url_without_a_key_is_not_connected():
         ("", {}, "these forms exist"),
         (3, {}, "expected a URL"),
         ("ftp://example.com", {}, "https://HOST"),
+        ("s3://bucket/tables", {"api_key": None}, "target: expected https://HOST, http://HOST or a folder, got 's3://"),
+        ("127.0.0.1:8911", {}, "http:// or https:// is missing before '127.0.0.1:8911'"),
+        ("localhost:8911/", {"api_key": None}, "http:// or https:// is missing"),
+        ("http://127.0.0.1:8911/v1/", {}, "url: leave /v1 out"),
         ("https://", {}, "https://HOST"),
         ("https://user:pw@example.com", {}, "without user"),
         ("https://example.com?x=1", {}, "without user"),
