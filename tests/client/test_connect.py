@@ -101,7 +101,7 @@ def test_a_client_that_a_forked_process_cannot_use_says_so_there_and_no_pool_wai
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )
-    assert "Start processes with multiprocessing's 'spawn'" in done.stdout, done.stderr
+    assert "Start processes with multiprocessing's 'spawn', or run rt-frames serve" in done.stdout, done.stderr
 
 
 def test_without_any_service_the_error_shows_the_ways_to_name_one():
