@@ -367,7 +367,13 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
         path = Path(given)
         if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in SUFFIXES:
             return {f.name: reading.dtypes.get(f.name, f.type) for f in open_files([path], reading).schema}
-        return {f.name: f.type for f in _schema(_connect(**options).table(given))}
+        client = _connect(**options)
+        try:
+            table = client.table(given)
+            known = table.schema  # which the service is asked for once
+        except (errors.TableNotFoundError, errors.BadRequest, ValueError) as error:
+            raise ValueError(f"{given}: there is no such file, and no such table") from error
+        return {f.name: f.type for f in known or _schema(table)}
 
     found = _api.plan_alterations(columns(before), columns(after), rename=rename, strict=strict)
     click.echo(json.dumps(found.to_json()) if as_json else _in_shell(repr(found)))
@@ -463,6 +469,7 @@ def serve(root: Path, host: str, port: int) -> None:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if key is None:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
+        click.echo("export RT_FRAMES_DIALECT=lancedb")  # it speaks both, and this one can describe and replace tables
         click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)
         signal.sigwait(ends)
         for number in ends:

@@ -235,6 +235,15 @@ def test_a_file_that_is_not_there_is_no_table(run, file):
     assert run("plan", file, "nowhere.csv").stderr == "Error: nowhere.csv: there is no such file\n"
 
 
+def test_a_file_whose_name_is_mistaken_is_no_table_either(run, file, tmp_path, env):
+    (tmp_path / "tables").mkdir()
+    for more, environment in ((["--url", tmp_path / "tables"], {}), (["--dialect", "lancedb"], env)):
+        for given in ("pq/p000.parquett", "nowhere"):
+            done = run("plan", file, given, *more, **environment)
+            assert (done.returncode, done.stderr) == (1, f"Error: {given}: there is no such file, and no such table\n")
+    assert "cannot describe table 'nowhere'" in run("plan", file, "nowhere", **env).stderr
+
+
 def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run, file, env, name):
     run("create", name, file, **env)
     again = run("create", name, file, **env)
