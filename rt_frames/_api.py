@@ -445,7 +445,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         raise TypeError(
             f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
         )
-    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", target):
+    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
             raise ValueError(f"target: expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
