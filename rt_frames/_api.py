@@ -206,8 +206,8 @@ def to_table(
         counts as row positions, and is dropped. True: it becomes columns whatever it is. False: it is dropped.
     clean_names : bool, default False
         Whether to make valid names of labels that a table cannot have: numbers and dates become text, the levels of a
-        MultiIndex are joined with ``_``, dots and control characters become ``_``, duplicates are numbered. The table's
-        ``schema`` shows the result.
+        MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, duplicates are numbered.
+        The table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace"}, default "fail"
         If the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
         ``created=False``; "replace" puts the data in its place, in one request that is done whole or not at all,
@@ -445,8 +445,13 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         raise TypeError(
             f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
         )
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", target):
+    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
+        if scheme[1].lower() not in ("http", "https"):
+            shown = target.rpartition("@")[2]
+            raise ValueError(f"target: expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
         return target
+    if re.fullmatch(r"[\w.-]+:\d+(/.*)?", target) and not Path(target).exists():
+        raise ValueError(f"target: http:// or https:// is missing before {target!r:.100}")
     if target.startswith((".", "~")) or "/" in target or os.sep in target or (target and Path(target).is_dir()):
         return _parse_folder(target)
     raise ValueError(
@@ -469,7 +474,8 @@ def _from_environment(region: str | None, domain: str | None) -> tuple[str, str 
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB")
     if not database:
-        raise errors.NotConnectedError(f"not connected to any service; choose one first:\n{_THREE_WAYS}")
+        closed = ", the default client was closed" if _default_client is not None and _default_client.closed else ""
+        raise errors.NotConnectedError(f"not connected to any service{closed}; choose one first:\n{_THREE_WAYS}")
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if region is None or domain is None:

@@ -28,6 +28,8 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
+# what the embedded service's engine calls columns of its own
+RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 CLEAN = "rename them, or pass clean_names=True"
 
 
@@ -53,7 +55,11 @@ def check_no_dots(names: list[str]) -> None:
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:
-    """Make names of any labels: text, levels joined with ``_``, ``_`` for what names cannot hold, doubles numbered."""
+    """Make names of any labels that every service takes, the embedded one too.
+
+    They are text; levels are joined with ``_``, it stands for what names cannot hold, and ends those that the engine
+    keeps for itself; doubles are numbered.
+    """
     found = [(label, _clean(label)) for label in labels]
     taken = {name for label, name in found if name == label}  # who has such a name keeps it
     names, numbers = dict[str, None](), Counter[str]()
@@ -69,7 +75,8 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
 def _clean(label: Any) -> str:
     parts = [str(part) for part in label] if isinstance(label, tuple) else [str(label)]
     name = "_".join(filter(None, parts))
-    return "".join("_" if c == "." or has_control_characters(c) else c for c in name) or "_"
+    clean = "".join("_" if c in ".`" or has_control_characters(c) else c for c in name)
+    return f"{clean}_" if clean in ("", *RESERVED) else clean
 
 
 def join_path(parent: str, name: str) -> str:

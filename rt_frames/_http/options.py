@@ -105,6 +105,8 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
     if odd or parts.username is not None or parts.query or parts.fragment:
         raise ValueError("url: expected https://HOST alone, without user, query, fragment or odd characters")
     base = url.rstrip("/")
+    if base.endswith("/v1"):
+        raise ValueError(f"url: leave /v1 out, got {shown!r}; every request's own address begins with it")
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
         raise ValueError(
             f"url: {shown!r} is plain http, which would show the API key to everybody in between; "

@@ -170,7 +170,10 @@ def to_error(
         kind = errors.TableExistsError
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(kind) or (_ADVICE_FOR_BODIES.get(status, "") if sent else "")
-    if kind is errors.ServerError and operation in READS:
+    wait = parse_retry_after(response.headers.get("Retry-After", "")) if kind is errors.RateLimited else None
+    if wait:
+        advice = f"wait {max(wait, 1):,.0f} s before the next call"
+    elif kind is errors.ServerError and operation in READS:
         advice = "try again later"
     elif kind is errors.BadRequest and not re.search("['\"`]", message):  # it names nothing
         advice = "nothing was changed"
@@ -185,7 +188,7 @@ def to_error(
     text = "; ".join([f"could not {what}: the service answered {status}, {said}", *new])
     error = kind(text, status=status, message=message, body=body)
     if isinstance(error, errors.RateLimited):
-        error.retry_after = parse_retry_after(response.headers.get("Retry-After", ""))
+        error.retry_after = wait
     return error
 
 

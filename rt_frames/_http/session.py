@@ -255,6 +255,8 @@ def _interpret_failure(
     if request.is_read and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
         return errors.TransportError(f"could not {request.what} of {base}: no answer came ({reason}); try again")
     advice = "check the address and the network, then try again"
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:  # OpenSSL's words until 3.1, and since
+        advice = "that port does not speak https; try http://"
     if through:
         advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
     if f"{_REFUSED_BY_PROXY}07" in reason:

@@ -41,7 +41,7 @@ def calendar() -> pa.Table:
 
 def run(path: Path | None, folder: Path) -> list[str]:
     """Do the main job with a file, or a calendar, as a frame of each library; say which tables differ from theirs."""
-    table = calendar() if path is None else read_table(path)
+    table = calendar() if path is None else _read(path)
     stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
     wrong = []
     for library, frame in {"pandas": table.to_pandas(date_as_object=False), "polars": pl.from_arrow(table)}.items():
@@ -50,6 +50,16 @@ def run(path: Path | None, folder: Path) -> list[str]:
         click.echo(difference or "every value read back with lance equals the frame's")
         wrong += [f"{stem}_{library}: {difference}"] if difference else []
     return wrong
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return read_table(path)
+    except ValueError as error:
+        if "--" in str(error):
+            advice = "demo has no such option: use rt-frames create with it, or make the frame yourself"
+            raise ValueError(f"{error}; {advice}") from error
+        raise
 
 
 def _show(line: str, result: Any) -> None:

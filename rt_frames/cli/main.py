@@ -8,6 +8,7 @@ What a command needs is imported when it runs, so that ``--help`` and the shell'
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import functools
 import glob
 import json
@@ -28,21 +29,24 @@ from click.shell_completion import CompletionItem
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
+from rt_frames._names import did_you_mean, join_path
 from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames._text import count
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
     from rt_frames._client import Client, RemoteTable
+    from rt_frames._schema.alterations import AlterationPlan
     from rt_frames.cli.files import Options
 
 Pairs = dict[str, str]
 
-_IN_SHELL = {  # what the package's messages call things → what they are called here
+# what the package's messages call things → what they are called here
+_IN_SHELL: dict[str, str | Callable[[re.Match[str]], str]] = {
     r'\bif_exists="(\w+)"': r"--if-exists \1",
     r"\bapi_key=\.\.\.": "--key-file",
     r"\ballow_insecure=True": "--allow-insecure",
@@ -97,7 +101,9 @@ class _Command(click.Command):
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(text)}", err=True)
                 try:
-                    return super().invoke(ctx)
+                    result = super().invoke(ctx)
+                    end_at_next_interrupt()  # its last word is said, and what follows must not be broken off half-way
+                    return result
                 finally:
                     ctx.close()  # clients, too, here where Ctrl-C is heard, and not as they are collected
         except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
@@ -361,7 +367,13 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
         path = Path(given)
         if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in SUFFIXES:
             return {f.name: reading.dtypes.get(f.name, f.type) for f in open_files([path], reading).schema}
-        return {f.name: f.type for f in _schema(_connect(**options).table(given))}
+        client = _connect(**options)
+        try:
+            table = client.table(given)
+            known = table.schema  # which the service is asked for once
+        except (errors.TableNotFoundError, errors.BadRequest, ValueError) as error:
+            raise ValueError(f"{given}: there is no such file, and no such table") from error
+        return {f.name: f.type for f in known or _schema(table)}
 
     found = _api.plan_alterations(columns(before), columns(after), rename=rename, strict=strict)
     click.echo(json.dumps(found.to_json()) if as_json else _in_shell(repr(found)))
@@ -372,7 +384,7 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
 @_pairs("--rename", "OLD=NEW", "Rename a column.", "PATH=VALUE")
 @_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
 @_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and change nothing.")
 @_service
 @_json
 def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool, as_json: bool, **service: Any) -> None:
@@ -392,8 +404,11 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
         raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
     requests = plan.requests()
     if dry_run:
+        plan = _look_at_table(name, plan, service)
         shown = [json.dumps(part.to_json()) for part in requests] if as_json else [_in_shell(repr(plan))]
         click.echo("\n".join(shown))
+        if refused := [f"{one.path}: {one.refused}" for one in plan if one.before is not None and one.refused]:
+            raise click.ClickException(f"the embedded engine refuses {'; '.join(refused)}")
         return
     table = _connect(**service).table(name)
     for number, part in enumerate(requests, start=1):
@@ -402,11 +417,36 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
             table = table.alter_columns(part)
         except errors.RemoteError as error:
             if number > 1:
-                error.args = (f"{error}; the first request, which casts, is done; this was the second: {paths}",)
+                first, reason = requests[0], re.sub("[,;] nothing was changed", "", str(error))
+                done = f"the cast of {', '.join(one.path for one in first)} is done"
+                error.args = (f"half done: {done}; the second request, for {paths}, failed: {reason}",)
             raise
         if len(requests) > 1 and not as_json and not _is_quiet():
             click.echo(f"request {number} of {len(requests)} done: {paths}")
     _report("altered", table, as_json, requests=len(requests))
+
+
+def _look_at_table(name: str, plan: AlterationPlan, service: dict[str, Any]) -> AlterationPlan:
+    """Return a plan with the types that the table's columns have so far, where there is a service that tells."""
+    from rt_frames._schema.alterations import AlterationPlan
+    from rt_frames._schema.data_type import child_fields, list_kind
+
+    def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+        for field in fields:
+            path, kind = join_path(parent, field.name), list_kind(field.type)[0]
+            yield path, {"before": field.type, "lists": lists}
+            yield from walk(child_fields(field.type), path, kind if lists in ("", "list") and kind else lists)
+
+    try:
+        schema = _connect(**service).table(name).schema
+    except errors.NotConnectedError:
+        schema = None
+    if schema is None:
+        return plan
+    known = dict(walk(schema))
+    if unknown := [one.path for one in plan if one.path not in known]:
+        raise ValueError(f"table {name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
+    return AlterationPlan(dataclasses.replace(one, **known[one.path]) for one in plan)
 
 
 @main.command()
@@ -429,6 +469,7 @@ def serve(root: Path, host: str, port: int) -> None:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if key is None:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
+        click.echo("export RT_FRAMES_DIALECT=lancedb")  # it speaks both, and this one can describe and replace tables
         click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)
         signal.sigwait(ends)
         for number in ends:

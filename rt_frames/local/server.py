@@ -144,7 +144,8 @@ class LocalService:
             if _processes - {os.getpid()}:
                 raise RuntimeError(
                     "the embedded service cannot run in a process forked from one that ran it: its engine does not "
-                    "survive a fork. Start processes with multiprocessing's 'spawn', or connect to the parent's URL"
+                    "survive a fork. Start processes with multiprocessing's 'spawn', or run rt-frames serve beside "
+                    "them and set what it prints, RT_FRAMES_URL and the others"
                 )
             _processes.add(os.getpid())
             # not at the head: once Lance is imported, it warns at every fork

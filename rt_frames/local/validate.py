@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import child_fields
 from rt_frames._text import list_names, one_line
 from rt_frames.local.body import Body
@@ -26,7 +26,6 @@ from rt_frames.local.ipc_messages import StreamFile
 
 MAX_COLUMNS, MAX_FIELDS, MAX_DEPTH = 10_000, 20_000, 60
 MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # in one value, and in one table: what costs a sender no bytes, but a reader
-_RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 _FOREIGN = (
     is_.is_union, is_.is_run_end_encoded, is_.is_interval,
     is_.is_string_view, is_.is_binary_view, is_.is_list_view, is_.is_large_list_view,
@@ -182,8 +181,9 @@ def check_name(name: str) -> None:
     reasons = {
         "is empty": not name,
         "holds control characters": has_control_characters(name),
-        "holds a dot or a backtick, which paths are made with": "." in name or "`" in name,
-        "is reserved for the engine": name in _RESERVED,
+        "holds a dot, which separates the levels of a path": "." in name,
+        "holds a backtick, which quotes the parts of a path": "`" in name,
+        "is reserved for the engine": name in RESERVED,
     }
     for reason, applies in reasons.items():
         if applies:

@@ -71,6 +71,16 @@ def test_the_demo_takes_a_file_of_ones_own_and_keeps_the_tables(run, tmp_path, n
     assert sorted(p.name for p in (tmp_path / "kept").glob("*.lance")) == ["t_pandas.lance", "t_polars.lance"]
 
 
+@pytest.mark.parametrize(
+    ("content", "option"), [(b"a;b\n1;2\n", "--separator ';'"), (b"a\n\xe4\n", "--encoding, such as cp1252")]
+)
+def test_the_demo_offers_no_option_that_it_does_not_have(run, tmp_path, content, option):
+    (tmp_path / "de.csv").write_bytes(content)
+    done = run("demo", tmp_path / "de.csv")
+    assert done.returncode == 1
+    assert f"{option}; demo has no such option: use rt-frames create with it, or make the" in done.stderr
+
+
 @pytest.mark.parametrize("rows", [20_000, pytest.param(336_776, marks=pytest.mark.long)])
 def test_the_demo_on_the_flights_finds_all_values_equal(run, tmp_path, flights_csv, rows):
     flights = pl.read_csv(flights_csv, null_values="NA", try_parse_dates=True).head(rows)
@@ -109,7 +119,10 @@ def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, serve
     env = {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
     done = run("alter", "t", "--cast", "a=int32", "--nullable", "b=false", **env)
     assert done.returncode == 1
-    assert "the first request, which casts, is done; this was the second: b" in done.stderr
+    assert done.stderr == (
+        "Error: half done: the cast of a is done; the second request, for b, failed: "
+        "could not alter table 't': the service answered 400, no such column\n"
+    )
     assert len(server.posts) == 2
 
 
@@ -162,9 +175,12 @@ def test_serve_answers_until_it_is_interrupted(run, tmp_path):
         [sys.executable, "-m", "rt_frames.cli", "serve", str(tmp_path)], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env={k: v for k, v in os.environ.items() if not k.startswith("RT_FRAMES")},
     )  # fmt: skip
-    lines = [process.stdout.readline() for _ in range(2)]
+    lines = [process.stdout.readline() for _ in range(3)]
     env = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines)
     assert run("tables", "--json", **env).stdout == "[]\n"
+    frame().write_parquet(file := tmp_path / "t.parquet")
+    for command in (["create", "t", file, "--if-exists", "replace"], ["show", "t"]):  # which not all dialects have
+        assert run(*command, **env).returncode == 0
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode == 0

@@ -101,6 +101,48 @@ def test_a_person_reads_a_sentence(run, file, env, service, name):
     assert run("alter", name, "--cast", "n=int32", **env).stdout == f"altered {name}: version 2, {at}\n"
 
 
+NESTED = pa.table({"n": [1, 2], "s": ["x", None], "in": [[{"a": 1}], []], "wide": pa.array([[{"a": 1}], []])}).cast(
+    pa.schema([
+        ("n", pa.int64()), ("s", pa.string()), ("in", pa.list_(pa.struct([("a", pa.int64())]))),
+        ("wide", pa.large_list(pa.struct([("a", pa.int64())]))),
+    ])
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "shown", "error"),
+    [
+        (["--cast", "n=int32", "--rename", "s=t"], 0, r"^n +int64 +int32 +narrows$", ""),
+        (["--cast", "in.item.a=int32"], 0, r"^in\.item\.a +int64 +int32 +narrows$", ""),
+        (["--cast", "n=string"], 1, r"^n +int64 +large_string +converts; the embedded engine refuses: it",
+         "Error: the embedded engine refuses n: it casts no int64 to large_string\n"),
+        (["--cast", "wide.item.a=int32"], 1, r"the embedded engine refuses: it cannot cast one field of",
+         "Error: the embedded engine refuses wide.item.a: it cannot cast one field of the structs in a large_list\n"),
+        (["--rename", "widee=k", "--cast", "n=int32"], 1, r"\A\Z",
+         "Error: table 't' has no column 'widee'; did you mean 'wide'"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_looks_at_the_table(run, tmp_path, options, code, shown, error):
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        client.create_table("t", NESTED)
+    done = run("alter", "t", *options, "--dry-run", "--url", tmp_path / "tables")
+    assert done.returncode == code
+    assert re.search(shown, done.stdout, re.MULTILINE)
+    assert done.stderr.startswith(error)
+    assert bool(done.stderr) == bool(code)
+
+
+def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, name):
+    run("create", name, file, **env)
+    words, speaking = ("alter", name, "--cast", "n=string", "--dry-run"), ("--dialect", "lancedb")
+    assert [run(*words, *more, **environment).returncode for more, environment in [
+        (speaking, env), ((), env), ((), {})
+    ]] == [1, 0, 0]  # fmt: skip
+    done = run("alter", "nowhere", *words[2:], *speaking, **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "could not describe table 'nowhere'" in done.stderr
+
+
 @pytest.mark.parametrize("command", [["tables"], ["show", "t"], ["alter", "t", "--rename", "a=b"], ["plan", "a", "b"]])
 def test_only_create_and_serve_make_a_folder(run, tmp_path, file, command):
     done = run(*command, "--url", tmp_path / "typo")
@@ -191,6 +233,15 @@ def test_many_bad_columns_take_three_lines(run, env, tmp_path, name):
 
 def test_a_file_that_is_not_there_is_no_table(run, file):
     assert run("plan", file, "nowhere.csv").stderr == "Error: nowhere.csv: there is no such file\n"
+
+
+def test_a_file_whose_name_is_mistaken_is_no_table_either(run, file, tmp_path, env):
+    (tmp_path / "tables").mkdir()
+    for more, environment in ((["--url", tmp_path / "tables"], {}), (["--dialect", "lancedb"], env)):
+        for given in ("pq/p000.parquett", "nowhere"):
+            done = run("plan", file, given, *more, **environment)
+            assert (done.returncode, done.stderr) == (1, f"Error: {given}: there is no such file, and no such table\n")
+    assert "cannot describe table 'nowhere'" in run("plan", file, "nowhere", **env).stderr
 
 
 def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run, file, env, name):

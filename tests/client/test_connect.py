@@ -85,7 +85,10 @@ def test_threads_that_open_a_closed_folder_again_count_as_one_client(tmp_path):
 
 def test_a_closed_default_client_is_none(tmp_path):
     rt.connect(tmp_path / "tables").close()
-    with pytest.raises(NotConnectedError):
+    with pytest.raises(NotConnectedError, match="the default client was closed; choose one first"):
+        rt.list_tables()
+    rt.disconnect()
+    with pytest.raises(NotConnectedError, match="not connected to any service; choose"):
         rt.list_tables()
 
 
@@ -112,7 +115,7 @@ def test_a_client_that_a_forked_process_cannot_use_says_so_there_and_no_pool_wai
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )
-    assert "Start processes with multiprocessing's 'spawn'" in done.stdout, done.stderr
+    assert "Start processes with multiprocessing's 'spawn', or run rt-frames serve" in done.stdout, done.stderr
 
 
 def test_without_any_service_the_error_shows_the_ways_to_name_one():
@@ -136,6 +139,10 @@ def test_a_url_without_a_key_is_not_connected():
         ("", {}, "these forms exist"),
         (3, {}, "expected a URL"),
         ("ftp://example.com", {}, "https://HOST"),
+        ("s3://bucket/tables", {"api_key": None}, "target: expected https://HOST, http://HOST or a folder, got 's3://"),
+        ("127.0.0.1:8911", {}, "http:// or https:// is missing before '127.0.0.1:8911'"),
+        ("localhost:8911/", {"api_key": None}, "http:// or https:// is missing"),
+        ("http://127.0.0.1:8911/v1/", {}, "url: leave /v1 out"),
         ("https://", {}, "https://HOST"),
         ("https://user:pw@example.com", {}, "without user"),
         ("https://example.com?x=1", {}, "without user"),

@@ -270,6 +270,7 @@ def test_F21_a_wait_beyond_a_minute_is_not_waited_for(remote, server, caplog):
     server.answering((429, {}, {"Retry-After": "120"}))
     error = fails(lambda: remote.create_table("t", frame(1)), RateLimited, caplog)
     assert (error.retry_after, error.attempts) == (120.0, 1)
+    assert str(error).endswith("; wait 120 s before the next call")
 
 
 def test_F22_a_source_that_reads_once_is_not_sent_twice(remote, server, caplog):

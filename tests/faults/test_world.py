@@ -173,6 +173,11 @@ def test_F33_a_private_ca_is_trusted_where_it_is_named(server, tmp_path, monkeyp
     assert client.list_tables() == []
 
 
+def test_https_to_a_port_that_speaks_http_says_so(service, caplog):
+    client = rt.connect(service.url.replace("http:", "https:"), api_key=KEY, retries=0, default=False)
+    fails(client.list_tables, rt.errors.ConnectError, caplog, "that port does not speak https; try http://")
+
+
 @pytest.mark.parametrize("what", ["missing", "not PEM", "a folder that is none"])
 @pytest.mark.parametrize("variable", ["verify", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
 def test_F33_a_ca_bundle_that_cannot_be_used_is_said_before_any_request(tmp_path, monkeypatch, variable, what):

@@ -155,6 +155,15 @@ def test_every_refusal_of_names_ends_with_what_makes_names_of_them(client, servi
     assert found.num_rows == table.rows > 0
 
 
+def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, name):
+    odd = {"a`b": "a_b", "_rowid": "_rowid_", "_rowaddr": "_rowaddr_", "_ROWID": "_ROWID"}
+    frame = pl.DataFrame({label: [1] for label in odd})
+    assert rt.to_table(frame, name, clean_names=True).schema.names == [*odd.values()]
+    for label, words in {"a`b": "holds a backtick, which", "_rowid": "is reserved for the engine"}.items():
+        with pytest.raises(rt.errors.BadRequest, match=re.escape(f"column name {label!r} {words}")):
+            rt.to_table(pl.DataFrame({label: [1]}), f"{name}_2")
+
+
 def test_a_reader_is_given_clean_names_batch_by_batch():
     reader = pa.table([[1, 2], [3, 4]], ["a.b", "a.b"]).to_reader(max_chunksize=1)
     batches = [batch.to_pydict() for batch in open_source(reader, clean_names=True).batches()]
