@@ -185,7 +185,7 @@ class CompressionPolicy:
         """Let a batch take some milliseconds: small ones cost more, large ones show late that something changed."""
         settled, shortest, longest = SETTLED, 0.004, 0.016
         if self._near and self._codec is None:
-            settled, shortest, longest = (SETTLED, 0.016, 0.064) if self._link < math.inf else (8, 0.001, 0.016)
+            settled, shortest, longest = (SETTLED, 0.016, 0.064) if self._link < math.inf else (16, 0.001, 0.016)
         largest = LARGEST_BATCH if self._codec is None else 2 * SMALLEST_BATCH
         if self._batches >= settled and seconds < shortest:
             self.batch_bytes = min(2 * self.batch_bytes, largest)
@@ -220,12 +220,13 @@ class CompressionPolicy:
         """See how fast the link is, and whether a smaller codec keeps its promise: the service may be the slower."""
         self._free = 0, 0.0
         self._full.append((seconds, nbytes))
-        may_pause = self._near and self._codec is None  # when a service starts its engine
+        # when a service starts its engine; what left first may lie in buffers
+        may_pause = self._near and self._codec is None
         counting = sorted(self._full)[:-1] if may_pause else self._full
         spent, left = (sum(part) for part in zip((0.0, 0), *counting, strict=True))
         if left < (FIRST_NEAR_BATCH if may_pause else SEEN_BYTES) or spent < SEEN_SECONDS:
             return
-        rate, self._full = _median_rate(self._full) if may_pause else left / spent, []
+        rate, self._full = _median_rate(self._full[len(self._full) // 2 :]) if may_pause else left / spent, []
         self._seen.discard(self._codec)  # it would get more through
         self._link, self._rate = max(rate, self._rate), rate  # a busy machine may stop the sender for a while
         if self._left and self._sent > HELD_BYTES:
@@ -263,7 +264,7 @@ class CompressionPolicy:
 
 
 def _median_rate(writes: list[tuple[float, int]]) -> float:
-    """Return the rate at which half of the bytes left, or faster: neither a pause nor a buffer that was free tells."""
+    """Return the rate at which half of the bytes left, or faster: a pause does not tell."""
     paces = sorted((seconds / nbytes, nbytes) for seconds, nbytes in writes)
     left = itertools.accumulate(nbytes for _, nbytes in paces)
     half = sum(nbytes for _, nbytes in paces) / 2
