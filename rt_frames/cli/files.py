@@ -42,6 +42,7 @@ SUFFIXES = {
 PACKED = (".gz", ".bz2", ".zst", ".lz4")  # CSV and NDJSON may be
 PIPE = Path("-")
 BLOCK_BYTES = 4 * 2**20  # of text, parsed at a time
+_END = "\n\r\r\n" * 8  # blank lines after CSV, which are nothing but in a cell that a quote keeps open
 
 
 class Options(NamedTuple):
@@ -219,17 +220,21 @@ def _open_arrow(path: Path, _options: Options) -> _File:
     return _File(path, pa.ipc.open_stream(data).schema, lambda _: pa.ipc.open_stream(data))
 
 
-class _Pipe(io.RawIOBase):
-    """Standard input from its beginning, of which some was read for a sample."""
+class _Joined(io.RawIOBase):
+    """Streams that are read one after the other, such as the sample of standard input and its rest."""
 
-    def __init__(self, head: bytes) -> None:
-        self._parts: list[Any] = [io.BytesIO(head), sys.stdin.buffer]
+    def __init__(self, *parts: Any) -> None:
+        self._parts = parts
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         return next((count for part in self._parts if (count := part.readinto(buffer))), 0)
+
+
+def _join(*parts: Any) -> pa.NativeFile:
+    return pa.PythonFile(_Joined(*parts), "r")
 
 
 class _Csv(NamedTuple):
@@ -241,13 +246,14 @@ class _Csv(NamedTuple):
     def parse(self, stream: Any, wanted: Any, block: int, read: Any = csv.open_csv) -> Any:
         """Parse a stream in blocks of so many bytes, its columns as those types that are wanted."""
         options, is_tsv = self.options, ".tsv" in map(str.lower, self.path.suffixes)
-        return read(
-            stream,
+        whole = read is csv.read_csv
+        reader = read(
+            stream if whole else _join(stream, io.BytesIO(_END.encode())),
             csv.ReadOptions(use_threads=False, block_size=block),  # threads would not count rows
             csv.ParseOptions(
                 delimiter=options.separator or ("\t" if is_tsv else ","),
                 newlines_in_values=True,
-                invalid_row_handler=(lambda _row: "skip") if read is csv.read_csv else None,  # named when it is read
+                invalid_row_handler=(lambda _row: "skip") if whole else None,  # named when it is read
             ),
             csv.ConvertOptions(
                 column_types=wanted,
@@ -257,6 +263,7 @@ class _Csv(NamedTuple):
                 quoted_strings_can_be_null=bool(options.nulls),
             ),
         )
+        return reader if whole else _check_quotes(reader)
 
     def infer(self, sample: pa.Buffer) -> tuple[pa.Schema, Container[str]]:
         """Find the columns of a sample, and which hold whole numbers that a float would round."""
@@ -269,24 +276,35 @@ class _Csv(NamedTuple):
         settled = [_settle_cell(f.type, column) for f, column in zip(found.schema, cells.columns, strict=True)]
         return pa.schema(list(zip(names, settled, strict=True))), _find_wide(found)
 
-    def explain(self, error: Exception, schema: pa.Schema, _rows: int, lines: Iterable[bytes]) -> str | None:
+    def explain(self, error: Exception, schema: pa.Schema, rows: int, lines: Iterable[bytes]) -> str | None:
         """Return line and column of an error; where cells hold line ends a row is no line, so the line is looked at."""
         if row := re.match(r"CSV parse error: Row #(\d+): ((?:.|\n)*)", str(error)):
             number, text = int(row[1]), row[2]
-            return f"{_line(lines, number, text.partition(': ')[2][:50])}: {one_line(text, 200)}"
-        cell = re.match(r"In CSV column #(\d+): Row #(\d+): CSV[^:]*: (?:invalid value '((?:.|\n)*)')?", str(error))
+            start = text.partition(": ")[2].partition("\n")[0][:50]
+            return f"{_line(lines, number, start)}: {one_line(text, 200)}"
+        if "straddling" in str(error):
+            long = f"this row is longer than {BLOCK_BYTES // 2**20} MB, as if a quote is opened and never closed"
+            return f"{_line(lines, rows + 2, chr(34))}: {long}; if it is that long, give a larger --sample"
+        cell = re.match(r"In CSV column #(\d+): Row #(\d+): ([^']*)(?:'((?:.|\n)*)')?", str(error))
         if cell is None:
             return None
-        name, arrow, number, value = schema.names[int(cell[1])], schema.types[int(cell[1])], int(cell[2]), cell[3]
-        if value is None:
+        name, arrow, number, value = schema.names[int(cell[1])], schema.types[int(cell[1])], int(cell[2]), cell[4]
+        if "invalid UTF8" in cell[3]:
             return f"{_line(lines, number, chr(0xFFFD))}: column {name!r} is not UTF-8; give --encoding, such as cp1252"
+        if value is None:
+            return f"row {number}: column {name!r} is {arrow}: {cell[3]}; give --dtype {name}=string"
+        if value.endswith(_END):
+            start = '"' + value.partition("\n")[0].replace('"', '""')
+            return f"{_line(lines, number, start)}: a quote is opened and never closed"
+        zone = re.search("expected (no zone|a zone)", cell[3])
+        zone = f", with{'' if zone[1][0] == 'n' else 'out'} a zone" if zone else ""
         given = [f"--dtype {name}={self._wider(arrow, value)}"]
         if not re.search(r"\d", value):
             given.append(f"--null {value!r:.50}")
         if name not in self.options.dtypes:
             given.append("a larger --sample")
         return (
-            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}; give "
+            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}{zone}; give "
             f"{', '.join(given[:-1])}{', or ' if given[1:] else ''}{given[-1]}"
         )
 
@@ -298,6 +316,16 @@ class _Csv(NamedTuple):
             point = "," if "," in value else "."
             return "float64" if point == self.options.decimal else f"float64 with --decimal {point}"
         return "string"
+
+
+def _check_quotes(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Refuse a last cell that holds the end of the stream: its quote is never closed."""
+    row = 1
+    for batch in reader:
+        row += batch.num_rows
+        if batch.num_rows and str(cell := batch.columns[-1][-1]).endswith(_END):
+            raise pa.ArrowInvalid(f"In CSV column #{batch.num_columns - 1}: Row #{row}: never closed '{cell}'")
+        yield batch
 
 
 def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
@@ -429,7 +457,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     text = form(path, options)
 
     def open_stream() -> pa.NativeFile:
-        stream = pa.PythonFile(_Pipe(head), "r") if path == PIPE else pa.input_stream(str(path))
+        stream = _join(io.BytesIO(head), sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path))
         return pa.transcoding_input_stream(stream, options.encoding, "utf8") if options.encoding else stream
 
     with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:

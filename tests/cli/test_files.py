@@ -163,6 +163,81 @@ def test_a_line_that_contradicts_the_sample_is_named(refused, cell, words, packe
         assert words in refused(content, "t.csv", *sample)
 
 
+@pytest.mark.parametrize(
+    ("cell", "at"),
+    [
+        ('2,"oops\n' + "3,yy\n" * 5_000, "line 60002: a quote is opened and never closed"),
+        ('2,"oops\n' + "3,yy\n" * 2_000_000, "line 60002: this row is longer than 4 MB, as if a quote is opened"),
+        ('"2,oops\n' + "3,yy\n" * 5, 'line 60002: Expected 2 columns, got 1: "2,oops'),
+        ('2,"oops', "line 60002: a quote is opened and never closed"),
+        ('2,"', "line 60002: a quote is opened and never closed"),
+        ('2,"x""', "line 60002: a quote is opened and never closed"),
+        ('2,"x\r\n\n', "line 60002: a quote is opened and never closed"),
+        ('2,"x\ny"\n2,"x', "row 60003: a quote is opened and never closed"),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--dtype", "b=string"), ("--encoding", "latin-1")])
+def test_a_quote_that_is_never_closed_is_named(refused, cell, at, options):
+    assert f"t.csv, {at}" in refused(b"a,b\n" + b"1,xx\n" * LATE + cell.encode(), "t.csv", "--sample", "0.1", *options)
+
+
+def test_a_number_whose_quote_is_never_closed_is_named(refused):
+    assert refused(b'a,b\n1,2\n3,"4') == "t.csv, line 3: a quote is opened and never closed"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        (b'5" pipe', '5" pipe'),
+        (b'5"', '5"'),
+        (b'""', ""),
+        (b"", None),
+        (b'"x\n"', "x\n"),
+        (b'"x\n\n\n"\n\n\n', "x\n\n\n"),
+        (b'"x"""', 'x"'),
+        (b'"x"\r\n', "x"),
+        (b"x\r", "x"),
+    ],
+)
+@pytest.mark.parametrize("pipe", [False, True])
+def test_quotes_that_are_closed_or_open_no_cell_pass(create, run, env, service, name, cell, value, pipe):
+    content = b"a,b\n0,x\n1," + cell
+    if pipe:
+        assert run("create", name, "-", "--format", "csv", stdin=content, **env).returncode == 0
+    found = stored(service, name) if pipe else create(content)
+    assert found.to_pylist() == [{"a": 0, "b": "x"}, {"a": 1, "b": value}]
+
+
+def test_a_row_longer_than_a_block_is_read_as_the_message_says(create, refused):
+    content = b"a,b\n0,x\n" + b'1,"' + b"x\n" * 6_000_000 + b'"\n'
+    assert "line 3: this row is longer than 4 MB" in (said := refused(content)), said
+    assert len(create(content, "t.csv", "--sample", "13")["b"].to_pylist()[-1]) == 12_000_000
+
+
+@pytest.mark.parametrize(("first", "late"), [("", "+02:00"), ("Z", "")])
+@pytest.mark.parametrize("advice", [("--dtype", "a=string"), ("--sample", "1")])
+def test_a_late_time_of_another_kind_of_zone_is_named(create, refused, first, late, advice):
+    content = b"a\n" + f"2024-01-01 00:00:00{first}\n".encode() * 10_000 + f"2024-01-01 00:00:00{late}\n".encode()
+    kind = "timestamp[us, tz=UTC]" if first else "timestamp[us]"
+    assert refused(content, "t.csv", "--sample", "0.01") == (
+        f"t.csv, line 10002: column 'a' is {kind}, and this is '2024-01-01 00:00:00{late}', "
+        f"with{'' if late else 'out'} a zone; give --dtype a=string, or a larger --sample"
+    )
+    found = create(content, "t.csv", "--sample", "0.01", *advice)
+    assert found["a"].to_pylist()[-1] == f"2024-01-01 00:00:00{late}"
+
+
+def test_decimals_that_do_not_fit_are_told_as_what_they_are(create, refused):
+    options = ("--dtype", "a=decimal128(5, 2)")
+    assert refused(b"a\nx\n", "t.csv", *options) == (
+        "t.csv, line 2: column 'a' is decimal128(5, 2), and this is 'x'; give --dtype a=string, or --null 'x'"
+    )
+    assert refused(b"a\n1.234\n", "t.csv", *options) == (
+        "t.csv, row 2: column 'a' is decimal128(5, 2): Rescaling Decimal value would cause data loss; "
+        "give --dtype a=string"
+    )
+
+
 def test_the_advice_about_a_late_cell_helps(create):
     content = b"a\n" + b"1\n" * LATE + b"1.5\n"
     for options in (["--dtype", "a=float64"], ["--sample", "1"]):
