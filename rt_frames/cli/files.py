@@ -31,7 +31,7 @@ from rt_frames._frames.from_polars import open_lazy
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import clean_names
-from rt_frames._text import one_line
+from rt_frames._text import list_names, one_line
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -42,6 +42,14 @@ SUFFIXES = {
 PACKED = (".gz", ".bz2", ".zst", ".lz4")  # CSV and NDJSON may be
 PIPE = Path("-")
 BLOCK_BYTES = 4 * 2**20  # of text, parsed at a time
+_STARTS = {  # of what is not UTF-8
+    b"\x1f\x8b": "gzip; decompress it first",
+    b"BZh": "bzip2; decompress it first",
+    b"\x28\xb5\x2f\xfd": "zstd; decompress it first",
+    codecs.BOM_UTF16_LE: "UTF-16; give --encoding utf-16",
+    codecs.BOM_UTF16_BE: "UTF-16; give --encoding utf-16",
+    b"": "not UTF-8; give --encoding, such as cp1252",
+}
 _END = "\n\r\r\n" * 8  # blank lines after CSV, which are nothing but in a cell that a quote keeps open
 
 
@@ -156,8 +164,10 @@ def _in_order(file: _File, first: _File) -> list[pa.Field]:
     if schema.names == names:
         return list(schema)
     if sorted(schema.names) != sorted(names) or len({*names}) < len(names):
-        differing = sorted({*schema.names} ^ {*names}) or "their order"
-        raise ValueError(f"{file.path} has other columns than {first.path}: {differing}; make them alike first")
+        more, less = {*schema.names} - {*names}, {*names} - {*schema.names}
+        lists = [f"{list_names(sorted(some))} {word}" for some, word in ((more, "added"), (less, "missing")) if some]
+        found = " and ".join(lists) or "their order"
+        raise ValueError(f"{file.path} has other columns than {first.path}: {found}; make them alike first")
     return [schema.field(name) for name in names]
 
 
@@ -465,7 +475,8 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     try:
         _ = options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
     except UnicodeError as error:
-        raise ValueError(f"{path}, line 1: this is not UTF-8; give --encoding, such as cp1252") from error
+        said = next(said for start, said in _STARTS.items() if head.startswith(start))
+        raise ValueError(f"{path}, line 1: this is {said}") from error
     sample = head.decode(options.encoding or "utf-8", "replace").encode()
     if len(head) == options.sample:  # of its last line a part may be missing
         sample = sample[: sample.rfind(b"\n") + 1] or sample

@@ -450,6 +450,50 @@ def test_a_first_line_that_is_not_utf8_is_told_as_a_later_one(refused, file):
     assert said == f"{file}, line 1: this is not UTF-8; give --encoding, such as cp1252"
 
 
+@pytest.mark.parametrize(
+    ("pack", "words"),
+    [
+        (gzip.compress, "gzip; decompress it first"),
+        (bz2.compress, "bzip2; decompress it first"),
+        (lambda text: text.decode().encode("utf-16"), "UTF-16; give --encoding utf-16"),
+        (lambda text: b"\xfe\xff" + text.decode().encode("utf-16-be"), "UTF-16; give --encoding utf-16"),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_what_standard_input_holds_instead_of_utf8_is_said(run, env, service, name, form, pack, words):
+    text = {"csv": b"a,b\n1,x\n", "ndjson": b'{"a": 1, "b": "x"}\n'}[form]
+    done = run("create", name, "-", "--format", form, stdin=pack(text), **env)
+    assert (done.returncode, done.stderr) == (1, f"Error: -, line 1: this is {words}\n")
+    advised = ("--encoding", "utf-16") if "UTF-16" in words else ()
+    done = run("create", name, "-", "--format", form, *advised, stdin=pack(text) if advised else text, **env)
+    assert done.returncode == 0, done.stderr
+    assert stored(service, name).to_pylist() == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (b"id,price", "'price' added and 'preis' missing"),
+        (b"id,preis,x,y", "'x', 'y' added"),
+        (b"id", "'preis' missing"),
+    ],
+)
+def test_which_file_has_which_columns_is_said(run, env, tmp_path, name, header, words):
+    (tmp_path / "1.csv").write_bytes(b"id,preis\n")
+    (tmp_path / "2.csv").write_bytes(header + b"\n")
+    done = run("create", name, tmp_path / "1.csv", tmp_path / "2.csv", "--separator", ",", **env)
+    said = f"{tmp_path}/2.csv has other columns than {tmp_path}/1.csv: {words}; make them alike first"
+    assert (done.returncode, done.stderr) == (1, f"Error: {said}\n")
+
+
+def test_the_packages_words_are_the_shells_options(run, env, tmp_path, name):
+    (tmp_path / "t.csv").write_bytes(b"a\n1\n")
+    done = run("create", name, tmp_path / "t.csv", "--dtype", "b=int64", **env)
+    assert done.stderr == "Error: --dtype names columns that are not there: ['b']; the columns are ['a']\n"
+    done = run("create", name, tmp_path / "t.csv", "--if-exists", "replace", **env)
+    assert done.stderr.startswith('Error: --if-exists: "replace" is not possible: ')
+
+
 def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, name):
     frame = pl.DataFrame({"n": [1], "s": ["x"]})
     frame.write_csv(tmp_path / "1.csv")
