@@ -82,6 +82,7 @@ class Options(NamedTuple):
 
 
 _DEFAULTS = Options()
+_decode = standard_json.JSONDecoder(strict=False).raw_decode
 
 
 class _File(NamedTuple):
@@ -405,11 +406,15 @@ class _Ndjson(NamedTuple):
             raise ValueError(
                 f"{self.path} is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it"
             )
-        found = self.parse(pa.BufferReader(sample), None, sample.size + 1, json.read_json)
+        try:
+            found = self.parse(pa.BufferReader(sample), None, sample.size + 1, json.read_json)
+        except pa.ArrowInvalid as error:
+            if where := self.explain(error, None, 0, io.BytesIO(sample)):
+                raise ValueError(f"{self.path}, {where}") from error
+            raise
         settled = {f.name: f.type if types.is_null(f.type) else self._settle(f.type) for f in found.schema}
-        decode = standard_json.JSONDecoder(strict=False).raw_decode
         lines = filter(None, map(str.strip, text.split("\n"))) if "double" in str(found.schema) else ()
-        rows = [decode(line)[0] for line in lines]
+        rows = [_decode(line)[0] for line in lines]
         for name in settled.keys() - self.options.dtypes.keys():
             values = [row[name] for row in rows if row.get(name) is not None]
             if types.is_floating(settled[name]) and all(type(n) is int and 0 <= n < 2**64 for n in values):
@@ -430,22 +435,35 @@ class _Ndjson(NamedTuple):
         is_text = types.is_string(arrow) or types.is_timestamp(arrow) or types.is_null(arrow)
         return pa.large_string() if is_text else arrow
 
-    def explain(self, error: Exception, schema: pa.Schema, rows: int, lines: Iterable[bytes]) -> str | None:
+    def explain(self, error: Exception, schema: pa.Schema | None, rows: int, lines: Iterable[bytes]) -> str | None:
         """Find the line of an error among those that come after so many rows: the first that cannot be parsed."""
-        near = list(itertools.islice(lines, rows, rows + BLOCK_BYTES // 8))
-
-        def fails(number: int) -> bool:
-            try:
-                self.parse(io.BytesIO(b"".join(near[: number + 1])), schema, 2**30).read_all()
-            except (pa.ArrowException, UnicodeError):
-                return True
-            return False
-
-        at = bisect.bisect_left(range(len(near)), True, key=fails)
+        near = list(itertools.islice(lines, rows, rows + BLOCK_BYTES // 8 if schema else None))
+        at = bisect.bisect_left(range(len(near)), True, key=lambda at: not self._fits(near[: at + 1], schema))
+        if at == len(near):
+            return None
         reason = re.sub(r"^JSON parse error: | in row \d+$", "", one_line(str(error), 300))
-        misled = re.search("changed from|convert|unexpected field", reason)
-        advice = "; give --dtype, or a larger --sample" if misled else ""
-        return f"line {rows + at + 1}: {reason}{advice}" if at < len(near) else None
+        if "unexpected field" in reason:
+            new = sorted(_decode(near[at].decode().strip())[0].keys() - {*schema.names} if schema else ())
+            reason += f" {list_names(new)}; give a larger --sample" if new else "; give a larger --sample"
+        elif re.search(r"Column\(/|convert", reason):
+            reason += self._advise(schema, near[max(0, at - 1000) : at + 1])
+        return f"line {rows + at + 1}: {reason}"
+
+    def _fits(self, lines: list[bytes], schema: pa.Schema | None) -> bool:
+        try:
+            self.parse(io.BytesIO(b"{}\n" + b"".join(lines)), schema, 2**30).read_all()
+        except (pa.ArrowException, UnicodeError):
+            return False
+        return True
+
+    def _advise(self, schema: pa.Schema | None, lines: list[bytes]) -> str:
+        """Name the column and a type that lines can be parsed with, where there is one."""
+        for column, field in enumerate(schema or ()):
+            for arrow in (pa.int64(), pa.uint64(), pa.float64(), pa.string()):
+                if self._fits(lines, schema.set(column, field.with_type(arrow))):
+                    larger = "" if field.name in self.options.dtypes else ", or a larger --sample"
+                    return f"; give --dtype {field.name}={'float64' if arrow == pa.float64() else arrow}{larger}"
+        return "; no type holds both: make all values of the column one kind first"
 
 
 def _find_rounded(arrow: pa.DataType, value: Any) -> list[str]:

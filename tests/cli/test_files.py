@@ -259,9 +259,12 @@ def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b'{"a": "x"}', "line 60001: Column(/a) changed from number to string; give --dtype, or a larger --sample"),
-        (b'{"a": 1.5}', "line 60001: Failed to convert JSON to int64, couldn't parse:1.5"),
-        (b'{"a": 1, "b": 2}', "line 60001: unexpected field"),
+        (b'{"a": "x"}', "line 60001: Column(/a) changed from number to string; no type holds both: make all values"),
+        (
+            b'{"a": 1.5}',
+            "line 60001: Failed to convert JSON to int64, couldn't parse:1.5; give --dtype a=float64, or a",
+        ),
+        (b'{"a": 1, "b": 2, "c": 3}', "line 60001: unexpected field 'b', 'c'; give a larger --sample"),
         (b'{"a": 1, "t', "line 60001: Invalid encoding in string."),
         (b"neither", "line 60001: Invalid value."),
         (b"\n\n[1]", "line 60003: Column() changed from object to array"),
@@ -271,6 +274,37 @@ def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
 def test_a_line_of_ndjson_that_contradicts_the_sample_is_named(refused, line, words):
     content = b'{"a": 1, "t": "x"}\n' * LATE + line + b"\n" + b'{"a": 1}\n' * 100
     assert refused(content, "t.ndjson", "--sample", "0.1").startswith(f"t.ndjson, {words}")
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "dtype"),
+    [
+        ("1", "1.5", "float64"),
+        ("1", "12345678901234567890", "uint64"),
+        ("null", "-7", "int64"),
+        ("null", "2.5", "float64"),
+    ],
+)
+@pytest.mark.parametrize("by", ["dtype", "sample"])
+def test_the_advice_about_a_late_value_of_ndjson_helps(create, refused, early, late, dtype, by):
+    content = f'{{"t": "x", "a": {early}}}\n'.encode() * LATE + f'{{"t": "y", "a": {late}}}\n'.encode()
+    said = refused(content, "t.ndjson", "--sample", "0.1")
+    assert said.endswith(f"; give --dtype a={dtype}, or a larger --sample")
+    options = ("--sample", "0.1", "--dtype", f"a={dtype}") if by == "dtype" else ("--sample", "2")
+    assert json.loads(late) == create(content, "t.ndjson", *options)["a"].to_pylist()[-1]
+
+
+def test_types_of_ndjson_that_were_asked_for_in_vain_are_not_advised_again(refused):
+    said = refused(b'{"a": 1}\n', "t.ndjson", "--dtype", "a=string")
+    assert said == "t.ndjson, line 1: Column(/a) changed from string to number; give --dtype a=int64"
+    said = refused(b'{"a": 1}\n' * LATE + b'{"a": "x"}\n', "t.ndjson", "--dtype", "a=int64", "--sample", "0.1")
+    assert said.endswith("; no type holds both: make all values of the column one kind first")
+
+
+def test_a_late_field_of_ndjson_is_read_with_a_larger_sample(create, refused):
+    content = b'{"a": 1}\n' * LATE + b'{"a": 1, "neu": 2}\n'
+    assert refused(content, "t.ndjson", "--sample", "0.1").endswith("unexpected field 'neu'; give a larger --sample")
+    assert create(content, "t.ndjson", "--sample", "2")["neu"].to_pylist()[-2:] == [None, 2]
 
 
 def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
@@ -289,7 +323,13 @@ def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
             b' [{"a": 1}]',
             "t.ndjson is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it",
         ),
-        ("t.ndjson", b"1", "t.ndjson cannot be read: JSON parse error"),
+        ("t.ndjson", b"1", "t.ndjson, line 1: Column() changed from object to number"),
+        (
+            "t.ndjson",
+            b'\n{"a": 1}\n\n{"a": "x"}\n',
+            "t.ndjson, line 4: Column(/a) changed from number to string",
+        ),
+        ("t.ndjson", b'{"a": 1}\n{"a": }\n', "t.ndjson, line 2: Invalid value."),
         ("t.parquet", b"PAR1 cut", "t.parquet cannot be read: "),
         ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),
         ("t.arrows", b"neither", "t.arrows cannot be read: "),
