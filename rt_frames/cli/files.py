@@ -16,6 +16,7 @@ import itertools
 import json as standard_json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -141,9 +142,11 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
     """Return the schema that all files have, in the order of the first; what no sample held a value of is text."""
     first = min(files, key=lambda file: file.sampled is not None)  # samples fit themselves to what states its types
     found = _in_order(first, files[0])
+    kinds: list[dict[pa.DataType, list[Path]]] = [{} for _ in found]
     for file in files:
         for column, (field, other) in enumerate(zip(found, _in_order(file, files[0]), strict=True)):
             one, two, name = field.type, other.type, field.name
+            kinds[column].setdefault(two, []).append(file.path)
             if types.is_null(one) or one == two or types.is_null(two) or name in dtypes:
                 found[column] = other if types.is_null(one) else field
             elif not file.sampled:
@@ -155,8 +158,22 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
                 found[column] = field.with_type(pa.float64())
             elif all(file.sampled is _Csv for file in files):  # which is text before it is anything
                 found[column] = field.with_type(pa.large_string())
+    if all(file.sampled is _Csv for file in files):
+        for field, kind in zip(found, kinds, strict=True):
+            _warn_of_text(field, kind)
     unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
     return pa.schema([(f.name, unknown if types.is_null(f.type) else f.type) for f in found])
+
+
+def _warn_of_text(field: pa.Field, kinds: dict[pa.DataType, list[Path]]) -> None:
+    """Say which CSV files made text of what others hold as something else."""
+    texts = {t: "text" if types.is_large_string(t) else str(t) for t in kinds if not types.is_null(t)}
+    by_files = sorted((len(kinds[t]), name, kinds[t][0]) for t, name in texts.items())
+    others = [name for _, name, _ in by_files if name != "text"]
+    if types.is_large_string(field.type) and others and len(by_files) > 1:
+        listed = [f"{path}{f' and {n - 1} more' if n > 1 else ''}: {name}" for n, name, path in by_files]
+        said = f"column {field.name!r} is read as text, as its type differs ({', '.join(listed)})"
+        warnings.warn(f"{said}; --dtype {field.name}={others[-1]!r} refuses that", stacklevel=4)
 
 
 def _in_order(file: _File, first: _File) -> list[pa.Field]:

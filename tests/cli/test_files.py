@@ -381,6 +381,45 @@ def test_files_whose_samples_differ_agree(create_many):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("cells", "found", "dtype", "refused"),
+    [
+        ("7 oops 8", "{}1.csv: text, {}0.csv and 1 more: int64", "int64", "1.csv, line 2: column 'a' is int64"),
+        (
+            "x 2024-01-01",
+            "{}1.csv: date32[day], {}0.csv: text",
+            "date32[day]",
+            "0.csv, line 2: column 'a' is d",
+        ),
+        (
+            "7 2024-01-01T00:00:00Z 8.5 2024-01-01T00:00:00Z",
+            "{}2.csv: double, {}0.csv: int64, {}1.csv and 1 more: timestamp[us, tz=UTC]",
+            "timestamp[us, tz=UTC]",
+            "0.csv, line 2: column 'a' is timestamp[us, tz=UTC], and this is '7'",
+        ),
+    ],
+)
+def test_files_that_make_text_of_a_column_are_named(run, env, service, tmp_path, name, cells, found, dtype, refused):
+    paths = [tmp_path / f"{number}.csv" for number in range(len(cells.split()))]
+    for path, cell in zip(paths, cells.split(), strict=True):
+        path.write_text(f"a,none\n{cell},\n")
+    done = run("create", name, *paths, **env)
+    found = found.replace("{}", f"{tmp_path}/")
+    said = f"column 'a' is read as text, as its type differs ({found}); --dtype a='{dtype}' refuses that"
+    assert (done.returncode, done.stderr) == (0, f"Warning: {said}\n")
+    assert stored(service, name)["a"].to_pylist() == cells.split()
+    done = run("create", f"{name}_2", *paths, "--dtype", f"a={dtype}", **env)
+    assert done.returncode == 1
+    assert refused in done.stderr
+
+
+def test_files_that_agree_or_are_told_a_type_are_no_warning(run, env, tmp_path, name):
+    for number, cell in enumerate(["1", "", "2.5"]):
+        (tmp_path / f"{number}.csv").write_text(f"a,b,c\n{cell},x,{'x' if cell else 1}\n")
+    done = run("create", name, tmp_path / "*.csv", "--dtype", "c=string", **env)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_whole_numbers_that_a_fraction_in_another_file_would_round_stay_text(create_many):
     found = create_many({"1.csv": b"a\n9007199254740993\n", "2.csv": b"a\n1.5\n"})
     assert found["a"].to_pylist() == ["9007199254740993", "1.5"]
