@@ -324,8 +324,7 @@ class _Csv(NamedTuple):
         if value.endswith(_END):
             start = '"' + value.partition("\n")[0].replace('"', '""')
             return f"{_line(lines, number, start)}: a quote is opened and never closed"
-        zone = re.search("expected (no zone|a zone)", cell[3])
-        zone = f", with{'' if zone[1][0] == 'n' else 'out'} a zone" if zone else ""
+        zone = ", with a zone" if "no zone" in cell[3] else ", without a zone" if "a zone" in cell[3] else ""
         given = [f"--dtype {name}={self._wider(arrow, value)}"]
         if not re.search(r"\d", value):
             given.append(f"--null {value!r:.50}")
@@ -463,7 +462,7 @@ class _Ndjson(NamedTuple):
             new = sorted(_decode(near[at].decode().strip())[0].keys() - {*schema.names} if schema else ())
             reason += f" {list_names(new)}; give a larger --sample" if new else "; give a larger --sample"
         elif re.search(r"Column\(/|convert", reason):
-            reason += self._advise(schema, near[max(0, at - 1000) : at + 1])
+            reason += self._advise(schema or pa.schema([]), near[max(0, at - 1000) : at + 1])
         return f"line {rows + at + 1}: {reason}"
 
     def _fits(self, lines: list[bytes], schema: pa.Schema | None) -> bool:
@@ -473,9 +472,9 @@ class _Ndjson(NamedTuple):
             return False
         return True
 
-    def _advise(self, schema: pa.Schema | None, lines: list[bytes]) -> str:
+    def _advise(self, schema: pa.Schema, lines: list[bytes]) -> str:
         """Name the column and a type that lines can be parsed with, where there is one."""
-        for column, field in enumerate(schema or ()):
+        for column, field in enumerate(schema):
             for arrow in (pa.int64(), pa.uint64(), pa.float64(), pa.string()):
                 if self._fits(lines, schema.set(column, field.with_type(arrow))):
                     larger = "" if field.name in self.options.dtypes else ", or a larger --sample"

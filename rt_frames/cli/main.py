@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Pairs = dict[str, str]
 
-_IN_SHELL = {  # what the package's messages call things → what they are called here
+_IN_SHELL: dict[str, Any] = {  # what the package's messages call things → what they are called here
     r'\bif_exists="(\w+)"': r"--if-exists \1",
     r"\bapi_key=\.\.\.": "--key-file",
     r"\ballow_insecure=True": "--allow-insecure",
