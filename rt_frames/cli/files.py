@@ -324,14 +324,15 @@ class _Csv(NamedTuple):
         if value.endswith(_END):
             start = '"' + value.partition("\n")[0].replace('"', '""')
             return f"{_line(lines, number, start)}: a quote is opened and never closed"
-        zone = ", with a zone" if "no zone" in cell[3] else ", without a zone" if "a zone" in cell[3] else ""
+        why = ", with a zone" if "no zone" in cell[3] else ", without a zone" if "a zone" in cell[3] else ""
+        why = ", which it would change" if cell[3] == "float changes " else why
         given = [f"--dtype {name}={self._wider(arrow, value)}"]
         if not re.search(r"\d", value):
             given.append(f"--null {value!r:.50}")
         if name not in self.options.dtypes:
             given.append("a larger --sample")
         return (
-            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}{zone}; give "
+            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}{why}; give "
             f"{', '.join(given[:-1])}{', or ' if given[1:] else ''}{given[-1]}"
         )
 
@@ -355,6 +356,31 @@ def _check_quotes(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
+def _check_floats(
+    batches: Iterable[pa.RecordBatch], columns: list[int], as_text: Callable[[], Iterable[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Refuse numbers that floats change: from a batch that has large ones, cells are read once more, as text."""
+    row, again = 2, None
+    for number, batch in enumerate(batches):
+        values: dict[int, Any] = {column: pl.Series(batch.columns[column]) for column in columns}
+        if large := [c for c, v in values.items() if max(-(v.min() or 0), v.max() or 0) > 2**53]:
+            again = again or enumerate(as_text())
+            texts = next(texts for at, texts in again if at == number)
+            for column in large:
+                cells = pl.Series(texts.columns[column]).str.strip_chars()
+                if (at := _find_changed(cells, values[column])) is not None:
+                    raise pa.ArrowInvalid(f"In CSV column #{column}: Row #{row + at}: float changes '{cells[at]}'")
+        row += batch.num_rows
+        yield batch
+
+
+def _find_changed(cells: pl.Series, values: pl.Series) -> int | None:
+    """Return the first of the numbers that are rounded as floats, or too large for them."""
+    beyond = values.is_infinite() & ~cells.str.contains("(?i)inf")
+    suspects = (beyond | cells.str.contains(r"^[-+]?\d{16,}$")).arg_true()
+    return next((at for at in suspects if beyond[at] or _is_rounded(cells[at])), None)
+
+
 def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
     """Return the type that a column of a sample becomes: times keep fractions, and numbers all their digits.
 
@@ -376,7 +402,8 @@ def _settle_numbers(arrow: pa.DataType, cells: pl.Series) -> pa.DataType:
         return arrow
     whole = cells.filter(cells.str.contains(r"^-?\d+$"))
     if len(whole) < len(cells):
-        return pa.large_string() if any(map(_is_rounded, whole)) else arrow
+        changed = _find_changed(cells, cells.str.replace(",", ".").cast(pl.Float64, strict=False))
+        return arrow if changed is None else pa.large_string()
     fit = all(re.fullmatch(r"\d{1,20}", cell) and int(cell) < 2**64 for cell in whole)
     return pa.uint64() if fit else pa.large_string()
 
@@ -523,7 +550,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
         rows = 0
         own = wanted if wanted.names == schema.names else pa.schema([wanted.field(name) for name in schema.names])
         try:
-            for batch in text.parse(open_stream(), own, max(BLOCK_BYTES, len(sample))):
+            for batch in _read(text, open_stream, own, max(BLOCK_BYTES, len(sample))):
                 yield batch
                 rows += batch.num_rows
         except (pa.ArrowException, UnicodeError) as error:
@@ -533,6 +560,18 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
             raise
 
     return _File(path, schema, batches, form, wide)
+
+
+def _read(
+    text: _Csv | _Ndjson, open_stream: Callable[[], Any], wanted: pa.Schema, block: int
+) -> Iterable[pa.RecordBatch]:
+    """Parse what a stream holds; floats of CSV are checked where it can be opened again."""
+    parsed: Iterable[pa.RecordBatch] = text.parse(open_stream(), wanted, block)
+    floats = [f.name for f in wanted if types.is_float64(f.type) and f.name not in text.options.dtypes]
+    if isinstance(text, _Ndjson) or text.path == PIPE or not floats:
+        return parsed
+    cells = pa.schema([f.with_type(pa.large_string()) if f.name in floats else f for f in wanted])
+    return _check_floats(parsed, [*map(wanted.names.index, floats)], lambda: text.parse(open_stream(), cells, block))
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {

@@ -461,6 +461,7 @@ def test_a_file_that_states_its_types_decides_over_samples(create_many, tmp_path
         (b"+4930123456 0301234", "large_string", ["+4930123456", "0301234"]),
         (b"1.5 9007199254740993", "large_string", ["1.5", "9007199254740993"]),
         (b"0x1F 7", "large_string", ["0x1F", "7"]),
+        (b"1.5 1e400", "large_string", ["1.5", "1e400"]),
         (b"1.5 9007199254740992 -1e30 +2.5", "double", [1.5, 2.0**53, -1e30, 2.5]),
         (b"9007199254740993 01067", "int64", [9007199254740993, 1067]),
     ],
@@ -508,6 +509,32 @@ def test_the_advice_about_a_late_number_keeps_it(create, refused, cell, dtype):
     assert said.endswith(f"this is {cell!r}; give --dtype a={dtype}, or a larger --sample")
     last = create(content, "t.csv", "--sample", "0.1", "--dtype", f"a={dtype}")["a"].to_pylist()[-1]
     assert str(last) == cell
+
+
+@pytest.mark.parametrize("cell", ["12345678901234567", "-9007199254740993", "1e400", "-1e400"])
+@pytest.mark.parametrize("advice", [("--dtype", "a=string"), ("--sample", "8")])
+def test_a_late_number_that_a_float_changes_is_named(create, refused, cell, advice):
+    content = b"b,a\n" + b"x,1.5\n" * 800_000 + b"x,1e300\nx,inf\nx,9007199254740992\n" + f"y,{cell}\n".encode()
+    said = refused(content)
+    assert said == (
+        f"t.csv, line 800005: column 'a' is double, and this is '{cell}', which it would change; "
+        "give --dtype a=string, or a larger --sample"
+    )
+    assert create(content, "t.csv", *advice)["a"].to_pylist()[-1] == cell
+
+
+def test_late_numbers_that_a_float_holds_pass(create):
+    cells = ["1e300", "-inf", "", "nan", "9007199254740992", "12345678901234568.0"]
+    content = b"b,a\n" + b"x,1.5\n" * LATE + "".join(f"x,{cell}\n" for cell in cells).encode()
+    found = create(content, "t.csv", "--sample", "0.1")["a"].to_pylist()[LATE:]
+    assert [str(value) for value in found] == [
+        "1e+300",
+        "-inf",
+        "None",
+        "nan",
+        "9007199254740992.0",
+        "1.2345678901234568e+16",
+    ]
 
 
 def test_a_decimal_comma_is_offered(create, refused):
