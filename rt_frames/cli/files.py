@@ -16,6 +16,7 @@ import itertools
 import json as standard_json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -31,7 +32,7 @@ from rt_frames._frames.from_polars import open_lazy
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import clean_names
-from rt_frames._text import one_line
+from rt_frames._text import list_names, one_line
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -42,6 +43,15 @@ SUFFIXES = {
 PACKED = (".gz", ".bz2", ".zst", ".lz4")  # CSV and NDJSON may be
 PIPE = Path("-")
 BLOCK_BYTES = 4 * 2**20  # of text, parsed at a time
+_STARTS = {  # of what is not UTF-8
+    b"\x1f\x8b": "gzip; decompress it first",
+    b"BZh": "bzip2; decompress it first",
+    b"\x28\xb5\x2f\xfd": "zstd; decompress it first",
+    codecs.BOM_UTF16_LE: "UTF-16; give --encoding utf-16",
+    codecs.BOM_UTF16_BE: "UTF-16; give --encoding utf-16",
+    b"": "not UTF-8; give --encoding, such as cp1252",
+}
+_END = "\n\r\r\n" * 8  # blank lines after CSV, which are nothing but in a cell that a quote keeps open
 
 
 class Options(NamedTuple):
@@ -73,6 +83,7 @@ class Options(NamedTuple):
 
 
 _DEFAULTS = Options()
+_decode = standard_json.JSONDecoder(strict=False).raw_decode
 
 
 class _File(NamedTuple):
@@ -131,9 +142,11 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
     """Return the schema that all files have, in the order of the first; what no sample held a value of is text."""
     first = min(files, key=lambda file: file.sampled is not None)  # samples fit themselves to what states its types
     found = _in_order(first, files[0])
+    kinds: list[dict[pa.DataType, list[Path]]] = [{} for _ in found]
     for file in files:
         for column, (field, other) in enumerate(zip(found, _in_order(file, files[0]), strict=True)):
             one, two, name = field.type, other.type, field.name
+            kinds[column].setdefault(two, []).append(file.path)
             if types.is_null(one) or one == two or types.is_null(two) or name in dtypes:
                 found[column] = other if types.is_null(one) else field
             elif not file.sampled:
@@ -145,8 +158,22 @@ def _common_schema(files: list[_File], dtypes: Mapping[str, pa.DataType]) -> pa.
                 found[column] = field.with_type(pa.float64())
             elif all(file.sampled is _Csv for file in files):  # which is text before it is anything
                 found[column] = field.with_type(pa.large_string())
+    if all(file.sampled is _Csv for file in files):
+        for field, kind in zip(found, kinds, strict=True):
+            _warn_of_text(field, kind)
     unknown = pa.large_string() if any(file.sampled for file in files) else pa.null()
     return pa.schema([(f.name, unknown if types.is_null(f.type) else f.type) for f in found])
+
+
+def _warn_of_text(field: pa.Field, kinds: dict[pa.DataType, list[Path]]) -> None:
+    """Say which CSV files made text of what others hold as something else."""
+    texts = {t: "text" if types.is_large_string(t) else str(t) for t in kinds if not types.is_null(t)}
+    by_files = sorted((len(kinds[t]), name, kinds[t][0]) for t, name in texts.items())
+    others = [name for _, name, _ in by_files if name != "text"]
+    if types.is_large_string(field.type) and others and len(by_files) > 1:
+        listed = [f"{path}{f' and {n - 1} more' if n > 1 else ''}: {name}" for n, name, path in by_files]
+        said = f"column {field.name!r} is read as text, as its type differs ({', '.join(listed)})"
+        warnings.warn(f"{said}; --dtype {field.name}={others[-1]!r} refuses that", stacklevel=4)
 
 
 def _in_order(file: _File, first: _File) -> list[pa.Field]:
@@ -155,8 +182,10 @@ def _in_order(file: _File, first: _File) -> list[pa.Field]:
     if schema.names == names:
         return list(schema)
     if sorted(schema.names) != sorted(names) or len({*names}) < len(names):
-        differing = sorted({*schema.names} ^ {*names}) or "their order"
-        raise ValueError(f"{file.path} has other columns than {first.path}: {differing}; make them alike first")
+        more, less = {*schema.names} - {*names}, {*names} - {*schema.names}
+        lists = [f"{list_names(sorted(some))} {word}" for some, word in ((more, "added"), (less, "missing")) if some]
+        found = " and ".join(lists) or "their order"
+        raise ValueError(f"{file.path} has other columns than {first.path}: {found}; make them alike first")
     return [schema.field(name) for name in names]
 
 
@@ -219,17 +248,21 @@ def _open_arrow(path: Path, _options: Options) -> _File:
     return _File(path, pa.ipc.open_stream(data).schema, lambda _: pa.ipc.open_stream(data))
 
 
-class _Pipe(io.RawIOBase):
-    """Standard input from its beginning, of which some was read for a sample."""
+class _Joined(io.RawIOBase):
+    """Streams that are read one after the other, such as the sample of standard input and its rest."""
 
-    def __init__(self, head: bytes) -> None:
-        self._parts: list[Any] = [io.BytesIO(head), sys.stdin.buffer]
+    def __init__(self, *parts: Any) -> None:
+        self._parts = parts
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         return next((count for part in self._parts if (count := part.readinto(buffer))), 0)
+
+
+def _join(*parts: Any) -> pa.NativeFile:
+    return pa.PythonFile(_Joined(*parts), "r")
 
 
 class _Csv(NamedTuple):
@@ -241,13 +274,14 @@ class _Csv(NamedTuple):
     def parse(self, stream: Any, wanted: Any, block: int, read: Any = csv.open_csv) -> Any:
         """Parse a stream in blocks of so many bytes, its columns as those types that are wanted."""
         options, is_tsv = self.options, ".tsv" in map(str.lower, self.path.suffixes)
-        return read(
-            stream,
+        whole = read is csv.read_csv
+        reader = read(
+            stream if whole else _join(stream, io.BytesIO(_END.encode())),
             csv.ReadOptions(use_threads=False, block_size=block),  # threads would not count rows
             csv.ParseOptions(
                 delimiter=options.separator or ("\t" if is_tsv else ","),
                 newlines_in_values=True,
-                invalid_row_handler=(lambda _row: "skip") if read is csv.read_csv else None,  # named when it is read
+                invalid_row_handler=(lambda _row: "skip") if whole else None,  # named when it is read
             ),
             csv.ConvertOptions(
                 column_types=wanted,
@@ -257,6 +291,7 @@ class _Csv(NamedTuple):
                 quoted_strings_can_be_null=bool(options.nulls),
             ),
         )
+        return reader if whole else _check_quotes(reader)
 
     def infer(self, sample: pa.Buffer) -> tuple[pa.Schema, Container[str]]:
         """Find the columns of a sample, and which hold whole numbers that a float would round."""
@@ -269,24 +304,35 @@ class _Csv(NamedTuple):
         settled = [_settle_cell(f.type, column) for f, column in zip(found.schema, cells.columns, strict=True)]
         return pa.schema(list(zip(names, settled, strict=True))), _find_wide(found)
 
-    def explain(self, error: Exception, schema: pa.Schema, _rows: int, lines: Iterable[bytes]) -> str | None:
+    def explain(self, error: Exception, schema: pa.Schema, rows: int, lines: Iterable[bytes]) -> str | None:
         """Return line and column of an error; where cells hold line ends a row is no line, so the line is looked at."""
         if row := re.match(r"CSV parse error: Row #(\d+): ((?:.|\n)*)", str(error)):
             number, text = int(row[1]), row[2]
-            return f"{_line(lines, number, text.partition(': ')[2][:50])}: {one_line(text, 200)}"
-        cell = re.match(r"In CSV column #(\d+): Row #(\d+): CSV[^:]*: (?:invalid value '((?:.|\n)*)')?", str(error))
+            start = text.partition(": ")[2].partition("\n")[0][:50]
+            return f"{_line(lines, number, start)}: {one_line(text, 200)}"
+        if "straddling" in str(error):
+            long = f"this row is longer than {BLOCK_BYTES // 2**20} MB, as if a quote is opened and never closed"
+            return f"{_line(lines, rows + 2, chr(34))}: {long}; if it is that long, give a larger --sample"
+        cell = re.match(r"In CSV column #(\d+): Row #(\d+): ([^']*)(?:'((?:.|\n)*)')?", str(error))
         if cell is None:
             return None
-        name, arrow, number, value = schema.names[int(cell[1])], schema.types[int(cell[1])], int(cell[2]), cell[3]
-        if value is None:
+        name, arrow, number, value = schema.names[int(cell[1])], schema.types[int(cell[1])], int(cell[2]), cell[4]
+        if "invalid UTF8" in cell[3]:
             return f"{_line(lines, number, chr(0xFFFD))}: column {name!r} is not UTF-8; give --encoding, such as cp1252"
+        if value is None:
+            return f"row {number}: column {name!r} is {arrow}: {cell[3]}; give --dtype {name}=string"
+        if value.endswith(_END):
+            start = '"' + value.partition("\n")[0].replace('"', '""')
+            return f"{_line(lines, number, start)}: a quote is opened and never closed"
+        why = ", with a zone" if "no zone" in cell[3] else ", without a zone" if "a zone" in cell[3] else ""
+        why = ", which it would change" if cell[3] == "float changes " else why
         given = [f"--dtype {name}={self._wider(arrow, value)}"]
         if not re.search(r"\d", value):
             given.append(f"--null {value!r:.50}")
         if name not in self.options.dtypes:
             given.append("a larger --sample")
         return (
-            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}; give "
+            f"{_line(lines, number, value)}: column {name!r} is {arrow}, and this is {value!r:.100}{why}; give "
             f"{', '.join(given[:-1])}{', or ' if given[1:] else ''}{given[-1]}"
         )
 
@@ -298,6 +344,41 @@ class _Csv(NamedTuple):
             point = "," if "," in value else "."
             return "float64" if point == self.options.decimal else f"float64 with --decimal {point}"
         return "string"
+
+
+def _check_quotes(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Refuse a last cell that holds the end of the stream: its quote is never closed."""
+    row = 1
+    for batch in reader:
+        row += batch.num_rows
+        if batch.num_rows and str(cell := batch.columns[-1][-1]).endswith(_END):
+            raise pa.ArrowInvalid(f"In CSV column #{batch.num_columns - 1}: Row #{row}: never closed '{cell}'")
+        yield batch
+
+
+def _check_floats(
+    batches: Iterable[pa.RecordBatch], columns: list[int], as_text: Callable[[], Iterable[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Refuse numbers that floats change: from a batch that has large ones, cells are read once more, as text."""
+    row, again = 2, None
+    for number, batch in enumerate(batches):
+        values: dict[int, Any] = {column: pl.Series(batch.columns[column]) for column in columns}
+        if large := [c for c, v in values.items() if max(-(v.min() or 0), v.max() or 0) > 2**53]:
+            again = again or enumerate(as_text())
+            texts = next(texts for at, texts in again if at == number)
+            for column in large:
+                cells = pl.Series(texts.columns[column]).str.strip_chars()
+                if (at := _find_changed(cells, values[column])) is not None:
+                    raise pa.ArrowInvalid(f"In CSV column #{column}: Row #{row + at}: float changes '{cells[at]}'")
+        row += batch.num_rows
+        yield batch
+
+
+def _find_changed(cells: pl.Series, values: pl.Series) -> int | None:
+    """Return the first of the numbers that are rounded as floats, or too large for them."""
+    beyond = values.is_infinite() & ~cells.str.contains("(?i)inf")
+    suspects = (beyond | cells.str.contains(r"^[-+]?\d{16,}$")).arg_true()
+    return next((at for at in suspects if beyond[at] or _is_rounded(cells[at])), None)
 
 
 def _settle_cell(arrow: pa.DataType, cells: pa.ChunkedArray) -> pa.DataType:
@@ -321,7 +402,8 @@ def _settle_numbers(arrow: pa.DataType, cells: pl.Series) -> pa.DataType:
         return arrow
     whole = cells.filter(cells.str.contains(r"^-?\d+$"))
     if len(whole) < len(cells):
-        return pa.large_string() if any(map(_is_rounded, whole)) else arrow
+        changed = _find_changed(cells, cells.str.replace(",", ".").cast(pl.Float64, strict=False))
+        return arrow if changed is None else pa.large_string()
     fit = all(re.fullmatch(r"\d{1,20}", cell) and int(cell) < 2**64 for cell in whole)
     return pa.uint64() if fit else pa.large_string()
 
@@ -367,11 +449,15 @@ class _Ndjson(NamedTuple):
             raise ValueError(
                 f"{self.path} is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it"
             )
-        found = self.parse(pa.BufferReader(sample), None, sample.size + 1, json.read_json)
+        try:
+            found = self.parse(pa.BufferReader(sample), None, sample.size + 1, json.read_json)
+        except pa.ArrowInvalid as error:
+            if where := self.explain(error, None, 0, io.BytesIO(sample)):
+                raise ValueError(f"{self.path}, {where}") from error
+            raise
         settled = {f.name: f.type if types.is_null(f.type) else self._settle(f.type) for f in found.schema}
-        decode = standard_json.JSONDecoder(strict=False).raw_decode
         lines = filter(None, map(str.strip, text.split("\n"))) if "double" in str(found.schema) else ()
-        rows = [decode(line)[0] for line in lines]
+        rows = [_decode(line)[0] for line in lines]
         for name in settled.keys() - self.options.dtypes.keys():
             values = [row[name] for row in rows if row.get(name) is not None]
             if types.is_floating(settled[name]) and all(type(n) is int and 0 <= n < 2**64 for n in values):
@@ -392,22 +478,35 @@ class _Ndjson(NamedTuple):
         is_text = types.is_string(arrow) or types.is_timestamp(arrow) or types.is_null(arrow)
         return pa.large_string() if is_text else arrow
 
-    def explain(self, error: Exception, schema: pa.Schema, rows: int, lines: Iterable[bytes]) -> str | None:
+    def explain(self, error: Exception, schema: pa.Schema | None, rows: int, lines: Iterable[bytes]) -> str | None:
         """Find the line of an error among those that come after so many rows: the first that cannot be parsed."""
-        near = list(itertools.islice(lines, rows, rows + BLOCK_BYTES // 8))
-
-        def fails(number: int) -> bool:
-            try:
-                self.parse(io.BytesIO(b"".join(near[: number + 1])), schema, 2**30).read_all()
-            except (pa.ArrowException, UnicodeError):
-                return True
-            return False
-
-        at = bisect.bisect_left(range(len(near)), True, key=fails)
+        near = list(itertools.islice(lines, rows, rows + BLOCK_BYTES // 8 if schema else None))
+        at = bisect.bisect_left(range(len(near)), True, key=lambda at: not self._fits(near[: at + 1], schema))
+        if at == len(near):
+            return None
         reason = re.sub(r"^JSON parse error: | in row \d+$", "", one_line(str(error), 300))
-        misled = re.search("changed from|convert|unexpected field", reason)
-        advice = "; give --dtype, or a larger --sample" if misled else ""
-        return f"line {rows + at + 1}: {reason}{advice}" if at < len(near) else None
+        if "unexpected field" in reason:
+            new = sorted(_decode(near[at].decode().strip())[0].keys() - {*schema.names} if schema else ())
+            reason += f" {list_names(new)}; give a larger --sample" if new else "; give a larger --sample"
+        elif re.search(r"Column\(/|convert", reason):
+            reason += self._advise(schema or pa.schema([]), near[max(0, at - 1000) : at + 1])
+        return f"line {rows + at + 1}: {reason}"
+
+    def _fits(self, lines: list[bytes], schema: pa.Schema | None) -> bool:
+        try:
+            self.parse(io.BytesIO(b"{}\n" + b"".join(lines)), schema, 2**30).read_all()
+        except (pa.ArrowException, UnicodeError):
+            return False
+        return True
+
+    def _advise(self, schema: pa.Schema, lines: list[bytes]) -> str:
+        """Name the column and a type that lines can be parsed with, where there is one."""
+        for column, field in enumerate(schema):
+            for arrow in (pa.int64(), pa.uint64(), pa.float64(), pa.string()):
+                if self._fits(lines, schema.set(column, field.with_type(arrow))):
+                    larger = "" if field.name in self.options.dtypes else ", or a larger --sample"
+                    return f"; give --dtype {field.name}={'float64' if arrow == pa.float64() else arrow}{larger}"
+        return "; no type holds both: make all values of the column one kind first"
 
 
 def _find_rounded(arrow: pa.DataType, value: Any) -> list[str]:
@@ -429,7 +528,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     text = form(path, options)
 
     def open_stream() -> pa.NativeFile:
-        stream = pa.PythonFile(_Pipe(head), "r") if path == PIPE else pa.input_stream(str(path))
+        stream = _join(io.BytesIO(head), sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path))
         return pa.transcoding_input_stream(stream, options.encoding, "utf8") if options.encoding else stream
 
     with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:
@@ -437,7 +536,8 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
     try:
         _ = options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
     except UnicodeError as error:
-        raise ValueError(f"{path}, line 1: this is not UTF-8; give --encoding, such as cp1252") from error
+        said = next(said for start, said in _STARTS.items() if head.startswith(start))
+        raise ValueError(f"{path}, line 1: this is {said}") from error
     sample = head.decode(options.encoding or "utf-8", "replace").encode()
     if len(head) == options.sample:  # of its last line a part may be missing
         sample = sample[: sample.rfind(b"\n") + 1] or sample
@@ -450,7 +550,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
         rows = 0
         own = wanted if wanted.names == schema.names else pa.schema([wanted.field(name) for name in schema.names])
         try:
-            for batch in text.parse(open_stream(), own, max(BLOCK_BYTES, len(sample))):
+            for batch in _read(text, open_stream, own, max(BLOCK_BYTES, len(sample))):
                 yield batch
                 rows += batch.num_rows
         except (pa.ArrowException, UnicodeError) as error:
@@ -460,6 +560,18 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
             raise
 
     return _File(path, schema, batches, form, wide)
+
+
+def _read(
+    text: _Csv | _Ndjson, open_stream: Callable[[], Any], wanted: pa.Schema, block: int
+) -> Iterable[pa.RecordBatch]:
+    """Parse what a stream holds; floats of CSV are checked where it can be opened again."""
+    parsed: Iterable[pa.RecordBatch] = text.parse(open_stream(), wanted, block)
+    floats = [f.name for f in wanted if types.is_float64(f.type) and f.name not in text.options.dtypes]
+    if isinstance(text, _Ndjson) or text.path == PIPE or not floats:
+        return parsed
+    cells = pa.schema([f.with_type(pa.large_string()) if f.name in floats else f for f in wanted])
+    return _check_floats(parsed, [*map(wanted.names.index, floats)], lambda: text.parse(open_stream(), cells, block))
 
 
 _OPENERS: dict[str, Callable[[Path, Options], _File]] = {

@@ -54,6 +54,8 @@ _IN_SHELL: dict[str, str | Callable[[re.Match[str]], str]] = {
     r', or make it smaller with compression="zstd"': "",
     r"\bconnect\(.{1,4}dialect=\"(\w+)\"\)": r"--dialect \1",
     r"\bdtypes=\{ ?'([^']*)': ['\"]?(.*?)['\"]? ?\}": r"--dtype \1=\2",
+    r"\bdtypes names\b": "--dtype names",
+    r"\bif_exists: ": "--if-exists: ",
     r"\brename=\{'.*?'\}": lambda found: _pairs_in_shell("--rename", found[0]),
     r"\blist_tables\(\) returns": "rt-frames tables lists",
     r"\bclean_names=True": "--clean-names",

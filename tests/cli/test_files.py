@@ -163,6 +163,81 @@ def test_a_line_that_contradicts_the_sample_is_named(refused, cell, words, packe
         assert words in refused(content, "t.csv", *sample)
 
 
+@pytest.mark.parametrize(
+    ("cell", "at"),
+    [
+        ('2,"oops\n' + "3,yy\n" * 5_000, "line 60002: a quote is opened and never closed"),
+        ('2,"oops\n' + "3,yy\n" * 2_000_000, "line 60002: this row is longer than 4 MB, as if a quote is opened"),
+        ('"2,oops\n' + "3,yy\n" * 5, 'line 60002: Expected 2 columns, got 1: "2,oops'),
+        ('2,"oops', "line 60002: a quote is opened and never closed"),
+        ('2,"', "line 60002: a quote is opened and never closed"),
+        ('2,"x""', "line 60002: a quote is opened and never closed"),
+        ('2,"x\r\n\n', "line 60002: a quote is opened and never closed"),
+        ('2,"x\ny"\n2,"x', "row 60003: a quote is opened and never closed"),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--dtype", "b=string"), ("--encoding", "latin-1")])
+def test_a_quote_that_is_never_closed_is_named(refused, cell, at, options):
+    assert f"t.csv, {at}" in refused(b"a,b\n" + b"1,xx\n" * LATE + cell.encode(), "t.csv", "--sample", "0.1", *options)
+
+
+def test_a_number_whose_quote_is_never_closed_is_named(refused):
+    assert refused(b'a,b\n1,2\n3,"4') == "t.csv, line 3: a quote is opened and never closed"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        (b'5" pipe', '5" pipe'),
+        (b'5"', '5"'),
+        (b'""', ""),
+        (b"", None),
+        (b'"x\n"', "x\n"),
+        (b'"x\n\n\n"\n\n\n', "x\n\n\n"),
+        (b'"x"""', 'x"'),
+        (b'"x"\r\n', "x"),
+        (b"x\r", "x"),
+    ],
+)
+@pytest.mark.parametrize("pipe", [False, True])
+def test_quotes_that_are_closed_or_open_no_cell_pass(create, run, env, service, name, cell, value, pipe):
+    content = b"a,b\n0,x\n1," + cell
+    if pipe:
+        assert run("create", name, "-", "--format", "csv", stdin=content, **env).returncode == 0
+    found = stored(service, name) if pipe else create(content)
+    assert found.to_pylist() == [{"a": 0, "b": "x"}, {"a": 1, "b": value}]
+
+
+def test_a_row_longer_than_a_block_is_read_as_the_message_says(create, refused):
+    content = b"a,b\n0,x\n" + b'1,"' + b"x\n" * 6_000_000 + b'"\n'
+    assert "line 3: this row is longer than 4 MB" in (said := refused(content)), said
+    assert len(create(content, "t.csv", "--sample", "13")["b"].to_pylist()[-1]) == 12_000_000
+
+
+@pytest.mark.parametrize(("first", "late"), [("", "+02:00"), ("Z", "")])
+@pytest.mark.parametrize("advice", [("--dtype", "a=string"), ("--sample", "1")])
+def test_a_late_time_of_another_kind_of_zone_is_named(create, refused, first, late, advice):
+    content = b"a\n" + f"2024-01-01 00:00:00{first}\n".encode() * 10_000 + f"2024-01-01 00:00:00{late}\n".encode()
+    kind = "timestamp[us, tz=UTC]" if first else "timestamp[us]"
+    assert refused(content, "t.csv", "--sample", "0.01") == (
+        f"t.csv, line 10002: column 'a' is {kind}, and this is '2024-01-01 00:00:00{late}', "
+        f"with{'' if late else 'out'} a zone; give --dtype a=string, or a larger --sample"
+    )
+    found = create(content, "t.csv", "--sample", "0.01", *advice)
+    assert found["a"].to_pylist()[-1] == f"2024-01-01 00:00:00{late}"
+
+
+def test_decimals_that_do_not_fit_are_told_as_what_they_are(create, refused):
+    options = ("--dtype", "a=decimal128(5, 2)")
+    assert refused(b"a\nx\n", "t.csv", *options) == (
+        "t.csv, line 2: column 'a' is decimal128(5, 2), and this is 'x'; give --dtype a=string, or --null 'x'"
+    )
+    assert refused(b"a\n1.234\n", "t.csv", *options) == (
+        "t.csv, row 2: column 'a' is decimal128(5, 2): Rescaling Decimal value would cause data loss; "
+        "give --dtype a=string"
+    )
+
+
 def test_the_advice_about_a_late_cell_helps(create):
     content = b"a\n" + b"1\n" * LATE + b"1.5\n"
     for options in (["--dtype", "a=float64"], ["--sample", "1"]):
@@ -184,9 +259,12 @@ def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b'{"a": "x"}', "line 60001: Column(/a) changed from number to string; give --dtype, or a larger --sample"),
-        (b'{"a": 1.5}', "line 60001: Failed to convert JSON to int64, couldn't parse:1.5"),
-        (b'{"a": 1, "b": 2}', "line 60001: unexpected field"),
+        (b'{"a": "x"}', "line 60001: Column(/a) changed from number to string; no type holds both: make all values"),
+        (
+            b'{"a": 1.5}',
+            "line 60001: Failed to convert JSON to int64, couldn't parse:1.5; give --dtype a=float64, or a",
+        ),
+        (b'{"a": 1, "b": 2, "c": 3}', "line 60001: unexpected field 'b', 'c'; give a larger --sample"),
         (b'{"a": 1, "t', "line 60001: Invalid encoding in string."),
         (b"neither", "line 60001: Invalid value."),
         (b"\n\n[1]", "line 60003: Column() changed from object to array"),
@@ -196,6 +274,37 @@ def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
 def test_a_line_of_ndjson_that_contradicts_the_sample_is_named(refused, line, words):
     content = b'{"a": 1, "t": "x"}\n' * LATE + line + b"\n" + b'{"a": 1}\n' * 100
     assert refused(content, "t.ndjson", "--sample", "0.1").startswith(f"t.ndjson, {words}")
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "dtype"),
+    [
+        ("1", "1.5", "float64"),
+        ("1", "12345678901234567890", "uint64"),
+        ("null", "-7", "int64"),
+        ("null", "2.5", "float64"),
+    ],
+)
+@pytest.mark.parametrize("by", ["dtype", "sample"])
+def test_the_advice_about_a_late_value_of_ndjson_helps(create, refused, early, late, dtype, by):
+    content = f'{{"t": "x", "a": {early}}}\n'.encode() * LATE + f'{{"t": "y", "a": {late}}}\n'.encode()
+    said = refused(content, "t.ndjson", "--sample", "0.1")
+    assert said.endswith(f"; give --dtype a={dtype}, or a larger --sample")
+    options = ("--sample", "0.1", "--dtype", f"a={dtype}") if by == "dtype" else ("--sample", "2")
+    assert json.loads(late) == create(content, "t.ndjson", *options)["a"].to_pylist()[-1]
+
+
+def test_types_of_ndjson_that_were_asked_for_in_vain_are_not_advised_again(refused):
+    said = refused(b'{"a": 1}\n', "t.ndjson", "--dtype", "a=string")
+    assert said == "t.ndjson, line 1: Column(/a) changed from string to number; give --dtype a=int64"
+    said = refused(b'{"a": 1}\n' * LATE + b'{"a": "x"}\n', "t.ndjson", "--dtype", "a=int64", "--sample", "0.1")
+    assert said.endswith("; no type holds both: make all values of the column one kind first")
+
+
+def test_a_late_field_of_ndjson_is_read_with_a_larger_sample(create, refused):
+    content = b'{"a": 1}\n' * LATE + b'{"a": 1, "neu": 2}\n'
+    assert refused(content, "t.ndjson", "--sample", "0.1").endswith("unexpected field 'neu'; give a larger --sample")
+    assert create(content, "t.ndjson", "--sample", "2")["neu"].to_pylist()[-2:] == [None, 2]
 
 
 def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
@@ -214,7 +323,13 @@ def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
             b' [{"a": 1}]',
             "t.ndjson is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it",
         ),
-        ("t.ndjson", b"1", "t.ndjson cannot be read: JSON parse error"),
+        ("t.ndjson", b"1", "t.ndjson, line 1: Column() changed from object to number"),
+        (
+            "t.ndjson",
+            b'\n{"a": 1}\n\n{"a": "x"}\n',
+            "t.ndjson, line 4: Column(/a) changed from number to string",
+        ),
+        ("t.ndjson", b'{"a": 1}\n{"a": }\n', "t.ndjson, line 2: Invalid value."),
         ("t.parquet", b"PAR1 cut", "t.parquet cannot be read: "),
         ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),
         ("t.arrows", b"neither", "t.arrows cannot be read: "),
@@ -266,6 +381,45 @@ def test_files_whose_samples_differ_agree(create_many):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("cells", "found", "dtype", "refused"),
+    [
+        ("7 oops 8", "{}1.csv: text, {}0.csv and 1 more: int64", "int64", "1.csv, line 2: column 'a' is int64"),
+        (
+            "x 2024-01-01",
+            "{}1.csv: date32[day], {}0.csv: text",
+            "date32[day]",
+            "0.csv, line 2: column 'a' is d",
+        ),
+        (
+            "7 2024-01-01T00:00:00Z 8.5 2024-01-01T00:00:00Z",
+            "{}2.csv: double, {}0.csv: int64, {}1.csv and 1 more: timestamp[us, tz=UTC]",
+            "timestamp[us, tz=UTC]",
+            "0.csv, line 2: column 'a' is timestamp[us, tz=UTC], and this is '7'",
+        ),
+    ],
+)
+def test_files_that_make_text_of_a_column_are_named(run, env, service, tmp_path, name, cells, found, dtype, refused):
+    paths = [tmp_path / f"{number}.csv" for number in range(len(cells.split()))]
+    for path, cell in zip(paths, cells.split(), strict=True):
+        path.write_text(f"a,none\n{cell},\n")
+    done = run("create", name, *paths, **env)
+    found = found.replace("{}", f"{tmp_path}/")
+    said = f"column 'a' is read as text, as its type differs ({found}); --dtype a='{dtype}' refuses that"
+    assert (done.returncode, done.stderr) == (0, f"Warning: {said}\n")
+    assert stored(service, name)["a"].to_pylist() == cells.split()
+    done = run("create", f"{name}_2", *paths, "--dtype", f"a={dtype}", **env)
+    assert done.returncode == 1
+    assert refused in done.stderr
+
+
+def test_files_that_agree_or_are_told_a_type_are_no_warning(run, env, tmp_path, name):
+    for number, cell in enumerate(["1", "", "2.5"]):
+        (tmp_path / f"{number}.csv").write_text(f"a,b,c\n{cell},x,{'x' if cell else 1}\n")
+    done = run("create", name, tmp_path / "*.csv", "--dtype", "c=string", **env)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_whole_numbers_that_a_fraction_in_another_file_would_round_stay_text(create_many):
     found = create_many({"1.csv": b"a\n9007199254740993\n", "2.csv": b"a\n1.5\n"})
     assert found["a"].to_pylist() == ["9007199254740993", "1.5"]
@@ -307,6 +461,7 @@ def test_a_file_that_states_its_types_decides_over_samples(create_many, tmp_path
         (b"+4930123456 0301234", "large_string", ["+4930123456", "0301234"]),
         (b"1.5 9007199254740993", "large_string", ["1.5", "9007199254740993"]),
         (b"0x1F 7", "large_string", ["0x1F", "7"]),
+        (b"1.5 1e400", "large_string", ["1.5", "1e400"]),
         (b"1.5 9007199254740992 -1e30 +2.5", "double", [1.5, 2.0**53, -1e30, 2.5]),
         (b"9007199254740993 01067", "int64", [9007199254740993, 1067]),
     ],
@@ -356,6 +511,32 @@ def test_the_advice_about_a_late_number_keeps_it(create, refused, cell, dtype):
     assert str(last) == cell
 
 
+@pytest.mark.parametrize("cell", ["12345678901234567", "-9007199254740993", "1e400", "-1e400"])
+@pytest.mark.parametrize("advice", [("--dtype", "a=string"), ("--sample", "8")])
+def test_a_late_number_that_a_float_changes_is_named(create, refused, cell, advice):
+    content = b"b,a\n" + b"x,1.5\n" * 800_000 + b"x,1e300\nx,inf\nx,9007199254740992\n" + f"y,{cell}\n".encode()
+    said = refused(content)
+    assert said == (
+        f"t.csv, line 800005: column 'a' is double, and this is '{cell}', which it would change; "
+        "give --dtype a=string, or a larger --sample"
+    )
+    assert create(content, "t.csv", *advice)["a"].to_pylist()[-1] == cell
+
+
+def test_late_numbers_that_a_float_holds_pass(create):
+    cells = ["1e300", "-inf", "", "nan", "9007199254740992", "12345678901234568.0"]
+    content = b"b,a\n" + b"x,1.5\n" * LATE + "".join(f"x,{cell}\n" for cell in cells).encode()
+    found = create(content, "t.csv", "--sample", "0.1")["a"].to_pylist()[LATE:]
+    assert [str(value) for value in found] == [
+        "1e+300",
+        "-inf",
+        "None",
+        "nan",
+        "9007199254740992.0",
+        "1.2345678901234568e+16",
+    ]
+
+
 def test_a_decimal_comma_is_offered(create, refused):
     content = b"a;b\n" + b"1;x\n" * LATE + b"12,5;x\n"
     options = ("--separator", ";", "--sample", "0.1")
@@ -373,6 +554,50 @@ def test_a_date_that_is_not_iso_is_text_where_a_date_was_asked_for(refused):
 def test_a_first_line_that_is_not_utf8_is_told_as_a_later_one(refused, file):
     said = refused("größe;b\n1;2\n".encode("cp1252"), file)
     assert said == f"{file}, line 1: this is not UTF-8; give --encoding, such as cp1252"
+
+
+@pytest.mark.parametrize(
+    ("pack", "words"),
+    [
+        (gzip.compress, "gzip; decompress it first"),
+        (bz2.compress, "bzip2; decompress it first"),
+        (lambda text: text.decode().encode("utf-16"), "UTF-16; give --encoding utf-16"),
+        (lambda text: b"\xfe\xff" + text.decode().encode("utf-16-be"), "UTF-16; give --encoding utf-16"),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_what_standard_input_holds_instead_of_utf8_is_said(run, env, service, name, form, pack, words):
+    text = {"csv": b"a,b\n1,x\n", "ndjson": b'{"a": 1, "b": "x"}\n'}[form]
+    done = run("create", name, "-", "--format", form, stdin=pack(text), **env)
+    assert (done.returncode, done.stderr) == (1, f"Error: -, line 1: this is {words}\n")
+    advised = ("--encoding", "utf-16") if "UTF-16" in words else ()
+    done = run("create", name, "-", "--format", form, *advised, stdin=pack(text) if advised else text, **env)
+    assert done.returncode == 0, done.stderr
+    assert stored(service, name).to_pylist() == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (b"id,price", "'price' added and 'preis' missing"),
+        (b"id,preis,x,y", "'x', 'y' added"),
+        (b"id", "'preis' missing"),
+    ],
+)
+def test_which_file_has_which_columns_is_said(run, env, tmp_path, name, header, words):
+    (tmp_path / "1.csv").write_bytes(b"id,preis\n")
+    (tmp_path / "2.csv").write_bytes(header + b"\n")
+    done = run("create", name, tmp_path / "1.csv", tmp_path / "2.csv", "--separator", ",", **env)
+    said = f"{tmp_path}/2.csv has other columns than {tmp_path}/1.csv: {words}; make them alike first"
+    assert (done.returncode, done.stderr) == (1, f"Error: {said}\n")
+
+
+def test_the_packages_words_are_the_shells_options(run, env, tmp_path, name):
+    (tmp_path / "t.csv").write_bytes(b"a\n1\n")
+    done = run("create", name, tmp_path / "t.csv", "--dtype", "b=int64", **env)
+    assert done.stderr == "Error: --dtype names columns that are not there: ['b']; the columns are ['a']\n"
+    done = run("create", name, tmp_path / "t.csv", "--if-exists", "replace", **env)
+    assert done.stderr.startswith('Error: --if-exists: "replace" is not possible: ')
 
 
 def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, name):
