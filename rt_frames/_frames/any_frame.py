@@ -64,7 +64,7 @@ def open_source(
     refusals = Refusals()
     source = _open(data, _Options(casts, index if index is None else bool(index), bool(clean_names)), refusals)
     try:
-        return _checked(source, casts, refusals)
+        return _checked(source, {**source.casts, **casts}, refusals)
     except BaseException:
         source.close()
         raise

@@ -43,6 +43,7 @@ SUFFIXES = {
 PACKED = (".gz", ".bz2", ".zst", ".lz4")  # CSV and NDJSON may be
 PIPE = Path("-")
 BLOCK_BYTES = 4 * 2**20  # of text, parsed at a time
+MIN_LINES = 2  # of a sample: the names and a row
 _STARTS = {  # of what is not UTF-8
     b"\x1f\x8b": "gzip; decompress it first",
     b"BZh": "bzip2; decompress it first",
@@ -108,12 +109,14 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> Source:
     ValueError
         If a file is missing, cannot be read, or has other columns than the first.
     """
-    parsed = {name: t.value_type if types.is_dictionary(t) else t for name, t in options.dtypes.items()}
+    asked = options.dtypes
+    parsed = {name: t.value_type if types.is_dictionary(t) else t for name, t in asked.items()}
     options = options._replace(dtypes=parsed)
-    files = [_open(path, options) for given in paths for path in _expand(given)]
+    files = [_open(path, options) for pattern in paths for path in _expand(pattern)]
     schema = _common_schema(files, options.dtypes)
-    if unknown := [name for name in options.rename if name not in schema.names]:
-        raise ValueError(f"--rename: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
+    for option, given in (("--rename", options.rename), ("--dtype", asked)):
+        if unknown := [name for name in given if name not in schema.names]:
+            raise ValueError(f"{option}: there is no column {unknown[0]!r}; the columns are {schema.names!r:.500}")
     for file in files:  # a sample of other types either fits those of all, or has the line that does not
         if file.sampled and file.path != PIPE and file.schema.types != schema.types:
             with _naming(file.path):
@@ -129,7 +132,8 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> Source:
                     yield to_chunk(ordered.rename_columns(names), str(file.path))
 
     renamed = pa.schema(list(zip(names, schema.types, strict=True)))
-    return Source(renamed, chunks, replayable=all(file.path != PIPE for file in files), zero_copy=False)
+    casts = {new: asked[old] for old, new in zip(schema.names, names, strict=True) if old in asked}
+    return Source(renamed, chunks, replayable=all(file.path != PIPE for file in files), zero_copy=False, casts=casts)
 
 
 def read_table(path: Path) -> pa.Table:
@@ -228,7 +232,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _open_parquet(path: Path, _options: Options) -> _File:
-    return _scanned(path, pl.scan_parquet(io.BytesIO(sys.stdin.buffer.read()) if path == PIPE else path))
+    return _scanned(path, pl.scan_parquet(io.BytesIO(sys.stdin.buffer.read()) if path == PIPE else path, glob=False))
 
 
 def _scanned(path: Path, frame: pl.LazyFrame) -> _File:
@@ -244,7 +248,7 @@ def _open_arrow(path: Path, _options: Options) -> _File:
         return _File(path, piped.schema, lambda _: piped)
     data = pa.memory_map(str(path)).read_buffer()
     if data[:6].to_pybytes() == b"ARROW1":
-        return _scanned(path, pl.scan_ipc(path))
+        return _scanned(path, pl.scan_ipc(path, glob=False))
     return _File(path, pa.ipc.open_stream(data).schema, lambda _: pa.ipc.open_stream(data))
 
 
@@ -258,7 +262,11 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        return next((count for part in self._parts if (count := part.readinto(buffer))), 0)
+        view, done = memoryview(buffer), 0
+        for part in self._parts:
+            while done < len(view) and (count := part.readinto(view[done:])):
+                done += count
+        return done
 
 
 def _join(*parts: Any) -> pa.NativeFile:
@@ -444,7 +452,7 @@ class _Ndjson(NamedTuple):
 
     def infer(self, sample: pa.Buffer) -> tuple[pa.Schema, Container[str]]:
         """Find the columns of a sample, and which hold whole numbers that a float would round."""
-        text = sample.to_pybytes().decode()
+        text = sample.to_pybytes().decode("utf-8-sig")
         if text.lstrip().startswith("["):
             raise ValueError(
                 f"{self.path} is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it"
@@ -456,8 +464,7 @@ class _Ndjson(NamedTuple):
                 raise ValueError(f"{self.path}, {where}") from error
             raise
         settled = {f.name: f.type if types.is_null(f.type) else self._settle(f.type) for f in found.schema}
-        lines = filter(None, map(str.strip, text.split("\n"))) if "double" in str(found.schema) else ()
-        rows = [_decode(line)[0] for line in lines]
+        rows = list(_objects(text)) if "double" in str(found.schema) else []
         for name in settled.keys() - self.options.dtypes.keys():
             values = [row[name] for row in rows if row.get(name) is not None]
             if types.is_floating(settled[name]) and all(type(n) is int and 0 <= n < 2**64 for n in values):
@@ -509,6 +516,16 @@ class _Ndjson(NamedTuple):
         return "; no type holds both: make all values of the column one kind first"
 
 
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of NDJSON, of which several may be on one line, or one on several."""
+    with contextlib.suppress(ValueError):  # at the end of a sample
+        at = len(text) - len(text.lstrip())
+        while at < len(text):
+            found, end = _decode(text, at)
+            yield found
+            at = end + len(text[end : end + 64]) - len(text[end : end + 64].lstrip())
+
+
 def _find_rounded(arrow: pa.DataType, value: Any) -> list[str]:
     """Return the whole numbers in a value that are rounded where its type has floats."""
     if types.is_struct(arrow) and value is not None:
@@ -533,18 +550,25 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
 
     with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:
         head = file.read(options.sample)
+        while head.count(b"\n") < MIN_LINES and (more := file.read(options.sample)) and len(head) < BLOCK_BYTES:
+            head += more
     try:
         _ = options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
     except UnicodeError as error:
         said = next(said for start, said in _STARTS.items() if head.startswith(start))
         raise ValueError(f"{path}, line 1: this is {said}") from error
     sample = head.decode(options.encoding or "utf-8", "replace").encode()
-    if len(head) == options.sample:  # of its last line a part may be missing
+    if len(head) % options.sample == 0:  # of its last line a part may be missing
         sample = sample[: sample.rfind(b"\n") + 1] or sample
+    elif not sample.endswith(b"\n"):
+        sample += b"\n"
     copy = pa.BufferOutputStream()  # which is Arrow's own, so that its threads need nothing of Python
     copy.write(sample)
     found, wide = text.infer(copy.getvalue())
-    schema = pa.schema((f.name, options.dtypes.get(f.name, f.type)) for f in found)
+    # Arrow's parser makes text of strings alone: what else is asked for is cast behind it
+    parsed = (f for f in found if form is _Ndjson and types.is_large_string(f.type))
+    asked = {**options.dtypes, **{f.name: f.type for f in parsed}}
+    schema = pa.schema((f.name, asked.get(f.name, f.type)) for f in found)
 
     def batches(wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         rows = 0

@@ -54,7 +54,6 @@ _IN_SHELL: dict[str, str | Callable[[re.Match[str]], str]] = {
     r', or make it smaller with compression="zstd"': "",
     r"\bconnect\(.{1,4}dialect=\"(\w+)\"\)": r"--dialect \1",
     r"\bdtypes=\{ ?'([^']*)': ['\"]?(.*?)['\"]? ?\}": r"--dtype \1=\2",
-    r"\bdtypes names\b": "--dtype names",
     r"\bif_exists: ": "--if-exists: ",
     r"\brename=\{'.*?'\}": lambda found: _pairs_in_shell("--rename", found[0]),
     r"\blist_tables\(\) returns": "rt-frames tables lists",
@@ -337,7 +336,6 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **
     table = _connect(**options, make_folder=True).create_table(
         name,
         open_files(paths, reading),
-        dtypes={reading.rename.get(column, column): dtype for column, dtype in reading.dtypes.items()},
         if_exists=if_exists,
         progress=sys.stderr.isatty() and not _is_quiet(),
     )
@@ -368,7 +366,10 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
     def columns(given: str) -> dict[str, pa.DataType]:
         path = Path(given)
         if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in SUFFIXES:
-            return {f.name: reading.dtypes.get(f.name, f.type) for f in open_files([path], reading).schema}
+            return {
+                f.name: reading.dtypes.get(f.name, f.type)
+                for f in open_files([path], reading._replace(dtypes={})).schema
+            }
         client = _connect(**options)
         try:
             table = client.table(given)

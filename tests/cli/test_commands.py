@@ -210,7 +210,7 @@ def test_an_error_is_short_and_verbose_shows_where_it_came_from(run, env, name):
     [
         ({"n": [None]}, [], "--dtype n=large_string"),
         ({"n": [2**40]}, ["--dtype", "n=int32"], "column 'n', row 0 ("),
-        ({"n": [1]}, ["--dtype", "m=int32"], "columns that are not there: ['m']"),
+        ({"n": [1]}, ["--dtype", "m=int32"], "there is no column 'm'"),
         ({"n": [1]}, ["--rename", "m=k"], "--rename: there is no column 'm'"),
     ],
 )

@@ -595,7 +595,7 @@ def test_which_file_has_which_columns_is_said(run, env, tmp_path, name, header, 
 def test_the_packages_words_are_the_shells_options(run, env, tmp_path, name):
     (tmp_path / "t.csv").write_bytes(b"a\n1\n")
     done = run("create", name, tmp_path / "t.csv", "--dtype", "b=int64", **env)
-    assert done.stderr == "Error: --dtype names columns that are not there: ['b']; the columns are ['a']\n"
+    assert done.stderr == "Error: --dtype: there is no column 'b'; the columns are ['a']\n"
     done = run("create", name, tmp_path / "t.csv", "--if-exists", "replace", **env)
     assert done.stderr.startswith('Error: --if-exists: "replace" is not possible: ')
 
@@ -609,3 +609,53 @@ def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, nam
     done = run("create", name, *(tmp_path / file for file in ("1.csv", "2.parquet", "3.arrow", "4.arrows")), **env)
     assert done.returncode == 0, done.stderr
     assert stored(service, name).to_pydict() == {"n": [1] * 4, "s": ["x"] * 4}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_name_that_reads_like_a_pattern_is_the_file_of_that_name(run, env, tmp_path, service, name, suffix):
+    for file, word in ((f"day [1].{suffix}", "right"), (f"day 1.{suffix}", "wrong")):
+        frame = pl.DataFrame({"a": [word]})
+        frame.write_parquet(tmp_path / file) if suffix == "parquet" else frame.write_ipc(tmp_path / file)
+    assert run("create", name, tmp_path / f"day [1].{suffix}", **env).returncode == 0
+    assert stored(service, name)["a"].to_pylist() == ["right"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (b"id,c\n007,1\n", ["--rename", "id=code", "--dtype", "id=string"]),
+        (b"i.d,c\n007,1\n", ["--clean-names", "--dtype", "i.d=string"]),
+    ],
+)
+def test_a_type_is_given_under_the_files_name_of_a_column(create, content, options):
+    assert create(content, "t.csv", *options).to_pydict() in ({"code": ["007"], "c": [1]}, {"i_d": ["007"], "c": [1]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'\xef\xbb\xbf{"a": 1.5}\n{"a": 2}\n', b'{\n "a": 1.5}\n\n{"a":\n2}', b'{"a": 1.5} {"a": 2}\n'],
+    ids=["byte order mark", "on several lines", "on one line"],
+)
+def test_objects_of_json_may_lie_as_they_like(create, content):
+    assert create(content, "t.ndjson")["a"].to_pylist() == [1.5, 2]
+
+
+def test_whole_numbers_that_share_a_line_are_looked_at_each(refused):
+    assert "rounds 9007199254740993" in refused(b'{"a": 1.5} {"a": 9007199254740993}\n', "t.ndjson")
+
+
+def test_texts_of_json_become_what_was_asked_for(create):
+    content = b'{"d": "2024-01-31", "p": "1.10"}\n'
+    found = create(content, "t.ndjson", "--dtype", "d=date32", "--dtype", "p=decimal128(10, 2)")
+    assert [str(t) for t in found.schema.types] == ["date32[day]", "decimal128(10, 2)"]
+    assert str(found.to_pylist()[0]["p"]) == "1.10"
+
+
+def test_a_sample_holds_at_least_a_row(create):
+    names, row = (",".join(words) for words in ([f"column{i}" for i in range(300)], ["12"] * 300))
+    found = create(f"{names}\n{row}\n{row}\n".encode(), "t.csv", "--sample", "0.001")
+    assert {str(t) for t in found.schema.types} == {"int64"}
+
+
+def test_a_header_without_a_line_end_is_a_table_without_rows(create):
+    assert create(b"a,b").to_pydict() == {"a": [], "b": []}
