@@ -11,7 +11,7 @@ import difflib
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from rt_frames._display import callers_level
 from rt_frames._names import did_you_mean, duplicates, spelled_alike
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import refusal
-from rt_frames._schema.data_type import is_list, list_kind
+from rt_frames._schema.data_type import is_list, list_kind, storage
 from rt_frames._text import MAX_LISTED, list_names
 from rt_frames.errors import AlterationError
 
@@ -48,7 +48,7 @@ def plan(
     old, new = set(before.names), set(after.names)
     free = new - old - {name for path, name in asked.items() if "." not in path}
     proven = {a: b for a, b in (moved or {}).items() if a not in asked and a not in new and b in free}
-    swapped = _cycles(moved or {})
+    swapped = _follow(moved or {}, moved or {}, operator.eq)  # columns that took each other's names
     if swapped.keys().isdisjoint([*asked, *asked.values()]):
         proven |= swapped
     comparison = _Comparison({**proven, **asked}, nulls, moved or {}, compare_nullability)
@@ -115,7 +115,7 @@ class _Comparison:
         # frames are nullable whatever their tables are, so only "not null" is known of any side
         if nullable == old.nullable and (self.compare_nullability or not nullable):
             nullable = None
-        before, after = _storage(old.type), _storage(new.type)
+        before, after = storage(old.type), storage(new.type)
         item, new_item = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
@@ -151,7 +151,7 @@ class _Comparison:
             text += "strict=False leaves them alone, and nothing else differs, so nothing is altered. "
         neither = "The service can neither add nor drop columns"
         guessed, casts, unsure, candidates = self._guess()
-        offers = _chains(gone, come, self.moved) | guessed
+        offers = _follow(self.moved, gone, lambda _, last: last in come) | guessed
         if not offers and not unsure:
             advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
             return f"{text}{neither}{advice}"
@@ -197,16 +197,11 @@ def _doubles(before: list[pa.Field], after: list[pa.Field], prefix: str, targets
     return AlterationError(f"columns {both} would all be named {target!r}; give each a name of its own in rename={{…}}")
 
 
-def _storage(arrow: pa.DataType) -> pa.DataType:
-    """Return what an extension type is stored as, which is all that the service's words tell of it."""
-    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
-
-
 def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
     """Go down through lists that are alike to what the innermost of them hold."""
     # is_nested first: most columns are flat
     while types.is_nested(before) and is_list(before) and list_kind(before) == list_kind(after):
-        before, after = _storage(before.value_type), _storage(after.value_type)
+        before, after = storage(before.value_type), storage(after.value_type)
     return before, after
 
 
@@ -221,26 +216,14 @@ def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataTy
     return after
 
 
-def _chains(gone: list[str], come: list[str], moved: Mapping[str, str]) -> dict[str, str]:
-    """Follow columns that took the names of others; a chain of which one is not known is left out."""
+def _follow(moved: Mapping[str, str], firsts: Iterable[str], ends: Callable[[str, str], bool]) -> dict[str, str]:
+    """Follow columns that took the names of others; a chain is left out unless it ends as it should."""
     found: dict[str, str] = {}
-    for first in gone:
+    for first in firsts:
         chain, name = {}, first
         while name in moved and name not in chain:
             chain[name] = name = moved[name]
-        if name in come:
-            found |= chain
-    return found
-
-
-def _cycles(moved: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that took each other's names, such as two that were swapped."""
-    found: dict[str, str] = {}
-    for first in moved:
-        chain, name = {first: moved[first]}, moved[first]
-        while name in moved and name not in chain:
-            chain[name] = name = moved[name]
-        if name == first:
+        if ends(first, name):
             found |= chain
     return found
 

@@ -53,6 +53,11 @@ def is_list(arrow: pa.DataType) -> bool:
     return list_kind(arrow)[0] != ""
 
 
+def storage(arrow: pa.DataType) -> pa.DataType:
+    """Return what an extension type is stored as, which is all that the service's words tell of it."""
+    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
+
+
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     """Return the fields of a nested type; none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import child_fields
+from rt_frames._schema.data_type import child_fields, storage
 from rt_frames._text import list_names, one_line
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
@@ -49,7 +49,7 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
-    wide = any(is_.is_decimal(_storage(inside.type)) for field in schema for _, inside in walk(field))
+    wide = any(is_.is_decimal(storage(inside.type)) for field in schema for _, inside in walk(field))
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
 
@@ -200,7 +200,7 @@ def check_field(column: pa.Field) -> None:
     for path, field in walk(column):
         if advice := _unsupported_reason(field):
             raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}")
-        names = [inside.name for inside in child_fields(_storage(field.type))]
+        names = [inside.name for inside in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")
         for name in names:
             if not name or has_control_characters(name):
@@ -213,16 +213,12 @@ def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str
     if depth > MAX_DEPTH:
         raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
     yield path, field
-    for inside in child_fields(_storage(field.type)):
+    for inside in child_fields(storage(field.type)):
         yield from walk(inside, path, depth + 1)
 
 
-def _storage(arrow: pa.DataType) -> pa.DataType:
-    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
-
-
 def _unsupported_reason(field: pa.Field) -> str | None:
-    arrow, metadata = _storage(field.type), field.metadata or {}
+    arrow, metadata = storage(field.type), field.metadata or {}
     if b"lance-encoding:blob" in metadata or metadata.get(b"ARROW:extension:name", b"").startswith(b"lance."):
         return "it is read back in another form; send it without the field's metadata"
     size, item = 1, arrow
