@@ -53,11 +53,15 @@ class CodecStats(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a link: the codec that did best, the rate, and the bytes until a quicker codec is tried."""
+    """What is known of a link: the codec that did best, the rate, and the bytes until a quicker codec is tried.
+
+    ``taken`` is how many bytes of data the service takes in per second, where that is less than the link's rate.
+    """
 
     codec: Codec
     link: float = math.inf
     patience: int = HELD_BYTES
+    taken: float = math.inf
 
 
 @dataclass
@@ -98,8 +102,8 @@ class CompressionPolicy:
         self, requested: Compression, memory: LinkMemory | None, nbytes: int | None = None, *, near: bool = False
     ) -> None:
         self._memory = memory or LinkMemory()
-        codec, self._link, self._patience = self._memory.known or Known(None if near else "zstd")
-        if codec is None and self._link < NEAR_RATE:
+        codec, self._link, self._patience, self._taken = self._memory.known or Known(None if near else "zstd")
+        if codec is None and self._link < NEAR_RATE and not near:
             codec = "zstd"  # what was sent before may have been data that do not shrink
         one_batch = nbytes is not None and nbytes <= (TINY if codec else SMALLEST_BATCH)
         self.requested, self.link_known = requested, self._memory.known is not None
@@ -107,7 +111,6 @@ class CompressionPolicy:
         self.disabled = requested is None or (requested == "auto" and not self.adapts)
         self._stats: dict[Codec, CodecStats] = {}
         self._seen: set[Codec] = set()  # codecs whose rate is what left, not what one batch took
-        self._taken = math.inf  # bytes of data that the service takes per second, where it is the slowest
         self._total = 0  # bytes that left, by whichever codec
         self._near = near
         self._left: tuple[float, float] | None = None  # for a smaller codec: the link's rate, and what got through then
@@ -178,8 +181,10 @@ class CompressionPolicy:
             self._left = None
         if best != codec:
             self._use(best)
-        if self._link < math.inf or self._sent > HELD_BYTES:
-            self._memory.known = Known("zstd" if best == "zstd-6" else best, self._link, self._patience)
+        # what a smaller codec promised may not be kept: a busy service looks like a slow link
+        kept = self._left is None or not self._near
+        if kept and (self._link < math.inf or self._sent > HELD_BYTES):
+            self._memory.known = Known("zstd" if best == "zstd-6" else best, self._link, self._patience, self._taken)
 
     def _resize(self, seconds: float) -> None:
         """Let a batch take some milliseconds: small ones cost more, large ones show late that something changed."""

@@ -232,6 +232,25 @@ def test_a_service_that_decompresses_slowly_gets_the_data_as_they_are():
     assert batches.count(None) > 60  # the others are tried, and tried again when the data may have changed
 
 
+@pytest.mark.parametrize("size", [56 * MB, 500 * MB])
+def test_a_busy_service_on_this_machine_does_not_stay_taken_for_a_slow_link(size):
+    """It takes so much data per second however they come, and of those that shrank the fewest bytes."""
+    memory, used = LinkMemory(), []
+    through = {"zstd-6": 60 * MB, "zstd": 110 * MB, "lz4": 140 * MB, None: 160 * MB}
+    for _ in range(10):
+        policy, sent, codecs = auto(memory, near=True), 0, {}
+        while sent < size:
+            codec, nbytes = policy.next_codec(), policy.batch_bytes
+            rate, share = MIXED.get(codec, (math.inf, 1))
+            if codec:
+                policy.record_compression(codec, nbytes, int(nbytes * share), nbytes / rate)
+            policy.record_write(codec, int(nbytes * share), nbytes / through[codec], 0)
+            codecs[codec] = codecs.get(codec, 0) + nbytes
+            sent += nbytes
+        used.append(codecs.get(None, 0) / sent)
+    assert sum(used[1:]) / len(used[1:]) > 0.6, used
+
+
 def test_without_a_link_nothing_is_compressed_unless_asked_for():
     assert CompressionPolicy("auto", None).disabled
     assert CompressionPolicy("zstd", None).next_codec() == "zstd"
