@@ -25,7 +25,8 @@ STAY = 1.02  # and each change, too
 HELD_BYTES = 5 * 2**20  # what buffers on the way hold where the socket's own is kept small; seldom more
 SEEN_BYTES, SEEN_SECONDS = 2**20, 0.02  # what must leave while the link holds up, for its rate to be known
 NEAR_RATE = 180e6  # on loopback a rate above this is the service's own: it shares the processor with the compressing,
-# which then gains nothing
+# which then gains nothing,
+SLOW_RATE = 40e6  # and below this it is a link's
 TRIED_BYTES = 4 * 2**20  # of data, after which a codec that is tried has shown what it gets through
 OF_LATE = 0.6  # how much of what was waited counts at the next batch
 FORGET_BYTES = 64 * 2**20  # data change: when so much left as it was, codecs that were of no use are tried again
@@ -112,7 +113,7 @@ class CompressionPolicy:
         self._stats: dict[Codec, CodecStats] = {}
         self._seen: set[Codec] = set()  # codecs whose rate is what left, not what one batch took
         self._total = 0  # bytes that left, by whichever codec
-        self._near = near
+        self._near, self._kept = near, codec is not None  # what compressing promised: an upload before saw it
         self._left: tuple[float, float] | None = None  # for a smaller codec: the link's rate, and what got through then
         self._codec: Codec = None if self.disabled else codec if requested == "auto" else requested
         self._use(self._codec)
@@ -161,11 +162,15 @@ class CompressionPolicy:
         # batches that are made side by side are ready side by side: one is waited for, and the next ones are not
         self._sending, self._waiting = OF_LATE * self._sending + seconds, OF_LATE * self._waiting + waited
         quicker = False
+        if self._near and codec is None and waited > seconds / 4:
+            self._full = []  # a source that takes the processor makes the service slow, too
         if self._waiting > self._sending:
             self._see_through(nbytes, waited)
             quicker = self._codec_held_up(nbytes, seconds + waited)
-        elif self._total - nbytes >= SEEN_BYTES:  # a connection's first round trip is in the first
-            self._link_held_up(nbytes, seconds + waited)
+        elif (
+            waited <= seconds and self._total - nbytes >= SEEN_BYTES
+        ):  # a connection's first round trip is in the first
+            self._link_held_up(nbytes, seconds)
         self._before = seconds
         if not self._tries or self._link < math.inf:
             self._decide(quicker=quicker)
@@ -173,17 +178,20 @@ class CompressionPolicy:
     def _decide(self, *, quicker: bool) -> None:
         """Take another codec, if it gets more through, and let the next upload begin with it."""
         codec, best = self._codec, self._best(quicker=quicker)
+        if self._near and self._left and not self._kept and LADDER.index(best) > LADDER.index(codec):
+            best, self._taken, self._left = None, self._left[1], None  # the promise was not kept
         if LADDER.index(best) < LADDER.index(codec):
             self._patience = 64 * HELD_BYTES
-            if self._left is None and self._link < math.inf:
+            if self._near and codec is None and self._link < SLOW_RATE:
+                self._kept = True
+            elif self._left is None and self._link < math.inf:
                 self._left = self._link, self._stats_of(codec).through(self._link)
         elif best != codec:
             self._left = None
         if best != codec:
             self._use(best)
-        # what a smaller codec promised may not be kept: a busy service looks like a slow link
-        kept = self._left is None or not self._near
-        if kept and (self._link < math.inf or self._sent > HELD_BYTES):
+        # a busy service looks like a slow link, but for what a smaller codec promised, which is then not kept
+        if (best is None or self._kept or not self._near) and (self._link < math.inf or self._sent > HELD_BYTES):
             self._memory.known = Known("zstd" if best == "zstd-6" else best, self._link, self._patience, self._taken)
 
     def _resize(self, seconds: float) -> None:
@@ -217,7 +225,8 @@ class CompressionPolicy:
         faster = self._free[0] > HELD_BYTES + self._link * self._free[1]  # than it was
         if not faster and self._free[0] <= self._patience:
             return False
-        self._link, self._free, self._left = math.inf, (0, 0.0), None
+        self._link, self._free = math.inf, (0, 0.0)
+        self._left = self._left if self._near else None
         self._patience = HELD_BYTES if faster else self._patience
         return True
 
@@ -237,12 +246,13 @@ class CompressionPolicy:
         if self._left and self._sent > HELD_BYTES:
             (link, before), self._left, stats = self._left, None, self._stats_of(self._codec)
             through = self._link / stats.share
-            if through < (before + stats.through(link)) / 2:
+            self._kept = through >= (before + stats.through(link)) / 2
+            if not self._kept:
                 self._taken, self._link = max(before, through), link
 
     def _best(self, *, quicker: bool) -> Codec:
         """Return the codec that gets most through; where the link's rate is open, one quicker at most, if asked."""
-        if self._near and self._link > NEAR_RATE:
+        if self._near and (self._link > NEAR_RATE or self._taken < math.inf):
             return None
         place = LADDER.index(self._codec)
         smallest = 0 if place == 0 or (place == 1 and self._sent >= HELD_BYTES) else 1  # links begin slowly
