@@ -540,18 +540,8 @@ def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _File:
-    """Open a file of lines of text: its schema comes from a sample, and is what the rest is parsed with."""
-    text = form(path, options)
-
-    def open_stream() -> pa.NativeFile:
-        stream = _join(io.BytesIO(head), sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path))
-        return pa.transcoding_input_stream(stream, options.encoding, "utf8") if options.encoding else stream
-
-    with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:
-        head = file.read(options.sample)
-        while head.count(b"\n") < MIN_LINES and (more := file.read(options.sample)) and len(head) < BLOCK_BYTES:
-            head += more
+def _whole_lines(path: Path, head: bytes, options: Options) -> pa.Buffer:
+    """Return the lines of a sample, as UTF-8."""
     try:
         _ = options.encoding or codecs.getincrementaldecoder("utf-8")().decode(head.partition(b"\n")[0])
     except UnicodeError as error:
@@ -564,7 +554,23 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
         sample += b"\n"
     copy = pa.BufferOutputStream()  # which is Arrow's own, so that its threads need nothing of Python
     copy.write(sample)
-    found, wide = text.infer(copy.getvalue())
+    return copy.getvalue()
+
+
+def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _File:
+    """Open a file of lines of text: its schema comes from a sample, and is what the rest is parsed with."""
+    text = form(path, options)
+
+    def open_stream() -> pa.NativeFile:
+        stream = _join(io.BytesIO(head), sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path))
+        return pa.transcoding_input_stream(stream, options.encoding, "utf8") if options.encoding else stream
+
+    with contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else pa.input_stream(str(path)) as file:
+        head = file.read(options.sample)
+        while head.count(b"\n") < MIN_LINES and (more := file.read(options.sample)) and len(head) < BLOCK_BYTES:
+            head += more
+    sample = _whole_lines(path, head, options)
+    found, wide = text.infer(sample)
     # Arrow's parser makes text of strings alone: what else is asked for is cast behind it
     parsed = (f for f in found if form is _Ndjson and types.is_large_string(f.type))
     asked = {**options.dtypes, **{f.name: f.type for f in parsed}}
@@ -574,7 +580,7 @@ def _open_text(form: type[_Csv | _Ndjson], path: Path, options: Options) -> _Fil
         rows = 0
         own = wanted if wanted.names == schema.names else pa.schema([wanted.field(name) for name in schema.names])
         try:
-            for batch in _read(text, open_stream, own, max(BLOCK_BYTES, len(sample))):
+            for batch in _read(text, open_stream, own, max(BLOCK_BYTES, sample.size)):
                 yield batch
                 rows += batch.num_rows
         except (pa.ArrowException, UnicodeError) as error:
