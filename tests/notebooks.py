@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -70,7 +71,8 @@ def store(path: Path) -> None:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     nbformat.validate(notebook)
-    path.write_text(nbformat.writes(notebook) + "\n")
+    made = rf"{re.escape(tempfile.gettempdir())}/tmp\w+/"  # folders of which only the name was chosen
+    path.write_text(re.sub(made, "", nbformat.writes(notebook)) + "\n")
 
 
 if __name__ == "__main__":
