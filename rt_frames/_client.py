@@ -560,7 +560,7 @@ class RemoteTable:
 def known_facts(table: RemoteTable) -> Iterator[str]:
     """Say what is known of a table, without asking its service."""
     if table._schema is not None:  # noqa: SLF001  # one house
-        yield count(len(table._schema), "column")  # noqa: SLF001
+        yield count(len(table._schema), "column")  # noqa: SLF001  # one house
     if table.rows is not None:
         yield count(table.rows, "row")
     if table.nbytes:

@@ -167,9 +167,7 @@ class CompressionPolicy:
         if self._waiting > self._sending:
             self._see_through(nbytes, waited)
             quicker = self._codec_held_up(nbytes, seconds + waited)
-        elif (
-            waited <= seconds and self._total - nbytes >= SEEN_BYTES
-        ):  # a connection's first round trip is in the first
+        elif waited <= seconds and self._total - nbytes >= SEEN_BYTES:  # the first of a connection has its round trip
             self._link_held_up(nbytes, seconds)
         self._before = seconds
         if not self._tries or self._link < math.inf:
@@ -207,11 +205,10 @@ class CompressionPolicy:
 
     def _see_through(self, nbytes: int, waited: float) -> None:
         """Note what the codec gets through: what it does beside everything else, not what its batches took alone."""
-        batches, data, spent = self._through
         rate, share = self._stats_of(self._codec)
-        # a batch was made while the one before it left
-        self._through = batches + 1, data + nbytes / share, spent + waited + self._before
-        batches, data, spent = self._through
+        batches, data, spent = self._through[0] + 1, self._through[1] + nbytes / share, self._through[2] + waited
+        spent += self._before  # a batch was made while the one before it left
+        self._through = batches, data, spent
         if batches >= SETTLED and data >= TRIED_BYTES:
             new = data / max(spent, 1e-9)
             self._stats[self._codec] = CodecStats((new + rate) / 2 if self._codec in self._seen else new, share)
@@ -226,7 +223,8 @@ class CompressionPolicy:
         if not faster and self._free[0] <= self._patience:
             return False
         self._link, self._free = math.inf, (0, 0.0)
-        self._left = self._left if self._near else None
+        if not self._near:
+            self._left = None
         self._patience = HELD_BYTES if faster else self._patience
         return True
 
