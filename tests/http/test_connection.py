@@ -5,6 +5,7 @@ Where one fails with a new release of theirs, its name says what moved.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import socket
@@ -203,3 +204,14 @@ def test_a_proxys_answer_is_not_read_by_what_read_the_last_answer():
         assert connection.getresponse().status == 200
         assert connection.response_class is http.client.HTTPResponse
         connection.close()
+
+
+@pytest.mark.parametrize("length", [2, 7])
+def test_a_body_that_is_not_as_long_as_was_said_ends_its_connection(adapter, server, length):
+    """What is beyond its end would be taken for the next request, and what is missing be waited for."""
+    body = upload(b"abc", b"de", length=length)
+    with contextlib.suppress(requests.RequestException):
+        exchange(adapter, server.url, body)
+    assert not body.complete
+    assert exchange(adapter, server.url).status_code == 200
+    assert server.connections == 2
