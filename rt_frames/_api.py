@@ -22,7 +22,6 @@ from rt_frames import errors
 from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
-from rt_frames._frames.renames import detect_renames
 from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
@@ -334,8 +333,8 @@ def plan_alterations(
         What the table was created from, or the table itself where the service can describe it, and what its columns
         are to be. No rows are read; what can be read only once, such as a generator or reader, is refused.
     rename : dict of str to str, optional
-        Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns that
-        lie in the same memory, as after ``rename`` in Polars or pandas 3, are recognised without it.
+        Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns are
+        compared by name: without it, two columns of one type that swapped their names are nothing to alter.
     nullable : dict of str to bool, optional
         Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
     strict : bool, default True
@@ -369,7 +368,6 @@ def plan_alterations(
         rename=rename,
         nullable=nullable,
         strict=strict,
-        moved={} if clean_names else detect_renames(before, after),
         compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
 

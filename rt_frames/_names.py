@@ -92,13 +92,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, names: list[str]) -> list[str]:
-    """Return the names that are spelled like another, or else those that look like it."""
-    return spelled_alike(name, names) or difflib.get_close_matches(name, names, 3)
-
-
-def spelled_alike(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that differ from another in case, spaces and underscores alone."""
-    return [other for other in names if _spell(other) == _spell(name)]
+    """Return the names that differ from one in case, spaces and underscores alone, or else those that look like it."""
+    return [other for other in names if _spell(other) == _spell(name)] or difflib.get_close_matches(name, names, 3)
 
 
 def _spell(name: str) -> str:

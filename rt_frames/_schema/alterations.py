@@ -133,7 +133,7 @@ class AlterationPlan(tuple[Alteration, ...]):
     >>> import polars as pl
     >>> import rt_frames as rt
     >>> before = pl.DataFrame({"qty": [1]})
-    >>> plan = rt.plan_alterations(before, before.rename({"qty": "quantity"}))
+    >>> plan = rt.plan_alterations(before, before.rename({"qty": "quantity"}), rename={"qty": "quantity"})
     >>> bool(plan), plan.to_json()
     (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """

@@ -7,11 +7,8 @@ names of the items of lists, and the order of fields, are no difference.
 
 from __future__ import annotations
 
-import difflib
-import functools
-import operator
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,14 +16,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._display import callers_level
-from rt_frames._names import did_you_mean, duplicates, spelled_alike
+from rt_frames._names import closest, did_you_mean, duplicates
 from rt_frames._schema.alterations import Alteration, AlterationPlan
-from rt_frames._schema.casts import refusal
 from rt_frames._schema.data_type import is_list, list_kind, storage
-from rt_frames._text import MAX_LISTED, list_names
+from rt_frames._text import list_names
 from rt_frames.errors import AlterationError
 
-_MAX_OFFERED = 50  # to look for the names of more columns would take longer than anybody waits for an error
+_MAX_COMPARED = 2500  # pairs of names: more would take longer than anybody waits for an error
 
 
 def plan(
@@ -36,22 +32,11 @@ def plan(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     strict: bool = True,
-    moved: Mapping[str, str] | None = None,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
-    """Compare two schemas in portable types; everything that does not fit is an AlterationError.
-
-    ``moved`` are renames that the frames' memory proves; they hold where the columns would be on one side only, and
-    where columns took each other's names.
-    """
+    """Compare two schemas in portable types; everything that does not fit is an AlterationError."""
     asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
-    old, new = set(before.names), set(after.names)
-    free = new - old - {name for path, name in asked.items() if "." not in path}
-    proven = {a: b for a, b in (moved or {}).items() if a not in asked and a not in new and b in free}
-    swapped = _follow(moved or {}, moved or {}, operator.eq)  # columns that took each other's names
-    if swapped.keys().isdisjoint([*asked, *asked.values()]):
-        proven |= swapped
-    comparison = _Comparison({**proven, **asked}, nulls, moved or {}, compare_nullability)
+    comparison = _Comparison(asked, nulls, compare_nullability)
     found = comparison.compare(list(before), list(after))
     if comparison.one_sided and strict:
         raise AlterationError(comparison.advice(strict=True))
@@ -81,7 +66,6 @@ def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
 class _Comparison:
     rename: Mapping[str, str]
     nullable: Mapping[str, bool]
-    moved: Mapping[str, str]
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
     one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)  # with their prefix
@@ -92,8 +76,11 @@ class _Comparison:
         """Compare the columns of two schemas, or the fields of two structs, whose paths begin with ``prefix``."""
         targets = [self.rename.get(prefix + column.name, column.name) for column in before]
         free, gone, found = {column.name: column for column in after}, [], []
-        if len(free) < len(after) or len(set(targets)) < len(targets):
-            raise _doubles(before, after, prefix, targets)
+        every = {"before": [column.name for column in before], "after": [column.name for column in after]}
+        for side, names in (every | {"before, when renamed": targets}).items():
+            if twice := duplicates(names):
+                paths = list_names(prefix + name for name in twice)
+                raise AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
         for old, target in zip(before, targets, strict=True):
             path, new = prefix + old.name, free.pop(target, None)
             if new is not None:
@@ -101,7 +88,7 @@ class _Comparison:
             elif target == old.name:
                 gone.append(old)
             else:
-                offer = did_you_mean(target, [column.name for column in after])
+                offer = did_you_mean(target, every["after"])
                 text = f"rename={{{path!r}: {target!r}}}: after has no column {prefix + target!r}; {offer}"
                 raise AlterationError(text)
         if gone or free:
@@ -142,59 +129,38 @@ class _Comparison:
         return self._compare_column(f"{path}.{item.name}", item, new, kind if lists in ("", "list") else lists)
 
     def advice(self, *, strict: bool) -> str:
-        """Say what helps where columns are on one side only: the call that takes them for renamed, where one may."""
+        """Name the columns on one side only, and write the call that takes them for renamed."""
         gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
         come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
         sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
         text = f"before and after don't have the same columns; {'; '.join(sides)}. "
         if not strict:
             text += "strict=False leaves them alone, and nothing else differs, so nothing is altered. "
-        neither = "The service can neither add nor drop columns"
-        guessed, casts, unsure, candidates = self._guess()
-        offers = _follow(self.moved, gone, lambda _, last: last in come) | guessed
-        if not offers and not unsure:
-            advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
-            return f"{text}{neither}{advice}"
-        asked = {path: name for path, name in self.rename.items() if path in self.seen}
-        pairs = [f"{path!r}: {name!r}" for path, name in {**asked, **offers}.items()]
-        rename = f"rename={{{', '.join(pairs + [f'{path!r}: …' for path in unsure[:MAX_LISTED]])}}}"
-        if unsure:
-            text += f"If they were renamed, say which: {rename}; candidates: {list_names(candidates)}"
+        pairs = [(prefix + old.name, old, new) for prefix, *both in self.one_sided for old, new in _pair_up(*both)]
+        if not pairs:
+            advice = ": make both sides alike, say with rename={…} which were renamed, or pass strict=False"
+            return f"{text}The service can neither add nor drop columns{advice if strict else ''}"
+        renames = {path: name for path, name in self.rename.items() if path in self.seen}
+        renames |= {path: new.name for path, _, new in pairs}
+        said = [f"; {path!r} is then cast from {a.type} to {b.type}" for path, a, b in pairs if a.type != b.type]
+        options = f"rename={renames}"
+        if not len(pairs) == len(gone) == len(come):
+            options += ", strict=False"
+            said.append("; strict=False leaves the others alone")
+        return "".join([text, "If they were renamed, pass ", options, *said])
+
+
+def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
+    """Pair columns of one type whose names are alike, and those that alone are left over then, whatever they are."""
+    pairs, left, free = [], [], {column.name: column for column in come}
+    if len(gone) * len(come) > _MAX_COMPARED:
+        return []
+    for old in gone:
+        if alike := closest(old.name, [name for name, new in free.items() if new.type == old.type]):
+            pairs.append((old, free.pop(alike[0])))
         else:
-            text += f"If they were renamed, pass {rename}"
-            if len(gone) == len(come) and offers.keys() >= set(gone):
-                return "".join([text, *casts])
-            text += ", strict=False"
-        return "".join([text, *casts, f". {neither}; strict=False leaves the others alone"])
-
-    def _guess(self) -> tuple[dict[str, str], list[str], list[str], list[str]]:
-        """Return probable renames and what they cast; where that is not clear, both sides of what is left."""
-        offers: dict[str, str] = {}
-        casts, unsure, candidates = [], [], []
-        for prefix, *both in self.one_sided:
-            known = set() if prefix else {*self.moved, *self.moved.values()}
-            gone, come = ([column for column in columns if column.name not in known] for columns in both)
-            for old, new in _pair_up(gone, come):
-                offers[prefix + old.name] = new.name
-                known |= {old.name, new.name}
-                if old.type != new.type:
-                    casts.append(f"; {prefix + old.name!r} is then cast from {old.type} to {new.type}")
-            left = [[column.name for column in columns if column.name not in known] for columns in (gone, come)]
-            if all(left):
-                unsure += [prefix + name for name in left[0]]
-                candidates += left[1]
-        return offers, casts, unsure, candidates
-
-
-def _doubles(before: list[pa.Field], after: list[pa.Field], prefix: str, targets: list[str]) -> AlterationError:
-    names = [column.name for column in before]
-    for some, side in ((names, "before"), ([column.name for column in after], "after")):
-        if twice := duplicates(some):
-            paths = list_names(prefix + name for name in twice)
-            return AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
-    target = duplicates(targets)[0]
-    both = list_names(prefix + name for name, other in zip(names, targets, strict=True) if other == target)
-    return AlterationError(f"columns {both} would all be named {target!r}; give each a name of its own in rename={{…}}")
+            left.append(old)
+    return [*pairs, (left[0], *free.values())] if len(left) == len(free) == 1 else pairs
 
 
 def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
@@ -214,42 +180,3 @@ def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataTy
     if types.is_null(after):
         raise AlterationError(f"column {path!r} has no values and no type after; cast it there, before it was {before}")
     return after
-
-
-def _follow(moved: Mapping[str, str], firsts: Iterable[str], ends: Callable[[str, str], bool]) -> dict[str, str]:
-    """Follow columns that took the names of others; a chain is left out unless it ends as it should."""
-    found: dict[str, str] = {}
-    for first in firsts:
-        chain, name = {}, first
-        while name in moved and name not in chain:
-            chain[name] = name = moved[name]
-        if ends(first, name):
-            found |= chain
-    return found
-
-
-def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
-    """Guess which became which, the surest first."""
-    free = {column.name: column for column in come[:_MAX_OFFERED]}
-    found: dict[str, pa.Field] = {}
-    for fits, choose in _GUESSES:
-        for old in gone[:_MAX_OFFERED]:
-            fitting = [name for name, new in free.items() if old.name not in found and fits(old.type, new.type)]
-            likest = choose(old.name, fitting)
-            if len(likest) == 1:
-                found[old.name] = free.pop(likest[0])
-    return [(old, found[old.name]) for old in gone if old.name in found]
-
-
-def _is_cast(before: pa.DataType, after: pa.DataType) -> bool:
-    return refusal(before, after) is None
-
-
-_closest = functools.partial(difflib.get_close_matches, n=1)
-_GUESSES: tuple[tuple[Callable[..., bool], Callable[..., list[str]]], ...] = (  # which types fit, which names
-    (lambda *_: True, spelled_alike),
-    (operator.eq, _closest),
-    (operator.eq, lambda _, names: names),
-    (lambda *_: True, _closest),
-    (_is_cast, lambda _, names: names),
-)

@@ -74,14 +74,22 @@ def test_the_table_follows_the_frame_from_pandas(client, service, name, flights_
     assert_same_values(found, pa.Table.from_pandas(after, preserve_index=False))
 
 
-def test_a_rename_is_read_off_the_memory_in_both_libraries(client, flights_pandas, flights_polars):
-    lazily = {"copy": False} if int(pd.__version__[0]) < 3 else {}  # what pandas 3 always does
-    renamed = flights_pandas.rename(columns={"air_time": "minutes"}, **lazily)
-    pandas_plan = rt.plan_alterations(flights_pandas, renamed)
-    polars_plan = rt.plan_alterations(flights_polars, flights_polars.rename({"air_time": "minutes"}))
-    assert (
-        pandas_plan.to_json() == polars_plan.to_json() == {"alterations": [{"path": "air_time", "rename": "minutes"}]}
-    )
+def test_a_rename_is_never_guessed_and_the_error_writes_the_call(flights_pandas, flights_polars):
+    for before, after in (
+        (flights_pandas, flights_pandas.rename(columns={"air_time": "minutes"})),
+        (flights_polars, flights_polars.rename({"air_time": "minutes"})),
+    ):
+        with pytest.raises(rt.errors.AlterationError, match=r"pass rename=\{'air_time': 'minutes'\}$"):
+            rt.plan_alterations(before, after)
+
+
+@pytest.mark.parametrize("to_frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_names_that_were_swapped_are_a_rename_only_where_it_is_said(to_frame):
+    before = to_frame({"net": [1.0, 2.0], "gross": [1.2, 2.4], "kept": [1, 2]})
+    after = to_frame({"gross": before["net"], "net": before["gross"], "kept": before["kept"]})
+    swap = {"net": "gross", "gross": "net"}
+    assert not rt.plan_alterations(before, after)
+    assert {one.path: one.rename for one in rt.plan_alterations(before, after, rename=swap)} == swap
 
 
 def test_fields_of_structs_are_retyped_by_their_path(client, service, name):

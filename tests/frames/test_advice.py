@@ -256,7 +256,7 @@ RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
     [
         (RENAMED, "; 'sold' is then cast from int64 to int32"),
         (SALES.copy().rename(columns={"sold": "amount"}), ""),
-        (RENAMED.rename(columns={"city": "town"}), "; 'sold' is then cast from int64 to int32"),
+        (RENAMED.rename(columns={"city": "City"}), "; 'sold' is then cast from int64 to int32"),
         (SALES.copy().rename(columns=str.upper), ""),
     ],
 )

@@ -11,20 +11,18 @@ Each send is drawn from a seed of its own, read cell by cell, sent, read back wi
     FOREIGN     another exception, or no column named, or sending had begun
     CRASH, HANG the process died or stood still
 
-Run: ``python -m tests.longer.exact [--sends N] [--seed S] [--only NAME] [--send I]``. With ``--renames``, pairs of
-frames are compared instead: a plan must infer the renames that were made, and no others. The exit code is 1 where
-any failed.
+Run: ``python -m tests.longer.exact [--sends N] [--seed S] [--only NAME] [--send I]``. The exit code is 1 where any
+failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import random
 import sys
 import time
 
-from tests.longer.attack import renames, runner
+from tests.longer.attack import runner
 from tests.longer.attack.draw import KINDS, draw
 from tests.longer.attack.judge import Judge
 from tests.longer.attack.runner import TOLD, Program
@@ -36,12 +34,6 @@ def sends_of(seed: str, only: str | None, judge: Judge) -> Program:
     return Program(command, lambda number: draw(f"{seed}/{number}", only), judge.judge)
 
 
-def renames_of(seed: str) -> Program:
-    """Make the program that compares pairs of frames."""
-    command = ["tests.longer.exact", "--seed", seed, "--renames"]
-    return Program(command, lambda number: renames.draw(f"{seed}/{number}"), renames.judge, shrinks=False)
-
-
 def main() -> None:
     """Run from a shell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -49,14 +41,13 @@ def main() -> None:
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(2**32)))
     parser.add_argument("--only", help=f"a part of a kind's name: {', '.join(KINDS)}")
     parser.add_argument("--send", type=int, help="repeat this one of a seed's sends")
-    parser.add_argument("--renames", action="store_true", help="compare pairs of frames instead")
     parser.add_argument("--refusals", action="store_true", help="tell the refusals too")
     parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     judge = Judge()
-    program = renames_of(options.seed) if options.renames else sends_of(options.seed, options.only, judge)
+    program = sends_of(options.seed, options.only, judge)
     if options.work:
-        with judge if not options.renames else contextlib.nullcontext():
+        with judge:
             runner.work(program, options.work)
         return
     print(f"seed {options.seed}", flush=True)

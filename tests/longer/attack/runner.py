@@ -47,7 +47,6 @@ class Program:
     command: list[str]
     draw: Callable[[int], Described | None]
     judge: Callable[[Any], Outcome]
-    shrinks: bool = True
 
 
 def work(program: Program, what: list[str]) -> None:
@@ -72,7 +71,7 @@ def _judge_all(program: Program, numbers: range) -> None:
         _say({"number": number, "kind": case.kind, "case": case.describe()})
         outcome = program.judge(case)
         cause = (outcome.verdict, outcome.cause)
-        if outcome.verdict in FAILURES and cause not in known and program.shrinks:
+        if outcome.verdict in FAILURES and cause not in known:
             known.add(cause)
             case, outcome = shrunk(program.judge, case, outcome)
         _say({"number": number, "case": case.describe(), **dataclasses.asdict(outcome)})
@@ -135,8 +134,6 @@ def _tail(errors: TextIO) -> str:
 
 
 def _smallest(program: Program, number: int, died: dict[str, Any]) -> str | None:
-    if not program.shrinks:
-        return None
     with tempfile.TemporaryFile("w+") as errors:
         worker = _start(program, errors, number, died["verdict"], died["cause"])
         lines = list(_lines(worker))
