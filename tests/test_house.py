@@ -24,7 +24,7 @@ LAW = {  # a package or file → what it may import of the others; what is not n
     "_accessor": {"_api", "_client", "_schema", "_frames", *HELPERS},
     "_register": {"_accessor"},
     "cli": {"_api", "_client", "_schema", "_frames", "local", *HELPERS},
-    "local": {"_schema.data_type", *HELPERS},
+    "local": {"_schema.data_type", "_schema.casts", *HELPERS},
 }
 HEAVY = {"pandas", "polars", "pyarrow", "numpy", "requests", "urllib3", "lance", "cheroot", "tqdm", "click"}
 THIRD_PARTY = {*HEAVY, "dask", "distributed"}

@@ -9,9 +9,11 @@ from typing import Any, Self, SupportsIndex, overload
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._schema.casts import drops_zone, kind_of_cast, refusal
+from rt_frames._schema.casts import INSTEAD, drops_zone, kind_of_cast, refusal
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import count, list_names, show_value
+
+_SENT = ("path", "rename", "data_type", "nullable")  # of an alteration, as the service calls them
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Alteration:
 
     @property
     def refused(self) -> str | None:
-        """Why the embedded engine refuses this change, even in a request of its own; None if it does not, or may not.
+        """What the embedded engine cannot do of this change, even in a request of its own; None if nothing is known.
 
         Without ``before`` it is not known whether the engine has that cast. The hosted service decides for itself.
 
@@ -88,17 +90,15 @@ class Alteration:
         >>> import pyarrow as pa
         >>> import rt_frames as rt
         >>> rt.plan_alterations(pa.schema({"n": pa.int64()}), pa.schema({"n": pa.string()}))[0].refused
-        'it casts no int64 to string'
+        'cannot cast int64 to string'
         """
         if "`" in self.path:
-            return "its paths do not reach a name with a backtick"
+            return "cannot address a name with a backtick"
         if self.nullable is False and self.lists:
-            return "it cannot forbid nulls inside a list"
-        if self.data_type is None:
+            return "cannot forbid nulls inside a list"
+        if self.before is None or self.data_type is None:
             return None
-        if self.lists not in ("", "list"):
-            return f"it cannot cast one field of the structs in a {self.lists}"
-        return None if self.before is None else refusal(self.before, self.data_type)
+        return refusal(self.before, self.data_type, self.lists)
 
     def to_json(self) -> dict[str, Any]:
         """Return the service's form.
@@ -116,8 +116,8 @@ class Alteration:
         {'path': 'outer.inner', 'nullable': False}
         """
         data_type = None if self.data_type is None else to_data_type(self.data_type, self.path)
-        parts = {"path": self.path, "rename": self.rename, "data_type": data_type, "nullable": self.nullable}
-        return {name: value for name, value in parts.items() if value is not None}
+        values = (self.path, self.rename, data_type, self.nullable)
+        return {name: value for name, value in zip(_SENT, values, strict=True) if value is not None}
 
 
 class AlterationPlan(tuple[Alteration, ...]):
@@ -209,7 +209,7 @@ _NOTES = {
     "drops the zone": (
         "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does."
     ),
-    "refuses": 'refuses: change the frame instead and store it again, with if_exists="replace" or under a new name.',
+    "refuses": f"refuses: {INSTEAD}.",
 }
 
 
@@ -255,18 +255,17 @@ def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
     if not plan and not may_be_empty:
         raise ValueError("alterations: the list is empty, there is nothing to send")
-    paths = [one.path for one in plan]
-    if len(set(paths)) < len(paths):
-        twice = list_names(duplicates(paths))
-        raise ValueError(f"alterations: {twice} occur more than once; put what changes in a column into one alteration")
+    if twice := duplicates(one.path for one in plan):
+        text = f"alterations: {list_names(twice)} occur more than once"
+        raise ValueError(f"{text}; put what changes in a column into one alteration")
     return plan.to_json()
 
 
 def _from_dict(given: Any) -> Alteration:
     if not isinstance(given, Mapping):
         raise TypeError(f"alterations: expected an Alteration or a dict, got {type(given).__name__}")
-    unknown = sorted(map(str, set(given) - {"path", "rename", "data_type", "nullable"}))
+    unknown = sorted(map(str, set(given) - set(_SENT)))
     if unknown or "path" not in given:
         what = f"{show_value(dict(given), 200)} {f'has unknown {list_names(unknown)}' if unknown else 'needs a path'}"
-        raise ValueError(f"alterations: {what}; an alteration has path, rename, data_type and nullable")
+        raise ValueError(f"alterations: {what}; an alteration has {', '.join(_SENT)}")
     return Alteration(**given)

@@ -1,11 +1,6 @@
 """Two Arrow types → what a cast between them does to the values, and whether the service's engine does it.
 
-The engine casts inside a family of types, and lists of those::
-
-    whole numbers · floats · text · binary · decimals · times · durations    each among themselves
-    dates and timestamps                                                     among themselves
-    timestamps → times
-
+The only place that knows the engine's casts: plans mark what is refused here, and the embedded service refuses it.
 A dictionary counts as its values. Nothing leads to or from structs, maps, bool, null, fixed-size binary
 and extension types.
 """
@@ -22,16 +17,17 @@ from rt_frames._schema.data_type import is_list, list_kind
 KindOfCast = Literal["widens", "narrows", "converts"]
 
 _FAMILIES = {
-    "integer": (types.is_integer,),
-    "float": (types.is_floating,),
+    "integers": (types.is_integer,),
+    "floats": (types.is_floating,),
+    "decimals": (types.is_decimal,),
     "text": (types.is_string, types.is_large_string),
     "binary": (types.is_binary, types.is_large_binary),
-    "date": (types.is_date,),
-    "timestamp": (types.is_timestamp,),
-    "time": (types.is_time,),
-    "duration": (types.is_duration,),
-    "decimal": (types.is_decimal,),
+    "dates and timestamps": (types.is_date, types.is_timestamp),
+    "times": (types.is_time,),
+    "durations": (types.is_duration,),
 }
+POSSIBLE = f"casts stay within a family: {', '.join(_FAMILIES)}, and lists of them"  # but for timestamps to times
+INSTEAD = 'cast the frame and store it again, with if_exists="replace" or under a new name'
 _UNITS = ("s", "ms", "us", "ns")
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 _LISTS = ("fixed_size_list", "list", "large_list")
@@ -47,14 +43,12 @@ def kind_of_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
         return "converts"
     if types.is_dictionary(before):
         return kind_of_cast(before.value_type, after.value_type)
-    old, new = _family(before), _family(after)
-    if not _in_reach(old, new):
+    old, new = types.is_timestamp(before), types.is_timestamp(after)
+    if not _in_reach(before, after) or (new and not old):
         return "converts"
-    if old != new:
-        return "narrows" if old == "timestamp" else "converts"
-    if not _keeps_all_values(old, before, after):
+    if not _keeps_all_values(before, after):
         return "narrows"
-    return "converts" if old == "timestamp" and before.tz != after.tz else "widens"
+    return "converts" if old and before.tz != after.tz else "widens"
 
 
 def _kind_of_list_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
@@ -66,17 +60,19 @@ def _kind_of_list_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
     return items
 
 
-def _keeps_all_values(family: str, before: pa.DataType, after: pa.DataType) -> bool:
+def _keeps_all_values(before: pa.DataType, after: pa.DataType) -> bool:
     """Return whether the one type of a family holds every value of the other."""
-    if family in ("text", "binary"):
+    if types.is_timestamp(before) and not types.is_timestamp(after):
+        return False
+    if _family(before) in ("text", "binary"):
         return bool(types.is_large_string(after) or types.is_large_binary(after))
-    if family == "decimal":
+    if types.is_decimal(before):
         whole_digits = before.precision - before.scale, after.precision - after.scale
         return bool(before.scale <= after.scale and whole_digits[0] <= whole_digits[1])
-    if family in ("timestamp", "duration", "time"):
+    if types.is_timestamp(before) or types.is_duration(before) or types.is_time(before):
         units = _UNITS.index(before.unit), _UNITS.index(after.unit)
         # every date of a calendar fits into seconds up to microseconds; nanoseconds end in the year 2262
-        ends = after.unit == "ns" and family != "time"
+        ends = after.unit == "ns" and not types.is_time(after)
         return units[0] == units[1] or (units[0] < units[1] and not ends)
     signed = types.is_signed_integer(before), types.is_signed_integer(after)
     return bool(before.bit_width < after.bit_width and signed[0] <= signed[1])
@@ -90,31 +86,40 @@ def drops_zone(before: pa.DataType, after: pa.DataType) -> bool:
     return both and after.tz is None and before.tz not in (None, *_UTC)
 
 
-def refusal(before: pa.DataType, after: pa.DataType) -> str | None:
-    """Say why the engine does not do a cast; None where it does."""
+def refusal(before: pa.DataType, after: pa.DataType, lists: str = "") -> str | None:
+    """Say that the engine cannot do a cast; None where it can. ``lists`` are those that the path leads `through`."""
+    why = _obstacle(before, after) if lists in ("", "list") else f" inside a {lists}"
+    return None if why is None else f"cannot cast {before} to {after}{why}"
+
+
+def through(lists: str, arrow: pa.DataType) -> str:
+    """Return the kind of the lists that a path leads through once it goes on inside a type; all but ``"list"`` stay."""
+    return (list_kind(arrow)[0] or lists) if lists in ("", "list") else lists
+
+
+def _obstacle(before: pa.DataType, after: pa.DataType) -> str | None:
+    """Return what to say behind both types; None where nothing stands against the cast."""
     (old, size), (new, new_size) = list_kind(before), list_kind(after)
     if not old or not new:
-        possible = _in_reach(_family(before), _family(after)) or (before == after and types.is_boolean(after))
-        return None if possible else f"it casts no {before} to {after}"
+        possible = _in_reach(before, after) or (before == after and types.is_boolean(after))
+        return None if possible else ""
     item = after.value_field
     if new == "fixed_size_list":
         if old == new and size != new_size:
-            return f"it does not change the length of a fixed_size_list, here from {size} to {new_size}"
+            return ": the length of a fixed_size_list stays"
         if not item.nullable:
-            return "the items of its fixed_size_lists may always be null"
+            return ": the items of a fixed_size_list stay nullable"
     elif old == "fixed_size_list" and before.value_type == item.type and (item.name, item.nullable) != ("item", True):
-        return 'out of a fixed_size_list it makes lists with a nullable child named "item" only'
-    return refusal(before.value_type, item.type)
+        return ': what was in a fixed_size_list is nullable and named "item"'
+    return _obstacle(before.value_type, item.type)
+
+
+def _in_reach(*both: pa.DataType) -> bool:
+    """Return whether a cast leads from one type that is no list to another."""
+    before, after = (arrow.value_type if types.is_dictionary(arrow) else arrow for arrow in both)
+    return _family(before) == _family(after) != "" or (types.is_timestamp(before) and types.is_time(after))
 
 
 def _family(arrow: pa.DataType) -> str:
-    """Name the family of a type, of a dictionary that of its values; the empty string where it has none."""
-    values = arrow.value_type if types.is_dictionary(arrow) else arrow
-    return next((family for family, tests in _FAMILIES.items() if any(test(values) for test in tests)), "")
-
-
-def _in_reach(before: str, after: str) -> bool:
-    """Return whether a cast leads from one family to the other."""
-    if before in ("date", "timestamp"):
-        return after in ("date", "timestamp") or (before, after) == ("timestamp", "time")
-    return before == after != ""
+    """Name the family of a type; the empty string where it has none."""
+    return next((family for family, tests in _FAMILIES.items() if any(test(arrow) for test in tests)), "")

@@ -18,6 +18,7 @@ from pyarrow import types
 from rt_frames._display import callers_level
 from rt_frames._names import closest, did_you_mean, duplicates
 from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.casts import through
 from rt_frames._schema.data_type import is_list, list_kind, storage
 from rt_frames._text import list_names
 from rt_frames.errors import AlterationError
@@ -124,9 +125,9 @@ class _Comparison:
         """Compare structs field by field, also those in lists, or in lists of lists."""
         if types.is_struct(before):
             return self.compare(list(before), list(after), f"{path}.", lists)
-        item, kind = before.value_field, list_kind(before)[0]
+        item = before.value_field
         new = after.value_field.with_name(item.name)
-        return self._compare_column(f"{path}.{item.name}", item, new, kind if lists in ("", "list") else lists)
+        return self._compare_column(f"{path}.{item.name}", item, new, through(lists, before))
 
     def advice(self, *, strict: bool) -> str:
         """Name the columns on one side only, and write the call that takes them for renamed."""

@@ -432,13 +432,14 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
 def _look_at_table(name: str, plan: AlterationPlan, service: dict[str, Any]) -> AlterationPlan:
     """Return a plan with the types that the table's columns have so far, where there is a service that tells."""
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames._schema.data_type import child_fields, list_kind
+    from rt_frames._schema.casts import through
+    from rt_frames._schema.data_type import child_fields
 
     def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         for field in fields:
-            path, kind = join_path(parent, field.name), list_kind(field.type)[0]
+            path = join_path(parent, field.name)
             yield path, {"before": field.type, "lists": lists}
-            yield from walk(child_fields(field.type), path, kind if lists in ("", "list") and kind else lists)
+            yield from walk(child_fields(field.type), path, through(lists, field.type))
 
     try:
         schema = _connect(**service).table(name).schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from typing import Any, NamedTuple
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import closest, duplicates, join_path
+from rt_frames._schema.casts import INSTEAD, POSSIBLE, refusal, through
 from rt_frames._schema.data_type import arrow_type, child_fields
-from rt_frames._text import list_names
+from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name, walk
 
@@ -47,6 +49,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
     if twice := duplicates(change.given["path"] for change in changes):
         raise HTTPError(400, f"columns occur more than once: {list_names(twice)}; put all of a column into one object")
     _check_apart(changes)
+    _check_casts(changes, fields)
     _check_new_names(changes, fields)
     return changes
 
@@ -75,13 +78,13 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     if len(given) == 1:
         raise HTTPError(400, f'{column}: nothing to change; give "rename", "data_type" or "nullable"')
     try:
-        _check_values(given, fields)
+        _check_values(given)
     except (ValueError, HTTPError) as error:
         raise HTTPError(400, f"{column} cannot be changed: {error}") from None
     return Change(fields[path].type, given)
 
 
-def _check_values(given: dict[str, Any], fields: Fields) -> None:
+def _check_values(given: dict[str, Any]) -> None:
     """Refuse what the engine would not take or not survive, and put an Arrow type in the place of its name."""
     if not isinstance(given.get("nullable", True), bool):
         raise ValueError(f'"nullable" is true or false, not {given["nullable"]!r:.100}')
@@ -92,12 +95,6 @@ def _check_values(given: dict[str, Any], fields: Fields) -> None:
     if "data_type" in given:
         given["data_type"] = arrow_type(given["data_type"])
         check_field(pa.field(given["path"], given["data_type"]))
-        above = [fields[path].type for path in _parents(given["path"])]
-        if any(is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow) for arrow in above):
-            raise ValueError(
-                f"the engine does not cast {fields[given['path']].type} to {given['data_type']} here: it casts inside "
-                "a list, but not inside a large_list or a fixed_size_list; create a new table with the new type"
-            )
 
 
 def _check_apart(changes: list[Change]) -> None:
@@ -109,6 +106,18 @@ def _check_apart(changes: list[Change]) -> None:
                 400, f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed too; "
                 "put both into one data_type, or send two requests"
             )  # fmt: skip
+
+
+def _check_casts(changes: list[Change], fields: Fields) -> None:
+    """Refuse casts that the engine does not do."""
+    refused = []
+    for arrow, given in changes:
+        lists = functools.reduce(through, (fields[above].type for above in _parents(given["path"])), "")
+        if "data_type" in given and (reason := refusal(arrow, given["data_type"], lists)):
+            refused.append(f"column {given['path']!r:.200}: the engine {reason}")
+    if refused:
+        others = f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
+        raise HTTPError(400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {INSTEAD}; {POSSIBLE}")
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:

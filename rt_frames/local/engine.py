@@ -33,10 +33,6 @@ KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, fo
 MAX_ASKED = 1000  # of the changes that were refused together, each about a millisecond
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
-_FAMILIES = (
-    'the engine casts only within a family; cast the frame and store it again, with if_exists="replace" or under a new '
-    "name; families are integers, floats, decimals, text, binary, dates and timestamps, times, durations, lists of one"
-)
 _NO_SUCH_TIME = (
     "a time does not exist in that zone, or exists twice, as when clocks change; set the zone in the frame, with "
     ".dt.tz_localize(…, nonexistent=…, ambiguous=…), and store it again"
@@ -45,7 +41,6 @@ _TWO_REQUESTS = "the engine does not do all of it in one request; send two: cast
 
 # part of the engine's message → what it means
 _REASONS = {
-    "Cannot cast column": _FAMILIES,
     "Cannot cast timezone": _NO_SUCH_TIME,
     "Merge operation": _TWO_REQUESTS,
     "non-nullable and cast": _TWO_REQUESTS,

@@ -46,7 +46,7 @@ REFUSED = {
     "between families": ([{"path": "n", "data_type": to("double")}], ["'n'", "int64", "double", "within a family"]),
     "text to number": (
         [{"path": "t", "data_type": to("int64")}],
-        ["'t'", "string", "int64", "within a family; cast the frame and store it again"],
+        ["'t'", "string", "int64", "within a family", "cast the frame and store it again"],
     ),
     "overflow": ([{"path": "big", "data_type": to("int8")}], ["'big'", "int64", "int8", "300"]),
     "one bad of two": (
@@ -118,7 +118,13 @@ OFFENDERS = {
         [{"path": "day", "data_type": to("timestamp:us:-")}, {"path": "n", "data_type": to("int32"), "rename": "m"},
          {"path": "m", "data_type": to("int16"), "rename": "n"}, {"path": "t", "data_type": to("int64")},
          {"path": "s.x", "data_type": to("string"), "nullable": True}],
-        "column 't' (from string to int64); column 's.x' (from int32 to string, nullable=True): the engine casts only",
+        "column 't': the engine cannot cast string to int64; column 's.x': the engine cannot cast int32 to string; ",
+    ),
+    "more casts than are told": (
+        [{"path": "n", "data_type": to("float")}, {"path": "t", "data_type": to("bool")},
+         {"path": "s.x", "data_type": to("double")}],
+        ("column 'n': the engine cannot cast int64 to float; column 't': the engine cannot cast string to bool; "
+         "1 more column; cast the frame and store it again"),
     ),
     "a change inside lists beside one that is done": (
         [{"path": "n", "nullable": False}, {"path": "l.item.x", "nullable": False}],
@@ -291,6 +297,14 @@ def test_json_that_the_engine_keeps_is_stored_with_its_values_at_every_depth(cal
         {"b": [1, 2.5, -(2**63), 2**64 - 1], "a": None}, None, "text"
     ]  # fmt: skip
     assert [len(texts) for texts in back["l"].to_pylist()] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["string", "large_string", "binary", "large_binary"])
+def test_json_is_not_cast_to_the_engines_form_of_it(caller, name):
+    caller.create("t", pa.table({"c": json_of('{"a": 1}')}))
+    answer = caller.alter("t", {"path": "c", "data_type": to(name)})
+    assert (answer.status_code, "'c'" in message(answer)) == (400, True)
+    assert caller.version("t") == 1
 
 
 def test_a_form_of_storage_that_is_read_back_otherwise_is_refused(caller):

@@ -205,7 +205,6 @@ TABLE = pa.table(
     }
 )
 WORDS = {
-    "Cannot cast column": [{"path": "t", "data_type": pa.int64()}],
     "Cannot cast timezone": [{"path": "at", "data_type": pa.timestamp("us", "Europe/Berlin")}],
     "Merge operation": [{"path": "n", "name": "m", "data_type": pa.int16()}, {"path": "m", "name": "n"}],
     "non-nullable and cast": [{"path": "n", "nullable": False}, {"path": "t", "data_type": pa.large_string()}],

@@ -248,7 +248,7 @@ def test_the_text_shows_each_change_in_aligned_columns():
         "path  before                           after          what",
         "----  -------------------------------  -------------  " + "-" * 66,
         "a     int64                            int32          narrows",
-        f"p     double{' ' * 27}int64          converts; the embedded engine refuses: it casts no double to int64",
+        f"p     double{' ' * 27}int64          converts; the embedded engine refuses: cannot cast double to int64",
         "t     int32                            int64          widens",
         "at    timestamp[us, tz=Europe/Berlin]  timestamp[us]  converts, drops the zone",
         "",
@@ -256,7 +256,7 @@ def test_the_text_shows_each_change_in_aligned_columns():
         "",
         "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does.",
         "",
-        'refuses: change the frame instead and store it again, with if_exists="replace" or under a new name.',
+        'refuses: cast the frame and store it again, with if_exists="replace" or under a new name.',
     ]
 
 
@@ -318,9 +318,9 @@ def test_alterations_that_cannot_be_sent_are_refused_before_sending(given, error
 
 ASKED = [
     ("n", I32, "", None),
-    ("n", TEXT, "", "it casts no int64 to large_string"),
-    ("l.item.x", I32, "large_list", "it cannot cast one field of the structs in a large_list"),
-    ("a`b", I32, "", "its paths do not reach a name with a backtick"),
+    ("n", TEXT, "", "cannot cast int64 to large_string"),
+    ("l.item.x", I32, "large_list", "cannot cast int64 to int32 inside a large_list"),
+    ("a`b", I32, "", "cannot address a name with a backtick"),
 ]
 
 
