@@ -11,7 +11,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -23,8 +22,9 @@ _END: Any = object()
 class Worker:
     """One thread, which makes calls in order; `with` waits for its end, unless Ctrl-C is on its way.
 
-    `concurrent.futures.ThreadPoolExecutor` refuses calls once the main thread has ended, while uploads on other threads
-    go on.
+    Not `concurrent.futures`: an executor refuses calls once the main thread has ended, while uploads on other threads
+    go on; and an interrupt in ``Future.result`` may become a RuntimeError, or leave a lock that the thread then waits
+    for. Waiting for a ``SimpleQueue`` and a callback that is not Python's are safe in that respect.
 
     Parameters
     ----------
@@ -34,16 +34,15 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        # an interrupt may leave this object anywhere; in a finalizer written in Python, one would be ignored
         self._thread = _Thread(name, self._calls, weakref.ref(self, self._calls.put))
         allow_interrupts()
         self._thread.start()
 
-    def submit(self, call: Callable[..., R], *arguments: Any) -> Future[R]:
-        """Have a function called after those before it."""
-        future: Future[R] = Future()
-        self._calls.put((future, call, arguments))
-        return future
+    def submit(self, call: Callable[..., Any], *arguments: Any) -> queue.SimpleQueue[Any]:
+        """Have a function called after those before it; give what `result` waits for."""
+        made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._calls.put((made, call, arguments))
+        return made
 
     def __enter__(self) -> Self:
         return self
@@ -70,14 +69,24 @@ def _make(task: Any) -> bool:
     """Make one call, of which no reference stays here; return whether it was one."""
     if not isinstance(task, tuple):
         return False
-    future, call, arguments = task
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(call(*arguments))
-        except BaseException as error:  # noqa: BLE001  # raised where the result is asked for
-            future.set_exception(error)
-    del task, future, call, arguments
+    made, call, arguments = task
+    try:
+        made.put((call(*arguments), None))
+    except BaseException as error:  # noqa: BLE001  # raised by `result`
+        made.put((None, error))
+    del task, made, call, arguments
     return True
+
+
+def result(made: queue.SimpleQueue[Any]) -> Any:
+    """Wait for a call; return its result, or raise its exception."""
+    value, error = made.get()
+    if error is None:
+        return value
+    try:
+        raise error
+    finally:
+        del error  # a frame that holds its own error would hold the caller's data, too
 
 
 @atexit.register
@@ -108,12 +117,11 @@ def prefetch(source: Iterator[T]) -> Generator[T]:
 
     Exceptions of the source propagate. After a KeyboardInterrupt the step on the way ends on its own, maybe late.
     """
-    coming: collections.deque[Future[T]] = collections.deque()
     with Worker("prefetch") as worker:
         try:
-            coming.append(worker.submit(next, source, _END))
-            while (item := coming.popleft().result()) is not _END:
-                coming.append(worker.submit(next, source, _END))
+            coming = worker.submit(next, source, _END)
+            while (item := result(coming)) is not _END:
+                coming = worker.submit(next, source, _END)
                 yield item
                 del item
         finally:
@@ -141,25 +149,23 @@ def parallel_map(
     if threads < 2:
         yield from map(work, items)
         return
-    coming: collections.deque[Future[R]] = collections.deque()
+    coming: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
     workers: collections.deque[Worker] = collections.deque()
-    ahead = 1
+    ahead, ended = 1, threading.Event()
     with contextlib.ExitStack() as stack:
         try:
             for item in items:
                 if not coming and is_cheap(item):
                     yield work(item)
                     continue
-                started = len(workers) == threads
-                workers.append(workers.popleft() if started else stack.enter_context(Worker("worker")))
-                coming.append(workers[-1].submit(work, item))
+                all_started = len(workers) == threads
+                workers.append(workers.popleft() if all_started else stack.enter_context(Worker("worker")))
+                coming.append(workers[-1].submit(lambda item: None if ended.is_set() else work(item), item))
                 del item
-                while len(coming) > ahead:
-                    # results that nobody waits for only take memory
-                    ahead = max(ahead - 1, 1) if coming[0].done() else min(ahead + 1, threads)
-                    yield coming.popleft().result()
+                while len(coming) > ahead:  # results that nobody waits for only take memory
+                    ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
+                    yield result(coming.popleft())
             while coming:
-                yield coming.popleft().result()
+                yield result(coming.popleft())
         finally:
-            for future in coming:
-                future.cancel()
+            ended.set()
