@@ -1,7 +1,9 @@
-"""``df.remote``: the functions of this package as methods of a frame, forwarded and nothing more."""
+"""``df.remote``: the functions of this package as methods of a frame."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
@@ -9,15 +11,29 @@ from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, IfExists, RemoteTable
-    from rt_frames._frames.compression import Compression
+    from rt_frames._client import Client, RemoteTable
     from rt_frames._schema.alterations import AlterationPlan
 
 Frame = TypeVar("Frame")
+Method = TypeVar("Method")
+
+
+def _with_parameters_of(function: Callable[..., Any], frame: str) -> Callable[[Method], Method]:
+    """Show a function's parameters, without its frame, in place of ``*args`` and ``**options``; and its docstring."""
+
+    def decorate(method: Any) -> Any:
+        signature = inspect.signature(method)
+        parameters = {**signature.parameters, **inspect.signature(function).parameters, **signature.parameters}
+        shown = [one for name, one in parameters.items() if name not in (frame, "args", "options")]
+        method.__signature__ = signature.replace(parameters=sorted(shown, key=lambda one: one.kind))
+        method.__doc__ = method.__doc__ or re.sub(rf"    {frame} : .*\n(        .*\n)+", "", function.__doc__ or "")
+        return method
+
+    return decorate
 
 
 class RemoteAccessor(Generic[Frame]):
@@ -46,6 +62,11 @@ class RemoteAccessor(Generic[Frame]):
             f"<remote methods of a {type(self._frame).__name__}: to_table, tee, alter_table, plan_alterations, schema>"
         )
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f'df.remote has no {name!r}; a column "remote" is df["remote"]', name=name, obj=self)
+
     @property
     @hide_frames
     def schema(self) -> pa.Schema:
@@ -60,82 +81,13 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
-    def to_table(
-        self,
-        name: str,
-        *,
-        client: Client | None = None,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        compression: Compression = "auto",
-        progress: bool | None = None,
-    ) -> RemoteTable:
-        """Create a remote table from this frame.
-
-        Parameters
-        ----------
-        name : str
-            The new table's name.
-        client : Client, optional
-            Where to create it. Defaults to the client of the last `rt_frames.connect`.
-        dtypes : dict of str to dtype, optional
-            Columns to cast on the way, by their names in the table.
-        index : bool, optional
-            pandas only: whether index levels become columns. None: all but an unnamed integer index.
-        clean_names : bool, default False
-            Make valid names of labels that a table cannot have, as in `rt_frames.to_table`.
-        if_exists : {"fail", "skip", "replace"}, default "fail"
-            What happens when the name is taken.
-        compression : {"auto", "lz4", "zstd", None}, default "auto"
-            Codec of the Arrow IPC buffers. "auto" chooses batch by batch; None sends them uncompressed.
-        progress : bool, optional
-            Whether a bar is shown. None: in a terminal or notebook, after two seconds.
-
-        Returns
-        -------
-        RemoteTable
-            What was sent, and what the service answered.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument, a column's name or its type cannot be used; nothing was stored.
-        RemoteError
-            For everything else that can fail; `rt_frames.errors` shows the tree.
-
-        Examples
-        --------
-        >>> import polars as pl
-        >>> pl.DataFrame({"word": ["a", "b"]}).remote.to_table("two_words").rows
-        2
-        """
+    @_with_parameters_of(_api.to_table, "data")
+    def to_table(self, *args: Any, **options: Any) -> RemoteTable:
         __tracebackhide__ = True
-        return _api.to_table(
-            self._frame,
-            name,
-            client=client,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            if_exists=if_exists,
-            compression=compression,
-            progress=progress,
-        )
+        return _api.to_table(self._frame, *args, **options)
 
-    def tee(
-        self,
-        name: str,
-        *,
-        client: Client | None = None,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        compression: Compression = "auto",
-        progress: bool | None = None,
-    ) -> Frame:
+    @_with_parameters_of(_api.to_table, "data")
+    def tee(self, *args: Any, **options: Any) -> Frame:
         """Create a remote table and give this frame back, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
@@ -146,28 +98,11 @@ class RemoteAccessor(Generic[Frame]):
         6
         """
         __tracebackhide__ = True
-        _api.to_table(
-            self._frame,
-            name,
-            client=client,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            if_exists=if_exists,
-            compression=compression,
-            progress=progress,
-        )
+        _api.to_table(self._frame, *args, **options)
         return self._frame
 
-    def plan_alterations(
-        self,
-        before: Any,
-        *,
-        rename: Mapping[str, str] | None = None,
-        nullable: Mapping[str, bool] | None = None,
-        strict: bool = True,
-        clean_names: bool = False,
-    ) -> AlterationPlan:
+    @_with_parameters_of(_api.plan_alterations, "after")
+    def plan_alterations(self, before: Any, **options: Any) -> AlterationPlan:
         """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
@@ -178,20 +113,11 @@ class RemoteAccessor(Generic[Frame]):
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
         __tracebackhide__ = True
-        return _api.plan_alterations(
-            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
-        )
+        return _api.plan_alterations(before, self._frame, **options)
 
+    @_with_parameters_of(_api.plan_alterations, "after")
     def alter_table(
-        self,
-        name: str,
-        before: Any = None,
-        *,
-        rename: Mapping[str, str] | None = None,
-        nullable: Mapping[str, bool] | None = None,
-        strict: bool = True,
-        clean_names: bool = False,
-        client: Client | None = None,
+        self, name: str, before: Any = None, *, client: Client | None = None, **options: Any
     ) -> RemoteTable:
         """Alter a table so that its columns become those of this frame.
 
@@ -202,10 +128,10 @@ class RemoteAccessor(Generic[Frame]):
         before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable, optional
             What the table was created from. None asks the service, where it can describe a table: a folder's, and
             one with ``dialect="lancedb"``.
-        rename, nullable, strict, clean_names : optional
-            As in `rt_frames.plan_alterations`.
         client : Client, optional
             Where the table is. Defaults to the client of the last `rt_frames.connect`.
+        rename, nullable, strict, clean_names : optional
+            As in `rt_frames.plan_alterations`.
 
         Returns
         -------
@@ -231,7 +157,4 @@ class RemoteAccessor(Generic[Frame]):
         """
         __tracebackhide__ = True
         before = _api.table(name, client=client) if before is None else before
-        plan = _api.plan_alterations(
-            before, self._frame, rename=rename, nullable=nullable, strict=strict, clean_names=clean_names
-        )
-        return _api.alter_columns(name, plan, client=client)
+        return _api.alter_columns(name, self.plan_alterations(before, **options), client=client)

@@ -1,45 +1,101 @@
-"""Iterators that work on other threads than their reader's: the next item is made while one is used.
-
-`prefetch` runs an iterator one step ahead. `parallel_map` makes something of each item on several threads, in order.
-"""
+"""Work on other threads, in order: `prefetch` makes the next item while one is used, `parallel_map` makes several."""
 
 from __future__ import annotations
 
 import atexit
 import collections
 import contextlib
-import functools
 import queue
 import signal
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_END: Any = object()
 
-class Background(threading.Thread):
-    """A thread that nobody waits for but the end of the interpreter; ``stop`` asks it to end after what it is at."""
 
-    def __init__(self, run: Callable[[], None], name: str, stop: Callable[[], Any] = lambda: None) -> None:
-        super().__init__(target=run, name=f"rt_frames {name}", daemon=True)
-        self.stop = stop
+class Worker:
+    """One thread, which makes calls in order; `with` waits for its end, unless Ctrl-C is on its way.
+
+    Not `concurrent.futures`: an executor refuses calls once the main thread has ended, while uploads on other threads
+    go on; and an interrupt in ``Future.result`` may become a RuntimeError, or leave a lock that the thread then waits
+    for. Waiting for a ``SimpleQueue`` and a callback that is not Python's are safe in that respect.
+
+    Parameters
+    ----------
+    name : str
+        What the thread is for.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = _Thread(name, self._calls, weakref.ref(self, self._calls.put))
+        allow_interrupts()
+        self._thread.start()
+
+    def submit(self, call: Callable[..., Any], *arguments: Any) -> queue.SimpleQueue[Any]:
+        """Have a function called after those before it; give what `result` waits for."""
+        made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._calls.put((made, call, arguments))
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._calls.put(None)
+        while error is not None and not isinstance(error, KeyboardInterrupt):
+            error = error.__context__
+        if error is None:
+            self._thread.join()
+
+
+class _Thread(threading.Thread):
+    def __init__(self, name: str, calls: queue.SimpleQueue[Any], _gone: Any) -> None:
+        super().__init__(name=f"rt_frames {name}", daemon=True)
+        self.calls, self._gone = calls, _gone
+
+    def run(self) -> None:
+        while _make(self.calls.get()):
+            pass
+
+
+def _make(task: Any) -> bool:
+    """Make one call, of which no reference stays here; return whether it was one."""
+    if not isinstance(task, tuple):
+        return False
+    made, call, arguments = task
+    try:
+        made.put((call(*arguments), None))
+    except BaseException as error:  # noqa: BLE001  # raised by `result`
+        made.put((None, error))
+    del task, made, call, arguments
+    return True
+
+
+def result(made: queue.SimpleQueue[Any]) -> Any:
+    """Wait for a call; return its result, or raise its exception."""
+    value, error = made.get()
+    if error is None:
+        return value
+    try:
+        raise error
+    finally:
+        del error  # a frame that holds its own error would hold the caller's data, too
 
 
 @atexit.register
 def _end_threads() -> None:
     """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
-    threads = [thread for thread in threading.enumerate() if isinstance(thread, Background)]
-    if threads:
+    while threads := [one for one in threading.enumerate() if isinstance(one, _Thread) and one.is_alive()]:
         end_at_next_interrupt()
-    for thread in threads:
-        thread.stop()
-    for thread in threads:
-        if thread.is_alive():  # an interrupt may have come while it was started
-            thread.join()
+        threads[0].calls.put(None)  # the oldest may need the others
+        threads[0].join()
 
 
 def end_at_next_interrupt() -> None:
@@ -57,138 +113,59 @@ def allow_interrupts() -> None:
 
 
 def prefetch(source: Iterator[T]) -> Generator[T]:
-    """Yield what ``source`` yields, one step ahead.
+    """Yield the items of an iterator, which is read one step ahead and closed, all on one thread of its own.
 
-    What the source raises is raised here. However this ends, the source is closed, on its thread. By then the thread
-    has ended, save after a KeyboardInterrupt: it ends after the step that it is at, which may take long.
+    Exceptions of the source propagate. After a KeyboardInterrupt the step on the way ends on its own, maybe late.
     """
-    wanted: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    made: queue.SimpleQueue[T | _Ended] = queue.SimpleQueue()
-    reader = _Reader()
-    # an interrupt may come at any place, also where things are cleaned up: the end of this frame then puts what is not
-    # True; and `threading` keeps a thread for ever whose start was interrupted, so that it is not given the source yet
-    gone = weakref.ref(reader, wanted.put)
-    thread = Background(lambda: _run(wanted, made, gone), "prefetch", lambda: wanted.put(False))
-    allow_interrupts()
-    try:
-        thread.start()
-        wanted.put(source)
-        wanted.put(True)
-        while not isinstance(step := made.get(), _Ended):
-            wanted.put(True)
-            yield step
-    finally:
-        wanted.put(False)
-        if thread.is_alive() and not _is_interrupted(sys.exception()):
-            thread.join()
-        del reader
-    if step.error is not None:
+    with Worker("prefetch") as worker:
         try:
-            raise step.error
+            coming = worker.submit(next, source, _END)
+            while (item := result(coming)) is not _END:
+                coming = worker.submit(next, source, _END)
+                yield item
+                del item
         finally:
-            del step  # a frame that holds its own error would hold the caller's data, too
-
-
-class _Reader:
-    """Alive while somebody reads."""
-
-
-class _Ended:
-    error: BaseException | None = None
-
-
-def _is_interrupted(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
-
-
-def _run(wanted: queue.SimpleQueue[Any], made: queue.SimpleQueue[Any], _gone: Any) -> None:
-    ended, source = _Ended(), wanted.get()
-    try:
-        while wanted.get() is True:
-            made.put(next(source))
-        ended.error = RuntimeError("the interpreter ends")  # whoever reads must not take this for the source's end
-    except StopIteration:
-        pass
-    except BaseException as error:  # noqa: BLE001  # raised where the reader is
-        ended.error = error
-    try:
-        getattr(source, "close", lambda: None)()
-    finally:
-        made.put(ended)
+            worker.submit(getattr(source, "close", lambda: None))
 
 
 def parallel_map(
-    start: Callable[[], Callable[[T], R]], items: Iterator[T], threads: int, is_cheap: Callable[[T], bool]
+    work: Callable[[T], R], items: Iterator[T], threads: int, is_cheap: Callable[[T], bool] = lambda _: False
 ) -> Generator[R]:
-    """Yield what a function makes of each item, in order, while threads are at those behind it.
+    """Yield the results of a function for each item, in order, while threads are at those behind it.
 
-    What is made of an item may raise, and is raised in its place. By the end, however it comes, the threads have ended,
-    each after the item that it is at. To be read on a thread that no interrupt reaches, as `prefetch` does it.
+    Exceptions propagate, each in its item's place.
 
     Parameters
     ----------
-    start : callable
-        Gives a function for one thread.
+    work : callable
+        Called on several threads at once.
     items : iterator
-        Read on this thread; one is let go of when it was made.
+        Read on this thread.
     threads : int
-        How many at most; with one all is made on this thread.
+        How many at most; with one, all is done on this thread.
     is_cheap : callable
-        Tells of an item that it is made at once on this thread, where no other is at work.
+        Whether an item is done on this thread, where nothing before it is on its way.
     """
     if threads < 2:
-        yield from map(start(), items)
+        yield from map(work, items)
         return
-    asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     coming: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
-    workers: list[Background] = []
-    here, ahead = start(), 1
-    try:
-        for item in items:
-            if not coming and is_cheap(item):
-                yield here(item)
-                continue
-            coming.append(queue.SimpleQueue())
-            asked.put((item, coming[-1]))
-            del item
-            if len(workers) < min(len(coming), threads):
-                worker = Background(functools.partial(_work, asked, start()), "worker")
-                worker.start()
-                workers.append(worker)
-            while len(coming) > ahead:
-                # who waits tells how many are made ahead: those that are made already only take memory
-                ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
-                yield _made(coming.popleft())
-        while coming:
-            yield _made(coming.popleft())
-    finally:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                asked.get_nowait()
-        for _ in workers:
-            asked.put(None)
-        for worker in workers:
-            worker.join()
-
-
-def _work(asked: queue.SimpleQueue[Any], work: Callable[[Any], Any]) -> None:
-    while (task := asked.get()) is not None:
-        item, made = task
-        del task
+    workers: collections.deque[Worker] = collections.deque()
+    ahead, ended = 1, threading.Event()
+    with contextlib.ExitStack() as stack:
         try:
-            made.put((work(item), None))
-        except BaseException as error:  # noqa: BLE001  # raised where the reader is
-            made.put((None, error))
-        del item, made  # before it waits for the next
-
-
-def _made(coming: queue.SimpleQueue[Any]) -> Any:
-    result, error = coming.get()
-    if error is None:
-        return result
-    try:
-        raise error
-    finally:
-        del error  # a frame that holds its own error would hold the caller's data, too
+            for item in items:
+                if not coming and is_cheap(item):
+                    yield work(item)
+                    continue
+                all_started = len(workers) == threads
+                workers.append(workers.popleft() if all_started else stack.enter_context(Worker("worker")))
+                coming.append(workers[-1].submit(lambda item: None if ended.is_set() else work(item), item))
+                del item
+                while len(coming) > ahead:  # results that nobody waits for only take memory
+                    ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
+                    yield result(coming.popleft())
+            while coming:
+                yield result(coming.popleft())
+        finally:
+            ended.set()

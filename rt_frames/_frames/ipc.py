@@ -8,7 +8,7 @@ batch to the next: there is one writer per codec, and their messages are strung 
 from __future__ import annotations
 
 import contextlib
-import functools
+import threading
 import time
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
@@ -89,9 +89,9 @@ class IPCStream:
 
     def _messages(self) -> Generator[tuple[int, Codec, Buffers]]:
         """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
-        left, at_work, begun = self._source.rows, list[None](), False
-        start = functools.partial(_Encoder, self._source, at_work, self._threads > 1)
-        made = parallel_map(start, self._tasks(), self._threads, lambda task: task.is_cheap)
+        left, begun = self._source.rows, False
+        encode = _Encoder(self._source, [], self._threads > 1)
+        made = parallel_map(encode, self._tasks(), self._threads, lambda task: task.is_cheap)
         with contextlib.closing(made):
             for rows, codec, buffers, compressed in made:
                 if not buffers:
@@ -165,8 +165,8 @@ class _Encoded(NamedTuple):
     compressed: tuple[int, int, float] | None = None
 
 
-class _Encoder:
-    """Makes messages of parts on one thread: it converts them, if they were not, and Arrow's writers compress them."""
+class _Encoder(threading.local):
+    """Makes messages of parts, each thread for itself: converts them, if they were not, and has Arrow compress them."""
 
     def __init__(self, source: Source, at_work: list[None], converts: bool) -> None:
         self._source, self._at_work = source, at_work

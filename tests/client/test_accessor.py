@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import os
@@ -174,18 +175,47 @@ def test_completion_shows_the_public_methods_alone(frame):
 
 
 @pytest.mark.parametrize(
-    ("method", "function"),
-    [("to_table", rt.to_table), ("tee", rt.to_table), ("plan_alterations", rt.plan_alterations)],
+    ("method", "function", "others"),
+    [
+        ("to_table", rt.to_table, {"name"}),
+        ("tee", rt.to_table, {"name"}),
+        ("plan_alterations", rt.plan_alterations, {"before"}),
+        ("alter_table", rt.plan_alterations, {"name", "before", "client"}),
+    ],
 )
-def test_the_methods_show_and_take_the_options_of_the_functions_behind_them(method, function):
-    own, behind = (
-        {name: option.default for name, option in inspect.signature(shown).parameters.items()}
-        for shown in (getattr(pl.DataFrame({"a": [1]}).remote, method), function)
-    )
-    given = {"data", "before", "after", "name"}
-    assert {name: own[name] for name in own.keys() - given} == {name: behind[name] for name in behind.keys() - given}
+def test_the_methods_show_and_take_the_options_of_the_functions_behind_them(method, function, others):
+    own = inspect.signature(getattr(pl.DataFrame({"a": [1]}).remote, method)).parameters
+    options = {
+        name: option
+        for name, option in inspect.signature(function).parameters.items()
+        if option.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert {name: option for name, option in own.items() if name not in others} == {
+        name: option for name, option in options.items() if name not in others
+    }
+    assert {name for name in others if own[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD} == others - {"client"}
     with pytest.raises(TypeError, match="unexpected keyword argument 'if_exist'"):
-        getattr(pl.DataFrame({"a": [1]}).remote, method)("t", if_exist="skip")
+        getattr(pl.DataFrame({"a": [1]}).remote, method)(*["t"] * len(others - {"client"}), if_exist="skip")
+
+
+def test_the_documentation_of_a_method_is_the_functions_without_the_frame():
+    shown = inspect.getdoc(pd.DataFrame.remote.to_table)
+    assert (
+        shown.replace("name : str", "data : frame", 1).splitlines()[:5] == inspect.getdoc(rt.to_table).splitlines()[:5]
+    )
+    assert "data : frame" not in shown
+    assert "self" not in inspect.signature(pd.DataFrame({"a": [1]}).remote.to_table).parameters
+    assert pd.DataFrame({"a": [1]}).remote.plan_alterations(before={"a": "int32"})
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_a_column_of_the_accessors_name_is_told_how_to_reach(library):
+    survey = library.DataFrame({"remote": [1, 2]})
+    with pytest.raises(AttributeError, match=r"no 'mean'; a column \"remote\" is df\[\"remote\"\]"):
+        survey.remote.mean()
+    assert survey["remote"].mean() == 1.5
+    assert not hasattr(survey.remote, "_repr_html_")
+    assert repr(copy.copy(survey.remote)) == repr(survey.remote)
 
 
 def test_the_accessor_cannot_be_assigned():

@@ -34,6 +34,13 @@ def create(data, compression="auto"):
 def text():
     return pl.select(n=pl.int_range(2**22)).select(text=pl.format("a text of row {{}}", pl.col("n")))
 
+def partitioned():
+    import pandas as pd, dask.dataframe as dd
+    def part(number):
+        time.sleep(number * {seconds})
+        return BATCH.to_pandas()
+    return dd.from_map(part, range(3), meta=pd.DataFrame({{"a": [1]}}))
+
 calls = {{
     "list": lambda: client.list_tables(),
     "alter": lambda: client.table("t").rename({{"a": "b"}}),
@@ -43,6 +50,7 @@ calls = {{
     "reader": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow())),
     "compressed": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow()), "zstd"),
     "generator": lambda: create(slow()),
+    "dask": lambda: create(partitioned()),
 }}
 client = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, default=False)
 """
@@ -118,7 +126,7 @@ def stalling(request, tmp_path):
 
 STEPS = [("list", "answer"), ("list", "pause"), ("alter", "answer"), ("small", "answer"), ("small", "pause")]
 STEPS += [("large", "body"), ("large", "answer"), ("text", "body"), ("text", "answer")]
-STEPS += [("reader", "batch"), ("compressed", "batch"), ("generator", "batch")]
+STEPS += [("reader", "batch"), ("compressed", "batch"), ("generator", "batch"), ("dask", "batch")]
 
 
 def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_works(stalling):

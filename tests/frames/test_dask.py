@@ -12,6 +12,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import UnsupportedTypeError
+from tests.frames.test_streams import settled
 from tests.support.compare import stored
 
 dd = pytest.importorskip("dask.dataframe")
@@ -137,3 +138,34 @@ def test_the_index_is_kept_by_the_same_rule_as_of_a_pandas_frame(client, service
     assert not rt.plan_alterations(parts, whole)
     if index is not None:
         assert pd.Index(found.column(0).to_pylist()).equals(pd.Index(index.tolist()))
+
+
+def test_partitions_are_computed_side_by_side_and_only_a_few_ahead(remote, server):
+    computed, meeting, go_on = [], threading.Barrier(2), threading.Event()
+
+    def part(number: int) -> pd.DataFrame:
+        computed.append(number)
+        if number < 2:
+            meeting.wait(30)
+        return pd.DataFrame({"n": np.random.default_rng(number).integers(2**62, size=2**19)})
+
+    def hold(connection):
+        connection.body(connection.head(), 2**20)
+        go_on.wait(30)
+        connection.reset()
+
+    server.script = hold
+    frame = dd.from_map(part, range(40), meta=pd.DataFrame({"n": np.arange(2)}), token="held")
+
+    def upload() -> None:
+        with pytest.raises(rt.errors.RemoteError):
+            remote.create_table("t", frame)
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    settled(lambda: len(computed))
+    assert sorted(computed) == [*range(len(computed))]
+    assert 2 < len(computed) < 20  # of 4 MiB; the system's buffers hold some
+    go_on.set()
+    thread.join(30)
+    assert not thread.is_alive()

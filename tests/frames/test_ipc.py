@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -238,6 +241,29 @@ def test_a_value_that_one_of_several_threads_cannot_convert_is_told_by_its_row(f
         list(made)
     assert 0 < made.rows < bad
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rt_frames")]
+
+
+def test_an_error_of_a_source_that_is_read_on_another_thread_holds_no_rows_once_it_was_dropped(four_cores):
+    known: list[weakref.ref] = []
+
+    def batches():
+        for _ in range(6):
+            frame = pl.select(n=pl.int_range(2**17)).select(n=pl.format("{}", pl.col("n")))
+            known.append(weakref.ref(frame))
+            yield from frame.to_arrow(compat_level=pl.CompatLevel.newest()).to_batches()
+        raise LookupError("no such sensor")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("n", pa.string_view())]), batches())
+    made = IPCStream(open_source(reader), CompressionPolicy("zstd", LinkMemory()))
+    gc.disable()
+    try:
+        with contextlib.suppress(LookupError):  # pytest would keep it
+            list(made)
+        del made, reader
+        assert [each() for each in known if each() is not None] == []
+    finally:
+        gc.enable()
+    assert len(known) == 6
 
 
 @pytest.mark.parametrize("column", ["text", "lists"])
