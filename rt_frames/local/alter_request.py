@@ -66,25 +66,32 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     column = f"column {path!r:.200}"
     if unknown := set(alteration) - set(_FIELDS):
         raise HTTPError(400, f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}")
-    known = [above for above in _parents(path) if above in fields and not is_.is_map(fields[above].type)]
-    if known != _parents(path) or path not in fields or not path:
-        names = [field.name for field in child_fields(fields[known[-1]].type)]
-        above = repr(known[-1])[:100] if known[-1] else "the table"
-        step = path.removeprefix(known[-1] and f"{known[-1]}.").partition(".")[0]
-        close = [] if step in names else closest(step, names)  # it is there where the path goes on into a map
-        offer = f" (did you mean {list_names(close)}?)" if close else ""
-        raise HTTPError(400, f"there is no {column}{offer}; {above} has {list_names(names)}")
+    _check_there(path, fields)
     given = {name: alteration[key] for key, name in _FIELDS.items() if alteration.get(key) is not None}
     if len(given) == 1:
         raise HTTPError(400, f'{column}: nothing to change; give "rename", "data_type" or "nullable"')
     try:
-        _check_values(given)
+        _check_values(given, fields)
     except (ValueError, HTTPError) as error:
         raise HTTPError(400, f"{column} cannot be changed: {error}") from None
     return Change(fields[path].type, given)
 
 
-def _check_values(given: dict[str, Any]) -> None:
+def _check_there(path: str, fields: Fields) -> None:
+    """Refuse the path of no column; only its first unknown step is looked at, however many there are."""
+    if path and path in fields:
+        return
+    known, (step, _, rest) = "", path.partition(".")
+    while step and (deeper := join_path(known, step)) in fields:
+        known, (step, _, rest) = deeper, rest.partition(".")
+    names = [field.name for field in child_fields(fields[known].type)]
+    close = closest(step[:200], names)
+    offer = f" (did you mean {list_names(close)}?)" if close else ""
+    above = repr(known)[:100] if known else "the table"
+    raise HTTPError(400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}")
+
+
+def _check_values(given: dict[str, Any], fields: Fields) -> None:
     """Refuse what the engine would not take or not survive, and put an Arrow type in the place of its name."""
     if not isinstance(given.get("nullable", True), bool):
         raise ValueError(f'"nullable" is true or false, not {given["nullable"]!r:.100}')
@@ -95,6 +102,16 @@ def _check_values(given: dict[str, Any]) -> None:
     if "data_type" in given:
         given["data_type"] = arrow_type(given["data_type"])
         check_field(pa.field(given["path"], given["data_type"]))
+    _check_inside(given, fields)
+
+
+def _check_inside(given: dict[str, Any], fields: Fields) -> None:
+    """Refuse what the engine does not do inside lists and maps, or breaks the table with."""
+    field, above = fields[given["path"]], [fields[path].type for path in _parents(given["path"])]
+    if any(map(is_.is_map, above)):
+        raise ValueError("the engine changes nothing inside a map; create a new table")
+    if field.nullable and not given.get("nullable", True) and not all(map(is_.is_struct, above)):
+        raise ValueError("the engine cannot look for nulls inside lists; what is inside them stays nullable")
 
 
 def _check_apart(changes: list[Change]) -> None:

@@ -2,8 +2,8 @@
 
 Lance has threads of its own: a process must not fork and go on using it. Its panics arrive as BaseException.
 
-Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words of Lance's messages that stand
-below (`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACES`).
+Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words of Lance's messages that stand below
+(`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from rt_frames._prefetch import prefetch
@@ -29,8 +30,7 @@ from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import walk
 
 PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
-KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 10  # versions, for those who have them open
-MAX_ASKED = 1000  # of the changes that were refused together, each about a millisecond
+KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 9  # versions, besides the one that a write replaces
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
 _NO_SUCH_TIME = (
@@ -44,13 +44,14 @@ _REASONS = {
     "Cannot cast timezone": _NO_SUCH_TIME,
     "Merge operation": _TWO_REQUESTS,
     "non-nullable and cast": _TWO_REQUESTS,
-    "Cannot access field": "the engine cannot look for nulls inside lists; what is inside them stays nullable",
     "contains NULL values": "the column contains nulls; replace the table without them first",
 }
-_CONFLICT = re.compile(r"commit conflict|incompatible transaction.* concurrent", re.IGNORECASE | re.DOTALL)
+_CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)  # a file of the table
-_PLACES = re.compile(r",? ?(?:/[^ ]*)?/?rust/[^ ]*\.rs")  # in the engine's source, behind the reason
+_PLACE = ".rs:"  # in the engine's source, behind the reason
+_OF_A_VALUE = "LanceError(Arrow)"
+_COLUMN = 'olumn "'
 
 
 class Conflict(HTTPError):
@@ -119,13 +120,12 @@ def replace(folder: Path, staged: Path) -> int:
                 with contextlib.suppress(OSError):
                     target.unlink()
         raise
-    forget_versions(folder)
     return int(version)
 
 
 def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> None:
-    """Remove what was replaced a while ago; who opened it then has read it by now."""
-    with contextlib.suppress(Exception):  # the next one removes it
+    """Remove versions that were replaced a while ago; who opened one then has read it by now."""
+    with contextlib.suppress(Exception):  # the next write removes them
         dataset: Any = lance.dataset(str(folder))
         since = datetime.datetime.now() - keep
         replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was
@@ -158,14 +158,12 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
     before, changes = dataset.version, parse_alterations(asked, dataset.schema)
     for change in changes:
         _check_dates(dataset, change)
-    what = describe(changes)
-    with as_http_errors(f"nothing was changed, {what}"):
-        try:
-            dataset.alter_columns(*(change.given for change in changes))
-        except Exception as error:
-            with as_http_errors(f"nothing was changed, {describe(_find_refused(dataset.schema, changes, str(error)))}"):
-                raise
-    with as_http_errors(f"the change was taken back, the table could not be read after it, {what}"):
+    try:
+        dataset.alter_columns(*(change.given for change in changes))
+    except BaseException as error:
+        with as_http_errors(f"nothing was changed, {describe(_find_refused(dataset, changes, str(error)))}"):
+            raise
+    with as_http_errors(f"the change was taken back, the table could not be read after it, {describe(changes)}"):
         renames = {given["path"]: given["name"] for _, given in changes if "name" in given}
         cast = {given["path"].partition(".")[0] for _, given in changes if "data_type" in given}
         rewritten = [renames.get(name, name) for name in cast]
@@ -178,40 +176,39 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
             raise
 
 
-def _find_refused(schema: pa.Schema, changes: list[Change], reason: str) -> list[Change]:
-    """Find the changes at which the engine took offence: it names one column, or none, and describes no other.
-
-    It is asked for each of a table without rows; where it would do every one there, the rows are the reason.
-    """
-    refused = [change for change in changes[:MAX_ASKED] if not _is_possible(schema, change)]
-    named = [change for change in changes if f'olumn "{change.given["path"]}"' in reason]
-    return refused or named or changes
-
-
-def _is_possible(schema: pa.Schema, change: Change) -> bool:
-    given = {name: value for name, value in change.given.items() if name != "name"}  # new names go together
-    if len(given) == 1:
-        return True
-    column = schema.field(given["path"].partition(".")[0])
-    try:
-        empty: Any = lance.write_dataset(pa.schema([column]).empty_table(), "memory://")
-        empty.alter_columns(given)
-    except Exception:  # noqa: BLE001  # whatever it is, the engine does not do it
-        return False
-    return True
+def _find_refused(dataset: Any, changes: list[Change], reason: str) -> list[Change]:
+    """Find the change that the engine names, or whose values it does not cast; else it may be any."""
+    path = reason.partition(_COLUMN)[2].partition('"')[0]
+    named = [change for change in changes if change.given["path"] == path]
+    if not named and _OF_A_VALUE in reason and len(changes) > 1:
+        named = [change for change in changes if _cast_error(dataset, change)]
+    return named or changes
 
 
 def _check_dates(dataset: Any, change: Change) -> None:
     """Refuse dates that a timestamp cannot hold; the engine would store other ones without a word."""
     new = _innermost(change.given.get("data_type", pa.null()))
-    if not (is_.is_timestamp(new) and is_.is_date(_innermost(change.type))):
-        return
+    if is_.is_timestamp(new) and is_.is_date(_innermost(change.type)) and (error := _cast_error(dataset, change)):
+        raise HTTPError(400, f"{change}: {error}; choose a coarser unit")
+
+
+def _cast_error(dataset: Any, change: Change) -> str | None:
+    """Return why Arrow does not cast the values of a column, which are no structs; None where it does."""
+    old, new = _innermost(change.type), _innermost(change.given.get("data_type", change.type))
+    if old == new or is_.is_nested(old):
+        return None
     column, *steps = change.given["path"].split(".")
     for batch in dataset.to_batches(columns=[column]):
+        values = _values(batch.column(0), steps)
         try:
-            _values(batch.column(0), steps).cast(pa.timestamp(new.unit))
-        except pa.ArrowInvalid as error:
-            raise HTTPError(400, f"{change}: {error}; choose a coarser unit") from None
+            if is_.is_timestamp(new) and is_.is_timestamp(old) and new.tz and not old.tz:
+                pc.assume_timezone(values, new.tz)
+            else:
+                plain = pa.timestamp(new.unit) if is_.is_timestamp(new) else new
+                values.cast(options=pc.CastOptions(plain, allow_time_truncate=True))
+        except pa.ArrowException as error:
+            return str(error)
+    return None
 
 
 def _innermost(arrow: pa.DataType) -> pa.DataType:
@@ -259,5 +256,6 @@ def _to_http_error(error: BaseException, what: str) -> HTTPError:
     for part, reason in _REASONS.items():
         if part in text:
             return HTTPError(400, f"{what}: {reason}")
-    reason = one_line(_PLACES.split(text or type(error).__name__)[0], 300).rstrip(" ,:")
+    text, place, _ = (text or type(error).__name__).partition(_PLACE)
+    reason = one_line(text.rpartition(" ")[0] if place else text, 300).rstrip(" ,:")
     return HTTPError(400, f"{what}: the engine says {reason!r}")

@@ -9,7 +9,6 @@ import contextlib
 import io
 import itertools
 import logging
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,22 +21,9 @@ from rt_frames.local.http_error import HTTPError
 log = logging.getLogger("rt_frames")
 
 MAX_BATCH_ROWS, BATCH_BYTES, BUFFER_BYTES = 2**17, 2**22, 2**26
-MAX_FILTER = 2**20  # characters
-MAX_TOKENS = 400  # words and operators, each of which may nest: some 1,000 end the process
+MAX_FILTER = 8000  # characters
+MAX_TOKENS = 250  # words and operators, each of which may nest: from some 350 on they end the process
 _QUERY = {"k", "offset", "columns", "filter", "with_row_id", "version", "prefilter", "vector"}
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|(`)[^`]*`""")
-_TOKEN = re.compile(r"[^\W\d]\w*|(?<![(,])(?<![(,] )-|[^-\w\s,.']+")  # but the sign of a number in a list
-_CALL = re.compile(r"([\w`'\]]+)\s*\(")
-# what may stand before a parenthesis; other functions make values of any length out of nothing
-_CALLABLE = {
-    *("and", "or", "not", "in", "like", "ilike", "between", "when", "then", "else", "case", "is"),
-    *("cast", "try_cast", "decimal", "numeric", "timestamp", "varchar", "char", "time", "interval"),
-    *("lower", "upper", "length", "char_length", "octet_length", "trim", "ltrim", "rtrim", "btrim", "substr"),
-    *("starts_with", "ends_with", "contains", "strpos", "regexp_like", "regexp_match", "coalesce", "nullif"),
-    *("abs", "ceil", "floor", "round", "trunc", "sqrt", "ln", "log10", "exp", "power", "isnan", "signum"),
-    *("date_part", "date_trunc", "to_date", "to_timestamp", "now", "current_date"),
-    *("array_has", "array_has_all", "array_has_any", "array_contains", "array_length", "cardinality", "get_field"),
-}
 
 
 def parse_request(given: dict[str, Any]) -> dict[str, Any]:
@@ -98,19 +84,15 @@ def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def check_filter(text: Any) -> str | None:
-    """Refuse a filter that would end the process, or make large values out of small ones."""
+    """Refuse a filter that would end the process, by more nested expressions than the engine's stack holds."""
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > MAX_FILTER:
         raise HTTPError(400, f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"")
-    bare = _QUOTED.sub(r"\1''", text)
-    if len(_TOKEN.findall(bare)) > MAX_TOKENS:
+    spaced = "".join(c if c.isalnum() or c == "_" else " " if c in " \t\r\n,.'" else " operator " for c in text)
+    if sum(not token.isdigit() for token in spaced.split()) > MAX_TOKENS:
         raise HTTPError(
-            400, f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with any number "
-            "of values"
-        )  # fmt: skip
-    called = [name for name in _CALL.findall(bare) if name.lower() not in _CALLABLE]
-    if called or "--" in bare or "/*" in bare:
-        what = f"{called[0]:.100} cannot be called" if called else "a comment cannot stand"
-        raise HTTPError(400, f"{what} in a filter; there are {', '.join(sorted(_CALLABLE))}")
+            400,
+            f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
+        )
     return text

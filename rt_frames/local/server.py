@@ -25,6 +25,7 @@ import socket
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -47,7 +48,7 @@ HEAD_SECONDS = 10  # of silence, until the key was seen
 BODY_SECONDS = 600  # a client that computes what it sends may take its time
 LAST_SECONDS = 1  # for a client to send and to read, once the service stops
 MAX_HEADER_BYTES = 64 * 2**10
-_HEADER = re.compile(rb"([\w!#$%&'*+.^`|~-]+):[ \t]*([^\0\r\n]*?)[ \t]*\r\n")
+_HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
 _SINGLE_HEADERS = (b"Content-Length", b"Transfer-Encoding", b"Content-Type", b"Host", b"X-Api-Key")
 
 
@@ -242,14 +243,15 @@ class _Request(HTTPRequest):
 
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
         """Read the headers; cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0."""
+        values: dict[bytes, list[bytes]] = defaultdict(list)
         while (line := rfile.readline()) != b"\r\n":
-            header = _HEADER.fullmatch(line)
-            if not header:
+            name, colon, value = line.removesuffix(b"\r\n").partition(b":")
+            if not (line.endswith(b"\r\n") and colon and _HEADER_NAME.fullmatch(name)) or set(value) & set(b"\0\r\n"):
                 raise ValueError("a header is not a name, a colon, a value and a line end; correct it")
-            name = header[1].title()
-            if name in headers and name in _SINGLE_HEADERS:
+            if (name := name.title()) in values and name in _SINGLE_HEADERS:
                 raise ValueError(f"the header {name.decode()} is there twice; send it once")
-            headers[name] = b", ".join(filter(None, (headers.get(name), header[2])))
+            values[name].append(value.strip(b" \t"))
+        headers.update((name, b", ".join(filter(None, given))) for name, given in values.items())
         length, coding = headers.get(b"Content-Length"), headers.get(b"Transfer-Encoding")
         if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
             raise ValueError("the Content-Length is not a number of bytes; send digits alone")

@@ -96,6 +96,9 @@ class Store:
 
     def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False) -> int:
         """Write a table beside the others, verify that it can be read, and publish it at once; return its version."""
+        if replace:  # make room before it is needed
+            with contextlib.suppress(_Missing), self._held(name) as folder:
+                engine.forget_versions(folder)
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
             version = engine.write(folder / "table", schema, batches)
             return self._publish(folder / "table", name, replace=replace) or version

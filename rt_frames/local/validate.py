@@ -10,8 +10,7 @@ import contextlib
 import itertools
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +19,9 @@ import pyarrow.types as is_
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import child_fields, storage
 from rt_frames._text import list_names, one_line
+from rt_frames.local.arrow_stream import StreamFile
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.ipc_messages import StreamFile
 
 MAX_COLUMNS, MAX_FIELDS, MAX_DEPTH = 10_000, 20_000, 60
 MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # in one value, and in one table: what costs a sender no bytes, but a reader
@@ -40,11 +39,11 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Read the schema, and yield the batches, checked one by one; the last only where the stream ends with the body."""
     file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
-        schema = pa.ipc.read_schema(pa.py_buffer(file.first()))
+        schema = file.read_schema()
         _check_schema(schema)
         options = pa.ipc.IpcReadOptions(ensure_alignment=_alignment(schema))
         reader = pa.ipc.open_stream(pa.PythonFile(file, "r"), options=options)
-    return reader.schema, _batches(reader)
+    return reader.schema, _batches(reader, file)
 
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
@@ -53,7 +52,7 @@ def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
 
-def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
+def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     schema, nulls = reader.schema, 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [
@@ -64,7 +63,7 @@ def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
         with _as_client_error(f"batch {number} of the Arrow stream"):
             batch = next(reader, None)
             if batch is None:
-                break
+                return file.check_end()
             nulls += len(untyped) * batch.num_rows
             if nulls > MAX_NULLS:
                 raise HTTPError(
@@ -80,26 +79,12 @@ def _batches(reader: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid as error:
-        path = _find_invalid(zip(batch.schema.names, batch.columns, strict=True))
-        reason = re.sub(r"^In column \d+: (Invalid: )?", "", str(error))
-        raise pa.ArrowInvalid(f"column {path!r:.200}: {reason}") from None
-
-
-def _find_invalid(columns: Iterable[tuple[str, pa.Array]]) -> str | None:
-    """Find the values that Arrow refuses; of what is inside only that is seen which Arrow's own functions survive."""
-    for path, array in columns:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
-            array.validate(full=True)
-        except pa.ArrowInvalid:
-            with contextlib.suppress(pa.ArrowInvalid):
-                array.validate()
-                if is_.is_struct(array.type):
-                    return _find_invalid((inner, values) for inner, _, values in _inside(path, array)) or path
-            return path
-    return None
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"column {name!r:.200}: {error}") from None
+    batch.validate()  # as many values in each column
 
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:

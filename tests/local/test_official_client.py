@@ -148,7 +148,8 @@ def test_the_official_client_counts_filters_selects_and_limits(db, caller):
     found = table.search().where("n >= 10 AND s IN ('r3', 'r4')").select(["n"]).limit(2).offset(1).to_arrow()
     assert found.to_pylist() == [{"n": 11}, {"n": 17}]
     assert table.search().where("n > 4998").with_row_id(True).to_list() == [{"n": 4999, "s": "r1", "_rowid": 4999}]
-    assert table.search().where(f"n IN ({', '.join(str(-i) for i in range(3000))})").to_list() == [{"n": 0, "s": "r0"}]
+    within = table.search().where(f"n IN ({', '.join(map(str, range(1500)))})").limit(5000)
+    assert within.to_arrow()["n"].to_pylist() == list(range(1500))
 
 
 def test_the_official_client_alters_and_looks_at_an_old_version(db, caller):

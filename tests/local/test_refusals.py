@@ -67,6 +67,7 @@ REFUSED = {
         [{"path": "v", "data_type": LIST_64}, {"path": "v.item", "rename": "x"}],
         ["'v'", "'v.item'", "two requests"],
     ),
+    "inside a map": ([{"path": "map.entries.value", "rename": "x"}], ["'map.entries.value'", "nothing inside a map"]),
     "inside a large_list": (
         [{"path": "ll.item.x", "data_type": to("int64")}],
         ["'ll.item.x'", "int32", "int64", "large_list"],
@@ -97,6 +98,7 @@ def test_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothin
     far = dt.date(9999, 1, 1)
     before = nested()
     before = before.append_column("big", pa.array([300, 1]))
+    before = before.append_column("map", pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int8())))
     before = before.append_column("ll", pa.array([[{"x": 5, "y": "r"}], []], pa.large_list(inner)))
     before = before.append_column("day", pa.array([far, None]))
     before = before.append_column("spring", pa.array([dt.datetime(2024, 3, 31, 2, 30), None]))
@@ -118,21 +120,46 @@ OFFENDERS = {
         [{"path": "day", "data_type": to("timestamp:us:-")}, {"path": "n", "data_type": to("int32"), "rename": "m"},
          {"path": "m", "data_type": to("int16"), "rename": "n"}, {"path": "t", "data_type": to("int64")},
          {"path": "s.x", "data_type": to("string"), "nullable": True}],
-        "column 't': the engine cannot cast string to int64; column 's.x': the engine cannot cast int32 to string; ",
+        "nothing was changed, column 't': the engine cannot cast string to int64; column 's.x': the engine cannot cast",
     ),
     "more casts than are told": (
         [{"path": "n", "data_type": to("float")}, {"path": "t", "data_type": to("bool")},
          {"path": "s.x", "data_type": to("double")}],
-        ("column 'n': the engine cannot cast int64 to float; column 't': the engine cannot cast string to bool; "
-         "1 more column; cast the frame and store it again"),
+        ("nothing was changed, column 'n': the engine cannot cast int64 to float; column 't': the engine cannot cast "
+         "string to bool; 1 more column; "),
     ),
     "a change inside lists beside one that is done": (
         [{"path": "n", "nullable": False}, {"path": "l.item.x", "nullable": False}],
-        "column 'l.item.x' (nullable=False): the engine cannot look for nulls inside lists",
+        "column 'l.item.x' cannot be changed: the engine cannot look for nulls inside lists",
     ),
     "a column with nulls beside one without": (
         [{"path": "n", "nullable": False}, {"path": "at", "nullable": False}],
-        "column 'at' (nullable=False): the column contains nulls",
+        "nothing was changed, column 'at' (nullable=False): the column contains nulls",
+    ),
+    "a value beyond a type beside those within": (
+        [{"path": "at", "data_type": to("date32:day")}, {"path": "n", "data_type": to("int32")},
+         {"path": "big", "data_type": to("int8")}, {"path": "v", "data_type": LIST_64},
+         {"path": "s.x", "data_type": to("int8")}],
+        "nothing was changed, column 'big' (from int64 to int8): the engine says",
+    ),
+    "such a value in lists in structs": (
+        [{"path": "n", "data_type": to("int8")}, {"path": "wide.list", "data_type": {"type": "list", "fields": [
+            {"name": "item", "type": to("int8"), "nullable": True}]}}],
+        "nothing was changed, column 'wide.list' (from list<item: int64> to list<item: int8>): the engine says",
+    ),
+    "digits beyond a decimal": (
+        [{"path": "n", "data_type": to("int8")}, {"path": "dec", "data_type": to("decimal:128:3:2")}],
+        "nothing was changed, column 'dec' (from decimal128(30, 2) to decimal128(3, 2)): the engine says",
+    ),
+    "a time that does not exist": (
+        [{"path": "at", "data_type": to("timestamp:us:Europe/Berlin")},
+         {"path": "spring", "data_type": to("timestamp:us:Europe/Berlin")}],
+        "nothing was changed, column 'spring' (from timestamp[us] to timestamp[us, tz=Europe/Berlin]): a time does not",
+    ),
+    "what goes together in no request": (
+        [{"path": "t", "rename": "u"}, {"path": "n", "rename": "m", "data_type": to("int8")},
+         {"path": "m", "rename": "n"}],
+        "nothing was changed, column 'n' (rename to 'm', from int64 to int8); column 't' (rename to 'u'); column 'm'",
     ),
 }  # fmt: skip
 
@@ -140,10 +167,14 @@ OFFENDERS = {
 @pytest.mark.parametrize(("alterations", "said"), OFFENDERS.values(), ids=OFFENDERS)
 def test_of_several_changes_those_are_named_that_the_engine_refuses(caller, alterations, said):
     before = nested().append_column("day", pa.array([dt.date(2020, 1, 2), None]))
+    before = before.append_column("big", pa.array([1, 300]))
+    before = before.append_column("wide", pa.array([{"list": [1]}, {"list": [None, 300]}]))
+    before = before.append_column("dec", pa.array([1234, 5]).cast(pa.decimal128(30, 2)))
+    before = before.append_column("spring", pa.array([dt.datetime(2024, 3, 31, 2, 30), None]))
     caller.create("t", before)
     answer = caller.alter("t", *alterations)
     assert answer.status_code == 400
-    assert message(answer).startswith(f"nothing was changed, {said}")
+    assert message(answer).startswith(said)
     assert caller.read("t").equals(before)
 
 
@@ -248,7 +279,7 @@ def json_of(*texts: str | None) -> pa.Array:
 HALF_DAY = pa.array([43_200_000], pa.int64()).view(pa.date64())
 VALUES = {
     "date64 of half a day": (HALF_DAY, "'c'", "whole number of days"),
-    "such a date in a struct": (pa.StructArray.from_arrays([HALF_DAY], ["x"]), "'c.x'", "whole number of days"),
+    "such a date in a struct": (pa.StructArray.from_arrays([HALF_DAY], ["x"]), "'c'", "whole number of days"),
     "time beyond a day": (pa.array([86_400], pa.int32()).view(pa.time32("s")), "'c'", "acceptable range"),
     "null in a field that is not nullable": (
         pa.StructArray.from_arrays([array(pa.int8(), 1, None)], fields=[not_null(pa.int8())]),

@@ -201,14 +201,12 @@ TABLE = pa.table(
         "m": [1, None],
         "t": ["a", "b"],
         "at": [datetime.datetime(2024, 3, 31, 2, 30), None],
-        "l": pa.array([[{"x": 1}], None], pa.list_(pa.struct([("x", pa.int64())]))),
     }
 )
 WORDS = {
     "Cannot cast timezone": [{"path": "at", "data_type": pa.timestamp("us", "Europe/Berlin")}],
     "Merge operation": [{"path": "n", "name": "m", "data_type": pa.int16()}, {"path": "m", "name": "n"}],
     "non-nullable and cast": [{"path": "n", "nullable": False}, {"path": "t", "data_type": pa.large_string()}],
-    "Cannot access field": [{"path": "l.item.x", "nullable": False}],
     "contains NULL values": [{"path": "m", "nullable": False}],
 }
 
@@ -227,9 +225,17 @@ def test_every_reason_that_is_read_from_lance_has_a_test():
 def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(folder, words):
     with pytest.raises(OSError, match=words) as refused:
         lance.dataset(folder).alter_columns(*WORDS[words])
-    reason, place = engine._PLACES.split(str(refused.value))
+    reason, place, line = str(refused.value).partition(engine._PLACE)
     assert words in reason
-    assert place.startswith(":")
+    assert " " not in place + line + reason.rpartition(", ")[2]
+    named = WORDS[words][0]["path"] if words in ("Cannot cast column", "contains NULL values") else ""
+    assert reason.partition(engine._COLUMN)[2].partition('"')[0] == named
+
+
+def test_lance_tells_of_a_value_that_arrow_does_not_cast(folder):
+    with pytest.raises(OSError, match="Can't cast value 300 to type Int8") as refused:
+        lance.dataset(folder).alter_columns({"path": "n", "data_type": pa.int8()})
+    assert engine._OF_A_VALUE in str(refused.value)
 
 
 def test_cheroots_pool_tells_what_is_idle_and_waits_and_grows(tmp_path):

@@ -1,0 +1,78 @@
+"""A request's body as the file that Arrow reads a stream from.
+
+Arrow takes a stream that was cut between two messages for a whole one, and ignores what follows the end.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rt_frames.local.body import Body
+from rt_frames.local.http_error import HTTPError
+
+MAX_READ = 2**31  # bytes, of one message
+
+_OTHER_FORMATS = {
+    b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',
+    b"PAR1": "a Parquet file; send an Arrow IPC stream",
+    b"\x1f\x8b": "gzip; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
+    b"\x28\xb5\x2f\xfd": "ZSTD; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
+    b"PK\x03\x04": "a zip file; send an Arrow IPC stream",
+    b"<": "HTML or XML; send an Arrow IPC stream",
+    b"{": "JSON; send an Arrow IPC stream",
+    b"[": "JSON; send an Arrow IPC stream",
+}
+
+
+class StreamFile:
+    """The stream of a body; a read that finds its end is an error, as Arrow reads no further than the end marker.
+
+    Parameters
+    ----------
+    body : Body
+        The request's body.
+    """
+
+    closed = False
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._start = body, bytes(body.read(8))
+        _check_start(self._start)
+
+    def read_schema(self) -> pa.Schema:
+        """Return the schema; Arrow reads its message once more."""
+        frame = bytes(self.read(8))
+        self._start = frame + self.read(int.from_bytes(frame[4:], "little"))
+        return pa.ipc.read_schema(pa.py_buffer(self._start))
+
+    def read(self, size: int) -> memoryview | bytes:
+        """Return ``size`` bytes, in memory that takes only what has come."""
+        if size > MAX_READ:
+            raise HTTPError(400, f"a message of the Arrow stream has {size} bytes; send batches under 2 GiB")
+        start, self._start = self._start[:size], self._start[size:]
+        data = self._body.read(size - len(start))
+        if len(start) + len(data) < size:
+            raise HTTPError(
+                400, f"the Arrow stream was cut off after {self._body.received} bytes: its end-of-stream marker is "
+                "missing; close the writer before sending, and send all of it again"
+            )  # fmt: skip
+        return start + data if start else data
+
+    def check_end(self) -> None:
+        """Refuse what follows the end of the stream."""
+        if self._body.read(1):
+            raise HTTPError(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
+
+    def close(self) -> None:
+        """Leave the connection to the server."""
+
+
+def _check_start(start: bytes) -> None:
+    for magic, mistake in _OTHER_FORMATS.items():
+        if start.startswith(magic):
+            raise HTTPError(400, f"the body is {mistake}")
+    if start[:4] != b"\xff\xff\xff\xff" or len(start) < 8 or start[4:] == b"\0\0\0\0":
+        raise HTTPError(
+            400, "the body is not an Arrow IPC stream; it is empty, cut, or something else such as CSV. "
+            "pyarrow.ipc.new_stream writes one"
+        )  # fmt: skip
