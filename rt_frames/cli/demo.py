@@ -44,6 +44,10 @@ def run(path: Path | None, folder: Path, options: Options) -> list[str]:
     table = calendar() if path is None else read_table(path, options)
     stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
     wrong = []
+    if kept := [
+        f"{stem}_{library}" for library in ("pandas", "polars") if (folder / f"{stem}_{library}.lance").exists()
+    ]:
+        raise ValueError(f"{folder} has a table {kept[0]}; give another folder to --keep")
     for library, frame in {"pandas": table.to_pandas(date_as_object=False), "polars": pl.from_arrow(table)}.items():
         click.secho(f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True)
         difference = _run(frame, f"{stem}_{library}", folder)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import types
 
 from rt_frames._extras import require
@@ -221,35 +221,40 @@ def _explain(text: str) -> str:
         number, line, why = found.groups()
         advice = f"; {_ENCODING}" if "unicode" in why else ""
         return f", line {number}: {why}: {one_line(line or '', 100)!r}{advice}"
-    # DuckDB counts one line too many here
-    said = re.sub(r'Malformed JSON in file ".*", at byte \d+ in', "malformed JSON near", said)
-    said = re.sub(r"^([A-Z]\w+ )+Error: ", "", said)
+    said = re.sub(r'^([A-Z]\w+ )+Error: | in file ".*",', "", said)
+    said = re.sub(r"Malformed JSON at byte \d+ in", "malformed JSON near", said)  # whose line is one too many
     return f" cannot be read: {one_line(said, 300)}"
 
 
-def _open_arrow(form: str, files: list[_File], _options: Options) -> _Opened:
-    def read(file: _File) -> pa.RecordBatchReader | ds.Dataset:
-        if form == "ipc" and pa.OSFile(str(file.regular)).read(6) != b"ARROW1":
-            return pa.ipc.open_stream(pa.memory_map(str(file.regular)))
-        return ds.dataset(str(file.regular), format=form)
+def _parquet(path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    file = pq.ParquetFile(path)
+    return file.schema_arrow, file.iter_batches()
 
-    def batches(file: _File) -> Iterable[pa.RecordBatch]:
-        opened = read(file)
-        is_stream = isinstance(opened, pa.RecordBatchReader)
-        return opened if is_stream else opened.to_batches(batch_readahead=4, fragment_readahead=1)
 
+def _arrow(path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    mapped = pa.memory_map(path)
+    if mapped.read(6) != b"ARROW1":
+        mapped.seek(0)
+        stream = pa.ipc.open_stream(mapped)
+        return stream.schema, stream
+    file = pa.ipc.open_file(mapped)
+    return file.schema, map(file.get_batch, range(file.num_record_batches))
+
+
+def _open_arrow(reader: Callable[[str], Any], files: list[_File], _options: Options) -> _Opened:
+    """Open files that state their types."""
     schemas = []
     for file in files:
         with _naming(file):
-            schemas.append(read(file).schema.remove_metadata())
+            schemas.append(reader(str(file.regular))[0].remove_metadata())
     for file, schema in zip(files, schemas, strict=True):
         _check_names(file, schema.names, files[0], schemas[0].names)
-        if other := [pair for pair in zip(schema, schemas[0], strict=True) if not pair[0].equals(pair[1])]:
-            now, first = other[0]
+        if unlike := [(now, one) for now, one in zip(schema, schemas[0], strict=True) if not now.equals(one)]:
+            now, one = unlike[0]
             raise ValueError(
-                f"{file.path}: column {now.name!r} is {now.type}, and {first.type} in {files[0].path}; cast it first"
+                f"{file.path}: column {now.name!r} is {now.type}, and {one.type} in {files[0].path}; cast it first"
             )
-    return _Opened(schemas[0], batches)
+    return _Opened(schemas[0], lambda file: reader(str(file.regular))[1])
 
 
 def _check_names(file: _File, names: list[str], first: _File, expected: list[str]) -> None:
@@ -262,15 +267,15 @@ def _check_names(file: _File, names: list[str], first: _File, expected: list[str
 
 def _query(function: str, files: list[_File], select: str = "*", **options: Any) -> Any:
     """Return DuckDB's relation of what a function reads, with options; it is read as a stream, and runs each time."""
-    require("files", "duckdb")
     import duckdb
 
     # what a name such as s3://… would load from the network
     connection = duckdb.connect(
         config=dict.fromkeys(["autoinstall_known_extensions", "autoload_known_extensions"], False)
     )
-    connection.sql("SET TimeZone = 'UTC'")
-    connection.sql("SET arrow_large_buffer_size = true")  # text as Polars and pandas have it
+    # text is large_string, as that of Polars and pandas
+    for setting in ("TimeZone = 'UTC'", "arrow_large_buffer_size = true", "enable_progress_bar = false"):
+        connection.sql(f"SET {setting}")
     names = [re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute())) for file in files]
     given = "".join(f", {name} = ?" for name in options)
     first = names[0] if function == "sniff_csv" else names
@@ -287,6 +292,7 @@ def _to_opened(files: list[_File], names: list[str], relation: Callable[[_File],
 
 
 def _open_csv(files: list[_File], options: Options) -> _Opened:
+    require("files", "duckdb")
     given: dict[str, Any] = {
         "header": options.header, "quote": '"', "escape": '"', "comment": "", "skip": 0, "strict_mode": True,
         "nullstr": ["", *options.nulls], "allow_quoted_nulls": bool(options.nulls),
@@ -354,7 +360,6 @@ def _read_names(file: _File, separator: str, options: Options) -> list[str]:
 def _cell(cell: str, name: str, kind: str, formats: Mapping[str, str | None], options: Options) -> str:
     """Return the SQL that casts the text of a cell exactly, or refuses it."""
     target, written = options.dtypes.get(name, pa.null()), formats.get(kind)
-    target = target.value_type if types.is_dictionary(target) else target
     if types.is_temporal(target):
         by_type = kind.startswith(("DATE", "TIME"))
     else:
@@ -389,6 +394,7 @@ def _quote(text: str) -> str:
 
 
 def _open_json(files: list[_File], options: Options) -> _Opened:
+    require("files", "duckdb")
     with _naming(*files):
         found = _query("read_json", files, sample_size=-1, records="true", map_inference_threshold=-1,
                        maximum_sample_files=2**31)  # fmt: skip
@@ -403,7 +409,9 @@ def _open_json(files: list[_File], options: Options) -> _Opened:
         is_text = str(kind) == "DOUBLE" or not (types.is_null(target) or types.is_nested(target))
         columns[name] = "VARCHAR" if is_text else _json_type(kind)
         if "JSON" in columns[name]:
-            raise ValueError(f"{files[0].path}: {name!r} holds values of several kinds; give --dtype {name}=string")
+            raise ValueError(
+                f"{files[0].path}: {name!r} holds values of several kinds, or none; give --dtype {name}=string"
+            )
         value = _cell(cell, name, str(kind), {}, options._replace(header=False)) if is_text else cell
         if types.is_decimal(target):  # DuckDB took it for a float, of which 15 digits hold
             value = _refuse(f"{cell} LIKE '%.%' AND length({cell}) > 16", cell, name, "a float", value, False)
@@ -432,9 +440,9 @@ def _identifier(name: str) -> str:
 
 
 _OPENERS: dict[str, Callable[[list[_File], Options], _Opened]] = {
-    "parquet": functools.partial(_open_arrow, "parquet"),
+    "parquet": functools.partial(_open_arrow, _parquet),
     "csv": _open_csv,
     "ndjson": _open_json,
     "json": _open_json,
-    "arrow": functools.partial(_open_arrow, "ipc"),
+    "arrow": functools.partial(_open_arrow, _arrow),
 }
