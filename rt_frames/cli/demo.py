@@ -13,7 +13,7 @@ import pyarrow as pa
 from polars.testing import assert_frame_equal
 
 from rt_frames import _api
-from rt_frames.cli.files import read_table
+from rt_frames.cli.files import Options, read_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,27 +39,21 @@ def calendar() -> pa.Table:
     return table.set_column(place, "weekday", table["weekday"].dictionary_encode())
 
 
-def run(path: Path | None, folder: Path) -> list[str]:
+def run(path: Path | None, folder: Path, options: Options) -> list[str]:
     """Do the main job with a file, or a calendar, as a frame of each library; say which tables differ from theirs."""
-    table = calendar() if path is None else _read(path)
+    table = calendar() if path is None else read_table(path, options)
     stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
     wrong = []
+    if kept := [
+        f"{stem}_{library}" for library in ("pandas", "polars") if (folder / f"{stem}_{library}.lance").exists()
+    ]:
+        raise ValueError(f"{folder} has a table {kept[0]}; give another folder to --keep")
     for library, frame in {"pandas": table.to_pandas(date_as_object=False), "polars": pl.from_arrow(table)}.items():
         click.secho(f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True)
         difference = _run(frame, f"{stem}_{library}", folder)
         click.echo(difference or "every value read back with lance equals the frame's")
         wrong += [f"{stem}_{library}: {difference}"] if difference else []
     return wrong
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        return read_table(path)
-    except ValueError as error:
-        if "--" in str(error):
-            advice = "demo has no such option: use rt-frames create with it, or make the frame yourself"
-            raise ValueError(f"{error}; {advice}") from error
-        raise
 
 
 def _show(line: str, result: Any) -> None:

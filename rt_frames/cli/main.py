@@ -8,6 +8,7 @@ What a command needs is imported when it runs, so that ``--help`` and the shell'
 from __future__ import annotations
 
 import codecs
+import contextlib
 import dataclasses
 import functools
 import glob
@@ -223,13 +224,6 @@ class _Character(click.ParamType):  # type: ignore[type-arg]  # older releases o
         return value.replace(r"\t", "\t")
 
 
-class _Megabytes(click.FloatRange):
-    name = "mb"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        return int(super().convert(value, param, ctx) * 2**20)
-
-
 def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     try:
         return value and codecs.lookup(value).name
@@ -237,19 +231,27 @@ def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | N
         raise click.BadParameter(f"{error}; for example cp1252, latin-1, utf-16") from error
 
 
-_MB = _Megabytes(0.001, 2000)
 _files = _options(
-    click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Default: by the name."),
-    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: a comma; a tab in .tsv."),
+    click.option(
+        "--format", type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]), help="Default: by the name."
+    ),
+    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: found; a tab in .tsv."),
     click.option("--decimal", type=_Character(), default=".", show_default=True, help="The decimal point of CSV."),
-    click.option("--encoding", callback=_check_encoding, help="Encoding of CSV and NDJSON. Default: UTF-8."),
+    click.option("--encoding", callback=_check_encoding, help="Encoding of CSV and JSON. Default: UTF-8."),
     click.option(
         "--null", "nulls", multiple=True, metavar="TEXT", help="A further CSV value that means null; repeatable."
     ),
+    click.option("--no-header", "header", is_flag=True, flag_value=False, default=True, help="CSV without names."),
     click.option(
-        "--sample", type=_MB, default=1.0, show_default=True, help="How much of each text file types are inferred from."
+        "--sample",
+        type=click.IntRange(1),
+        default=20_480,
+        show_default=True,
+        metavar="ROWS",
+        help="How many rows of each CSV file types are inferred from.",
     ),
     _pairs("--dtype", "NAME=DTYPE", "A column's type, instead of the inferred one; repeatable."),
+    click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."),
 )
 
 
@@ -301,8 +303,11 @@ def show(name: str, as_json: bool, **service: Any) -> None:
     if as_json:
         _report("", table, as_json, columns=_columns(schema), rows=table.rows)
         return
+    _print_columns(f"{name}: {count(len(schema), 'column')}, at {table.client}", schema)
+
+
+def _print_columns(title: str, schema: pa.Schema) -> None:
     rows = [(field.name, str(field.type), "yes" if field.nullable else "no") for field in schema]
-    title = f"{name}: {count(len(rows), 'column')}, at {table.client}"
     click.echo(as_text(Listing(title, ("column", "type", "nullable"), rows)))
 
 
@@ -317,28 +322,35 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
 @_pairs("--rename", "OLD=NEW", "Rename a column.")
-@click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b.")
+@click.option("--dry-run", is_flag=True, help="Show the columns and their types, and send nothing.")
 @_files
 @_service
 @_json
-def create(name: str, paths: tuple[Path, ...], if_exists: Any, as_json: bool, **options: Any) -> None:
+def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Create table NAME from files.
 
-    Parquet, CSV, NDJSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
+    Parquet, CSV, TSV, NDJSON, JSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
     'data/*.parquet', make one table. They are streamed, so that they may be larger than memory; a progress bar is shown
-    on standard error where that is a terminal. The types of CSV and NDJSON come from a sample of each file; a later
-    value that does not fit is refused with its line. Columns of digits become numbers; --dtype zip=string keeps their
-    leading zeros. Text files may be compressed: .csv.gz.
+    on standard error where that is a terminal. What is inferred of text files is printed: the separator, the format of
+    dates, and the columns' types, which for CSV come from a sample of each file. A cell that does not fit is refused
+    with its row. Files may be compressed: .csv.gz.
     """
+    from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
     reading = _take_reading(options)
-    table = _connect(**options, make_folder=True).create_table(
-        name,
-        open_files(paths, reading),
-        if_exists=if_exists,
-        progress=sys.stderr.isatty() and not _is_quiet(),
-    )
+    source, inferred = open_files(paths, reading)
+    with contextlib.closing(source):
+        columns = open_source(source).schema
+        if as_json and dry_run:
+            click.echo(json.dumps({"table": name, "columns": _columns(columns)}))
+        elif not as_json and not _is_quiet() and (dry_run or inferred):
+            _print_columns(f"{name}: {count(len(columns), 'column')}" + (f", {inferred}" if inferred else ""), columns)
+        if dry_run:
+            return
+        table = _connect(**options, make_folder=True).create_table(
+            name, source, if_exists=if_exists, progress=sys.stderr.isatty() and not _is_quiet()
+        )
     replaced = if_exists == "replace" and (table.version or 1) > 1
     done = "replaced" if replaced else "created" if table.created else "skipped existing table"
     facts = {"created": table.created, "rows": table.rows, "columns": _columns(table.schema), "bytes": table.nbytes}
@@ -366,10 +378,9 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
     def columns(given: str) -> dict[str, pa.DataType]:
         path = Path(given)
         if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in SUFFIXES:
-            return {
-                f.name: reading.dtypes.get(f.name, f.type)
-                for f in open_files([path], reading._replace(dtypes={})).schema
-            }
+            source = open_files([path], reading._replace(dtypes={}))[0]
+            source.close()
+            return {f.name: reading.dtypes.get(f.name, f.type) for f in source.schema}
         client = _connect(**options)
         try:
             table = client.table(given)
@@ -485,7 +496,8 @@ def serve(root: Path, host: str, port: int) -> None:
 @main.command()
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables in this folder.")
-def demo(path: Path | None, keep: Path | None) -> None:
+@_files
+def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
     """Store a table, alter it, and check every value.
 
     On the embedded service, with FILE or a generated calendar.
@@ -494,6 +506,6 @@ def demo(path: Path | None, keep: Path | None) -> None:
     from rt_frames.cli.demo import run
 
     with tempfile.TemporaryDirectory() as scratch:
-        wrong = run(path, keep or Path(scratch) / "tables")
+        wrong = run(path, keep or Path(scratch) / "tables", _take_reading(options))
     if wrong:
         raise click.ClickException(f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}")

@@ -1,29 +1,41 @@
-"""Files that the console script reads, read back from the tables they became."""
+"""Files that the console script reads: each cell of the table is as it stands in the file, or the file is refused."""
 
 from __future__ import annotations
 
 import bz2
 import datetime as dt
+import decimal
 import gzip
 import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.support.compare import stored
+from tests.support.compare import assert_same_values, stored
 
-LATE = 60_000  # rows; more than the sample holds
+LATE = 25_000  # rows; more than the sample holds
+DAY, AT = dt.date(2023, 12, 31), dt.datetime(2023, 12, 31, 10, 5)
 
 
 @pytest.fixture
 def create(run, env, service, tmp_path, name):
-    """Write bytes to a file, create a table of it with some options, and give the table."""
+    """Write bytes to files, create a table of them with some options, and give the table."""
 
-    def create(content: bytes, file: str = "t.csv", *options: object) -> pa.Table:
-        (tmp_path / file).write_bytes(content)
-        done = run("create", name, tmp_path / file, *options, **env)
+    def create(content: bytes | str, file: str = "t.csv", *options: object, **more: bytes | str) -> pa.Table:
+        files = {file: content, **{f"{key}.{file.partition('.')[2]}": value for key, value in more.items()}}
+        for key, value in files.items():
+            (tmp_path / key).write_bytes(value if isinstance(value, bytes) else value.encode())
+        done = run("create", name, *(tmp_path / key for key in files), *options, **env)
         assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
         return stored(service, name)
 
     return create
@@ -31,327 +43,462 @@ def create(run, env, service, tmp_path, name):
 
 @pytest.fixture
 def refused(run, env, tmp_path, name):
-    """Write bytes to a file that is refused; give what is said, without the folder's name."""
+    """Write bytes to files that are refused; give what is said, without the folder's name."""
 
-    def refused(content: bytes, file: str = "t.csv", *options: object) -> str:
-        (tmp_path / file).write_bytes(content)
-        done = run("create", name, tmp_path / file, *options, **env)
-        assert (done.returncode, done.stdout) == (1, "")
+    def refused(content: bytes | str, file: str = "t.csv", *options: object, **more: bytes | str) -> str:
+        files = {file: content, **{f"{key}.{file.partition('.')[2]}": value for key, value in more.items()}}
+        for key, value in files.items():
+            (tmp_path / key).write_bytes(value if isinstance(value, bytes) else value.encode())
+        done = run("create", name, *(tmp_path / key for key in files), *options, **env)
+        assert done.returncode == 1
         assert len(done.stderr.splitlines()) <= 3
+        assert not any(word in done.stderr for word in ("read_csv", "strict_mode", "sample_size", "Traceback", "=true"))
         assert name not in run("tables", **env).stdout.split()
         return done.stderr.removeprefix("Error: ").replace(f"{tmp_path}/", "").strip()
 
     return refused
 
 
-def test_cells_are_typed_as_what_they_are(create):
-    found = create(
-        b"n,x,flag,day,at,zoned,time,text,none\n"
-        b"1,1.5,true,2020-01-02,2020-01-02 03:04:05,2020-01-02T03:04:05Z,03:04:05,a,\n"
-        b',,,,,,,"",\n'
+@pytest.mark.parametrize(
+    ("content", "options", "columns"),
+    [
+        ("a,b\n1,x\n2,y\n", [], {"a": [1, 2], "b": ["x", "y"]}),
+        ("a;b\n1;x\n", [], {"a": [1], "b": ["x"]}),
+        ("a|b\n1|x\n", [], {"a": [1], "b": ["x"]}),
+        ("a\tb\n1\tx\n", [], {"a": [1], "b": ["x"]}),
+        ("a^b\n1^x\n", ["--separator", "^"], {"a": [1], "b": ["x"]}),
+        ("tag;preis\n1;2,50\n2;3\n", [], {"tag": [1, 2], "preis": ["2,50", "3"]}),
+        ("tag;preis\n1;2,50\n2;-3\n", ["--decimal", ","], {"tag": [1, 2], "preis": [2.5, -3.0]}),
+        ("preis;n\n1.234,50;1\n", ["--decimal", ","], {"preis": ["1.234,50"], "n": [1]}),
+        ("d,e\n31.12.2023,x\n1.2.2024,y\n", [], {"d": [DAY, dt.date(2024, 2, 1)], "e": ["x", "y"]}),
+        ("d\n12/31/2023\n1/2/2024\n", [], {"d": [DAY, dt.date(2024, 1, 2)]}),
+        ("d\n01/02/2024\n", [], {"d": [dt.date(2024, 2, 1)]}),  # as it is printed: %d/%m/%Y
+        ("d,e\n2023-12-31,12/31/2023\n", [], {"d": [DAY], "e": ["12/31/2023"]}),
+        ("d\n31.12.23\n01.02.24\n", [], {"d": ["31.12.23", "01.02.24"]}),
+        ("at\n31.12.2023 10:05:00\n", [], {"at": [AT]}),
+        ("at\n12/31/2023 10:05:00 AM\n", [], {"at": [AT]}),
+        ("at\n2023-12-31 10:05\n2023-12-31T10:05:00.5\n", [], {"at": [AT, AT.replace(microsecond=500_000)]}),
+        ("at\n2023-12-31 11:05:00+01:00\n2023-12-31T10:05:00Z\n", [], {"at": [AT.replace(tzinfo=ZoneInfo("UTC"))] * 2}),
+        ("t\n10:00\n23:59:59.25\n", [], {"t": [dt.time(10), dt.time(23, 59, 59, 250_000)]}),
+        ("plz\n01067\n10115\n", [], {"plz": ["01067", "10115"]}),
+        ("a\n01067\n1.5\n", [], {"a": ["01067", "1.5"]}),
+        ("a\n+4930\n12\n", [], {"a": ["+4930", "12"]}),
+        ("a\n1_000\n2\n", [], {"a": ["1_000", "2"]}),
+        ("a\n1.5\n-1e3\n.5\ninf\nnan\n", [], {"a": [1.5, -1000.0, 0.5, math.inf, math.nan]}),
+        ("a\n12345678901234567890\n-1\n", [], {"a": [decimal.Decimal(12345678901234567890), decimal.Decimal(-1)]}),
+        (f"a\n{10**45}\n", [], {"a": [str(10**45)]}),
+        ("a\ntrue\nFALSE\n\n", [], {"a": [True, False, None]}),
+        ("a,b\n1, x \n 2,y\n", [], {"a": [1, 2], "b": [" x ", "y"]}),
+        ("a,b\r\n1,x\r\n", [], {"a": [1], "b": ["x"]}),
+        ("\ufeffa,b\n1,x\n", [], {"a": [1], "b": ["x"]}),
+        ('a,b\n1,"x\ny"\n2,"p\r\nq"\n', [], {"a": [1, 2], "b": ["x\ny", "p\r\nq"]}),
+        ('a,b\r\n1,"x\ny"\r\n2,"p\r\nq"\r\n', [], {"a": [1, 2], "b": ["x\ny", "p\r\nq"]}),
+        ('a,b\n1,"x,""y"""\n2,5" pipe\n', [], {"a": [1, 2], "b": ['x,"y"', '5" pipe']}),
+        ('a,b\n1,"C:\\"\n2,C:\\new\n', [], {"a": [1, 2], "b": ["C:\\", "C:\\new"]}),
+        ('"a\n1",b\n1,2\n', ["--rename", "a\n1=a"], {"a": [1], "b": [2]}),
+        ('a,b\n1,""\n2,\n', [], {"a": [1, 2], "b": ["", None]}),
+        ('a,b\n1,""\n"",x\n', ["--null", ""], {"a": [1, None], "b": [None, "x"]}),
+        ('a,b\n1,NA\nNA,"NA"\n', ["--null", "NA"], {"a": [1, None], "b": [None, None]}),
+        ("a,b\n1,NA\n2,NULL\n", [], {"a": [1, 2], "b": ["NA", "NULL"]}),
+        ("a,b\n#1,x\n# c,y\n", [], {"a": ["#1", "# c"], "b": ["x", "y"]}),
+        ("a,A\n1,2\n", [], {"a": [1], "A": [2]}),
+        ("1,2\n3,4\n", ["--no-header"], {"column0": [1, 3], "column1": [2, 4]}),
+        ("a,b\n1,x\n\n2,y\n\n\n", [], {"a": [1, 2], "b": ["x", "y"]}),
+        ("a,b\n1,x\n2,", [], {"a": [1, 2], "b": ["x", None]}),
+        ("a,b\n1,x\0y\n", [], {"a": [1], "b": ["x\0y"]}),
+        ("a,b", [], {"a": [], "b": []}),
+        ("a,b\n", [], {"a": [], "b": []}),
+        ("name\nx y\n", [], {"name": ["x y"]}),
+        ("größe;b\n1;ü\n".encode("cp1252"), ["--encoding", "cp1252"], {"größe": [1], "b": ["ü"]}),
+        ("a,b\n1,\x85ü\n".encode("latin-1"), ["--encoding", "latin-1"], {"a": [1], "b": ["\x85ü"]}),
+        ("a,b\n1,😀\n".encode("utf-16"), ["--encoding", "utf-16"], {"a": [1], "b": ["😀"]}),
+        ("a,b\n1,x\n".encode("utf-16-be"), ["--encoding", "utf-16-be"], {"a": [1], "b": ["x"]}),
+    ],
+)
+def test_each_cell_of_csv_is_as_it_stands_in_the_file(create, content, options, columns):
+    assert str(create(content, "t.csv", *options).to_pydict()) == str(columns)  # so that a NaN equals a NaN
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "t.csv, line 1: there are no columns"),
+        ("\na,b\n1,2\n", "t.csv, line 1: there are no columns"),
+        ("Report of 2024\n\na,b\n1,2\n", "t.csv, line 3: Expected Number of Columns: 1 Found: 2: 'a,b'"),
+        ("# comment\na,b\n1,2\n", "t.csv, line 2: Expected Number of Columns: 1 Found: 2: 'a,b'"),
+        ("a,b\n1\n2,3\n", "t.csv, line 2: Expected Number of Columns: 2 Found: 1: '1'"),
+        ("a,b\n1,2\n1,2,3\n", "t.csv, line 3: Expected Number of Columns: 2 Found: 3: '1,2,3'"),
+        ("a,b\n1,2,\n1,2,3\n", "t.csv, line 3: Expected Number of Columns: 2 Found: 3: '1,2,3'"),
+        ('a,b\n1,"x\n2,y\n', "t.csv, line 2: Value with unterminated quote found."),
+        ('a,b\n1,x\n2,"', "t.csv, line 3: Value with unterminated quote found."),
+        ('a,b\n1,"x"y\n', "t.csv, line 2: Value with unterminated quote found."),
+        ('a,b\n1,"x\\"y"\n2,"C:\\new"\n', "t.csv, line 2: Value with unterminated quote found."),
+        ("a,b\n1,2\r\n3,4\n", "t.csv cannot be read: The CSV Parser state machine reached an invalid state."),
+        ("a;b\n1;2\n3\n", "t.csv has one column, 'a;b'; give --separator ';'"),
+        (b"a,b\n1,x\n2,\xe4\n", "t.csv, line 3: Invalid unicode (byte sequence mismatch) detected."),
+        (b"a,\xe4\n1,x\n", "t.csv, line 1: this is not UTF-8; give --encoding, such as cp1252"),
+        ("a,b\n1,x\n".encode("utf-16"), "t.csv, line 1: this is not UTF-8; give --encoding, such as cp1252 or utf-16"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "t.csv, line 1: this is not UTF-8"),
+        ("a,a\n1,2\n", "column names must be unique; these occur more than once: 'a'"),
+        (",b\n1,2\n", "column names must not be empty, and number 1 is"),
+        ("a,b,\n1,2,\n", "column names must not be empty, and number 3 is"),
+        ("sex\nF\nF\n", "t.csv, row 2: column 'sex' is BOOLEAN, and this is 'F'; give --dtype sex=string"),
+        ("a\n1.5\n1e400\n", "t.csv, row 3: column 'a' is DOUBLE, and this is '1e400'; give --dtype a=string"),
+        ("a\n1.5\n9007199254740993\n", "t.csv, row 3: column 'a' is DOUBLE, and this is '9007199254740993'"),
+        ("at\n2023-12-31 10:05:00.123456789\n", "t.csv, row 2: column 'at' is TIMESTAMP, and this is '2023-12-31 10"),
+        ("at\n2023-12-31 10:05:00+01:00\n2023-12-31 10:05:00\n", "t.csv, row 3: column 'at' is TIMESTAMP WITH TIME"),
+        ("t\n10:00\n24:00\n", "t.csv, row 3: column 't' is TIME, and this is '24:00'"),
+        ("d\n2024-01-01\nepoch\n", "t.csv, row 3: column 'd' is DATE, and this is 'epoch'"),
+        ("d\n12/31/2023\n12/31/23\n", "t.csv, row 3: column 'd' is DATE, and this is '12/31/23'"),
+    ],
+)
+def test_a_file_that_would_lose_something_is_refused(refused, content, said):
+    assert refused(content).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "kind"),
+    [
+        *(("1", late, "BIGINT") for late in ("1.7", "01067", "0xFF", "0b1", "1_000", "1e3", "-0", "+5", "x", "NA")),
+        *(("1", late, "BIGINT") for late in ("9223372036854775808", "true")),
+        *(("1.5", late, "DOUBLE") for late in ("1e400", "9007199254740993", "01067", "1_000.5", "0xFF", "x")),
+        *(("true", late, "BOOLEAN") for late in ("1", "t", "yes", "x")),
+        *(("2024-01-01", late, "DATE") for late in ("2024-01-01 10:00:00", "24-01-01", "31.12.2023", "2024-02-30")),
+        *(("31.12.2023", late, "DATE") for late in ("31.12.23", "12.31.2023", "31.12.2023 10:00")),
+        *(("2024-01-01 10:00:00", f"2024-01-01 {late}", "TIMESTAMP") for late in (
+            "10:00:00+02:00", "10:00:00Z", "10:00:00.1234567", "10:00:00 Europe/Berlin", "24:00:00", "")),
+        *(("2024-01-01T10:00:00Z", f"2024-01-01 {late}", "TIMESTAMP WITH TIME ZONE") for late in (
+            "10:00:00", "10:00:00 Europe/Berlin", "10:00:00.1234567Z")),
+        *(("10:00:00", late, "TIME") for late in ("24:00:00", "10:00:00 PM", "10:00:00+02:00", "10:00:00.1234567")),
+    ],
+)  # fmt: skip
+def test_a_late_cell_that_a_cast_would_change_is_refused_by_row_or_kept_as_text(create, refused, early, late, kind):
+    content = f"b,a\n{f'0,{early}{chr(10)}' * LATE}1,{late}\n"
+    said = f"row {LATE + 2}: column 'a' is {kind}, and this is '{late}'; give --dtype a=string"
+    assert refused(content) == f"t.csv, {said}"
+    assert create(content, "t.csv", "--dtype", "a=string")["a"].to_pylist()[-1] == late
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "value"),
+    [
+        ("1", " 5 ", 5),
+        ("1", '"7"', 7),
+        ("1", "", None),
+        ("1.5", "2", 2.0),
+        ("31.12.2023", "1.2.2024", dt.date(2024, 2, 1)),
+        ("31.12.2023", "2024-02-01", dt.date(2024, 2, 1)),
+        ("2024-01-01 10:00:00", "2024-01-01T10:00", dt.datetime(2024, 1, 1, 10)),
+        ("2024-01-01 10:00:00", "2024-01-01 10:00:00.1234560", dt.datetime(2024, 1, 1, 10, 0, 0, 123456)),
+    ],
+)
+def test_a_late_cell_that_is_the_same_value_passes(create, early, late, value):
+    assert create(f"b,a\n{f'0,{early}{chr(10)}' * LATE}1,{late}\n")["a"].to_pylist()[-1] == value
+
+
+@pytest.mark.parametrize(("late", "said"), [
+    ("1\n", "Expected Number of Columns: 2 Found: 1: '1'"),
+    ("1,2,3\n", "Expected Number of Columns: 2 Found: 3: '1,2,3'"),
+    ('1,"x\n' + "2,y\n" * 200_000, "Value with unterminated quote found.: '1,\"x 2,y 2,y"),
+    ('1,"x', "Value with unterminated quote found."),
+])  # fmt: skip
+def test_a_late_row_that_is_broken_is_refused_by_line(refused, late, said):
+    assert refused("a,b\n" + "1,x\n" * LATE + late).startswith(f"t.csv, line {LATE + 2}: {said}")
+
+
+def test_a_larger_sample_finds_the_type_of_late_cells(create):
+    content = "a\n" + "1\n" * LATE + "1.5\n"
+    assert create(content, "t.csv", "--sample", 2 * LATE)["a"].to_pylist()[-1] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "values"),
+    [
+        ("a\n007\n", ["int32"], [7]),
+        ("a\n1.10\n2\n", ["decimal128(10, 2)"], [decimal.Decimal("1.10"), decimal.Decimal("2.00")]),
+        ("a;b\n1,10;x\n", ["decimal128(10, 2)", "--decimal", ","], [decimal.Decimal("1.10")]),
+        ("a;b\n1,5;x\n", ["float32", "--decimal", ","], [1.5]),
+        ("a\n9007199254740992\n", ["float64"], [2.0**53]),
+        ("a\n31.12.2023\n", ["date32"], [DAY]),
+        ("a\n31.12.2023\n", ["timestamp[ms]"], [dt.datetime(2023, 12, 31)]),
+        ("a\n31.12.2023\n", ["string"], ["31.12.2023"]),
+        ("a\ntrue\n", ["string"], ["true"]),
+        ("a\ntrue\n", ["bool"], [True]),
+    ],
+)
+def test_a_type_that_is_asked_for_is_cast_exactly(create, content, options, values):
+    assert create(content, "t.csv", "--dtype", f"a={options[0]}", *options[1:])["a"].to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("a\n1\n1.7\n", ["int64"], "column 'a', row 1 (t.csv): "),
+        ("a\n20240102\n", ["date32"], "column 'a', row 0 (t.csv): "),
+        ("a\n1e400\n", ["float64"], "column 'a', row 0 (t.csv): "),
+        ("a;b\n1.234;x\n", ["float64", "--decimal", ","], "column 'a', row 0 (t.csv): "),
+        ("a;b\n1.234;x\n", ["decimal128(10, 3)", "--decimal", ","], "column 'a', row 0 (t.csv): "),
+        ("a\n31.12.2023\n12/31/2023\n", ["date32"], "column 'a', row 0 (t.csv): "),
+    ],
+)
+def test_a_cell_that_is_not_of_the_type_that_is_asked_for_is_refused_by_row(refused, content, options, said):
+    assert said in refused(content, "t.csv", "--dtype", f"a={options[0]}", *options[1:])
+
+
+def test_a_point_is_no_decimal_comma(refused):
+    assert refused("a;b\n" + "1,5;x\n" * LATE + "1.234;x\n", "t.csv", "--decimal", ",").startswith(
+        f"t.csv, row {LATE + 2}: column 'a' is DOUBLE, and this is '1.234'"
     )
-    assert [str(t) for t in found.schema.types] == [
-        "int64", "double", "bool", "date32[day]", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]",
-        "large_string", "large_string",
-    ]  # fmt: skip
-    first, second = found.to_pylist()
-    assert first["at"] == dt.datetime(2020, 1, 2, 3, 4, 5)
-    assert first["day"] == dt.date(2020, 1, 2)
-    assert second == dict.fromkeys(found.column_names) | {"text": ""}  # what is quoted is not missing
-
-
-def test_csv_of_a_semicolon_country(create):
-    found = create("preis;größe\n1,5;ü\n2;ö\n".encode("cp1252"), "t.csv", "--separator", ";", "--decimal", ",",
-                   "--encoding", "cp1252")  # fmt: skip
-    assert found.to_pylist() == [{"preis": 1.5, "größe": "ü"}, {"preis": 2.0, "größe": "ö"}]
-
-
-def test_a_separator_that_was_not_given_is_offered(refused):
-    assert refused(b"id;name\n1;a\n") == "t.csv has one column, 'id;name'; give --separator ';'"
-    assert "--separator '\\t'" in refused(b"id\tname\n1\ta\n")
 
 
 @pytest.mark.parametrize(
     ("file", "content", "options"),
     [
         ("t.tsv", b"a\tb\n1\tx\n", []),
-        ("t.csv.gz", gzip.compress(b"a,b\n1,x\n", mtime=0), []),
+        ("t.csv.gz", gzip.compress(b"a,b\n", mtime=0) + gzip.compress(b"1,x\n", mtime=0), []),
         ("t.tsv.bz2", bz2.compress(b"a\tb\n1\tx\n"), []),
+        ("t.csv.zst", pa.compress(b"a,b\n1,x\n", "zstd", asbytes=True), []),
+        ("t.csv.gz", gzip.compress("a,b\n1,x\n".encode("utf-16"), mtime=0), ["--encoding", "utf-16"]),
         ("t.ndjson.gz", gzip.compress(b'{"a": 1, "b": "x"}\n', mtime=0), []),
         ("t.txt", b"a\tb\n1\tx\n", ["--format", "csv", "--separator", r"\t"]),
         ("t", b'{"a": 1, "b": "x"}\n', ["--format", "ndjson"]),
-        ("utf16.csv", "a,b\n1,x\n".encode("utf-16"), ["--encoding", "utf-16"]),
-        ("bom.csv", b"\xef\xbb\xbfa,b\n1,x\n", []),
+        ("t.json", b'[{"a": 1, "b": "x"}]', []),
+        ("t.json", b'{"a": 1,\n "b": "x"}', []),
+        ("t.jsonl", '{"a": 1, "b": "x"}\n'.encode("utf-16"), ["--encoding", "utf-16"]),
+        ("day [1]*?.csv", b"a,b\n1,x\n", []),
     ],
 )
 def test_files_of_many_names_hold_the_same_table(create, file, content, options):
     assert create(content, file, *options).to_pylist() == [{"a": 1, "b": "x"}]
 
 
-@pytest.mark.parametrize("form", ["csv", "ndjson", "arrow", "parquet"])
-def test_standard_input_of_any_format_is_read(run, env, service, name, form, tmp_path):
-    rows = {"a": list(range(LATE)), "b": [f"{n} ü" for n in range(LATE)]}
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_a_name_that_reads_like_a_pattern_is_the_file_of_that_name(run, env, tmp_path, service, name, suffix):
+    for file, word in ((f"day [1].{suffix}", "right"), (f"day 1.{suffix}", "wrong")):
+        frame, path = pl.DataFrame({"a": [word]}), tmp_path / file
+        {"csv": frame.write_csv, "ndjson": frame.write_ndjson, "parquet": frame.write_parquet,
+         "arrow": frame.write_ipc}[suffix](path)  # fmt: skip
+    assert run("create", name, tmp_path / f"day [1].{suffix}", **env).returncode == 0
+    assert stored(service, name)["a"].to_pylist() == ["right"]
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-20], lambda packed: packed[:-8] + bytes(8)])
+def test_a_compressed_file_that_is_damaged_is_refused(refused, damage):
+    packed = gzip.compress("".join(["a,b\n", *(f"{n},x{n * n}\n" for n in range(9000))]).encode(), mtime=0)
+    assert refused(damage(packed), "t.csv.gz").startswith("t.csv.gz cannot be read: ")
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "json", "arrow", "parquet"])
+def test_standard_input_of_any_format_is_read_whole(run, env, service, name, form, tmp_path):
+    rows = {"a": list(range(60_000)), "b": [f"{n} ü" for n in range(60_000)]}
     frame, path = pl.DataFrame(rows), tmp_path / "t"
-    {"csv": frame.write_csv, "ndjson": frame.write_ndjson, "arrow": frame.write_ipc_stream,
+    {"csv": frame.write_csv, "ndjson": frame.write_ndjson, "json": frame.write_json, "arrow": frame.write_ipc_stream,
      "parquet": frame.write_parquet}[form](path)  # fmt: skip
-    done = run("create", name, "-", "--format", form, "--sample", "0.01", stdin=path.read_bytes(), **env)
+    done = run("create", name, "-", "--format", form, stdin=path.read_bytes(), **env)
     assert done.returncode == 0, done.stderr
     assert stored(service, name).to_pydict() == rows
     assert "-: its name does not say" in run("create", name, "-", stdin=b"", **env).stderr
 
 
-def test_a_pipe_in_another_encoding_is_read_whole(run, env, service, name):
-    text = "a,b\n" + "1,ü\n" * LATE
-    options = ("--format", "csv", "--encoding", "cp1252", "--sample", "0.01")
-    assert run("create", name, "-", *options, stdin=text.encode("cp1252"), **env).returncode == 0
-    assert stored(service, name)["b"].to_pylist() == ["ü"] * LATE
-
-
-def test_types_that_are_asked_for_are_what_cells_are_parsed_as(create):
-    options = ("--dtype", "code=string", "--dtype", "price=decimal128(10, 2)", "--dtype", "kind=category[string]")
-    found = create(b"code,price,n\n007,1.10,1\n042,2.25,2\n", "t.csv", *options[:4], "--rename", "code=id")
-    assert found.to_pydict()["id"] == ["007", "042"]
-    assert str(found["price"].to_pylist()[1]) == "2.25"
-    assert found.schema.names == ["id", "price", "n"]
-
-
-def test_names_that_a_table_cannot_have_are_cleaned_where_that_is_asked_for(create, refused):
-    content = b",a.b,a.b,c\n1,2,3,4\n"
-    assert "--clean-names" in refused(content)
-    assert create(content, "t.csv", "--clean-names", "--rename", "c=d.e").to_pylist() == [
-        {"_": 1, "a_b": 2, "a_b_2": 3, "d_e": 4}
-    ]
-
-
-def test_cells_that_mean_null_can_be_named(create):
-    found = create(b'a,b\n1,NA\nNA,"NA"\n', "t.csv", "--null", "NA")
-    assert found.to_pydict() == {"a": [1, None], "b": [None, None]}
-
-
-def test_exports_that_quote_everything_have_nulls_where_that_is_said(create):
-    assert create(b'a,b\n"1",""\n"",""\n', "t.csv", "--null", "").to_pydict() == {"a": [1, None], "b": [None, None]}
-
-
-def test_a_column_that_is_empty_in_the_sample_is_text(create):
-    found = create(b"a,b\n" + b"1,\n" * LATE + b"2,late\n")
-    assert found["b"].to_pylist()[-1] == "late"
-
-
-def test_cells_of_several_lines_are_one_cell(create):
-    assert create(b'a,b\n1,"x\ny"\n', "t.csv", "--sample", "0.001")["b"].to_pylist() == ["x\ny"]
+def test_a_named_pipe_is_read_whole_and_its_copy_is_removed(run, env, service, name, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.csv")
+    text = "a,b\n" + "1,ü\n" * 60_000
+    writer = threading.Thread(target=(tmp_path / "pipe.csv").write_bytes, args=[text.encode("cp1252")])
+    writer.start()
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    done = run("create", name, tmp_path / "pipe.csv", "--encoding", "cp1252", **env)
+    writer.join()
+    assert done.returncode == 0, done.stderr
+    assert stored(service, name)["b"].to_pylist() == ["ü"] * 60_000
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("cell", "words"),
+    ("content", "columns"),
     [
-        (b"oops,x", "t.csv, line 60002: column 'a' is int64, and this is 'oops'; give --dtype a=string, --null 'oops'"),
-        (b"1.5,x", "t.csv, line 60002: column 'a' is int64, and this is '1.5'; give --dtype a=float64"),
-        (b"1,2,3", "t.csv, line 60002: Expected 2 columns, got 3: 1,2,3"),
-        (b"1", "t.csv, line 60002: Expected 2 columns, got 1: 1"),
-        (b"1,\xe4", "t.csv, line 60002: column 'b' is not UTF-8; give --encoding, such as cp1252"),
-        (b'"o\nops",x', "t.csv, row 60002: column 'a' is int64, and this is 'o\\nops'"),
-        (b"\noops,x", "t.csv, row 60002: column 'a' is int64, and this is 'oops'"),
+        ('{"a": 1, "b": "x"}\n{"a": 2, "b": null}\n', {"a": [1, 2], "b": ["x", None]}),
+        ('{"a": 1}\n' * LATE + '{"a": 2.5, "late": true}\n', {"a": [2.5], "late": [True]}),
+        ('{"a": 1}\n{}\n', {"a": [None]}),
+        ('{"n": null}\n', {"n": [None]}),
+        ('{"d": "2024-01-31", "t": "10:00", "u": "123E4567-e89b-12d3-a456-426614174000", "z": "01067"}\n',
+         {"d": ["2024-01-31"], "t": ["10:00"], "u": ["123E4567-e89b-12d3-a456-426614174000"], "z": ["01067"]}),
+        ('{"x": {"d": "2024-01-31", "l": [1, null]}}\n',
+         {"x": [{"d": "2024-01-31", "l": [1, None]}]}),
+        ('{"a": 1.5} {"a": 2}\n', {"a": [2.0]}),
+        ('\ufeff{"a": 1}\n\n', {"a": [1]}),
+        ('{"a": 12345678901234567890}\n', {"a": [decimal.Decimal(12345678901234567890)]}),
+        ('{"a": "x\\u0000\\n\\"y"}\n', {"a": ['x\0\n"y']}),
+        ('{"say \\"x\\"": 1, "STRUCT(a DATE)": "2024-01-31"}\n', {'say "x"': [1], "STRUCT(a DATE)": ["2024-01-31"]}),
     ],
-)
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_line_that_contradicts_the_sample_is_named(refused, cell, words, packed):
-    content = b"a,b\n" + b"1,x\n" * LATE + cell + b"\n" + b"1,x\n" * 1000
-    sample = ("--sample", "0.1")
-    if packed:
-        assert words.replace("t.csv", "t.csv.gz") in refused(gzip.compress(content, mtime=0), "t.csv.gz", *sample)
-    else:
-        assert words in refused(content, "t.csv", *sample)
+)  # fmt: skip
+def test_each_value_of_json_is_as_it_stands_in_the_file(create, content, columns):
+    found = create(content, "t.ndjson")
+    assert found.slice(len(found) - len(next(iter(columns.values())))).to_pydict() == columns
 
 
 @pytest.mark.parametrize(
-    ("cell", "at"),
+    ("content", "said"),
     [
-        ('2,"oops\n' + "3,yy\n" * 5_000, "line 60002: a quote is opened and never closed"),
-        ('2,"oops\n' + "3,yy\n" * 2_000_000, "line 60002: this row is longer than 4 MB, as if a quote is opened"),
-        ('"2,oops\n' + "3,yy\n" * 5, 'line 60002: Expected 2 columns, got 1: "2,oops'),
-        ('2,"oops', "line 60002: a quote is opened and never closed"),
-        ('2,"', "line 60002: a quote is opened and never closed"),
-        ('2,"x""', "line 60002: a quote is opened and never closed"),
-        ('2,"x\r\n\n', "line 60002: a quote is opened and never closed"),
-        ('2,"x\ny"\n2,"x', "row 60003: a quote is opened and never closed"),
+        ("", "t.ndjson cannot be read: "),
+        ("[1, 2]", "t.ndjson cannot be read: "),
+        ('{"a": 1}\n[1]\n', "t.ndjson cannot be read: "),
+        ('{"a": 1}\n' * LATE + '{"a": \n', f"t.ndjson cannot be read: malformed JSON near line {LATE + 2}: unexpected"),
+        ('{"a": 1}\nneither\n', "t.ndjson cannot be read: malformed JSON near line "),
+        ('{"a": 1, "a": 2}\n', "t.ndjson cannot be read: JSON transform error in line 1: Object"),
+        ('{"a": 1, "A": 2}\n', "t.ndjson: columns without names, or equal but for case: 'A', 'A_1'"),
+        ('{"": 1}\n', "t.ndjson"),
+        ('{"a": 1}\n{"a": "x"}\n', "t.ndjson: 'a' holds values of several kinds, or none; give --dtype a=string"),
+        ('{"a": [1, "x"]}\n', "t.ndjson: 'a' holds values of several kinds, or none; give --dtype a=string"),
+        ('{"a": 1.5}\n{"a": 1e400}\n', "t.ndjson, row 2: column 'a' is DOUBLE, and this is '1e400'"),
+        ('{"a": 1.5}\n{"a": 9007199254740993}\n', "t.ndjson, row 2: column 'a' is DOUBLE, and this is '9007"),
+        ('{"a": {"x": [1e400]}}\n', "t.ndjson, row 1: column 'a' is STRUCT(x DOUBLE[]), and this is"),
+        (b'{"a": "\xe4"}\n', "t.ndjson cannot be read: "),
     ],
 )
-@pytest.mark.parametrize("options", [(), ("--dtype", "b=string"), ("--encoding", "latin-1")])
-def test_a_quote_that_is_never_closed_is_named(refused, cell, at, options):
-    assert f"t.csv, {at}" in refused(b"a,b\n" + b"1,xx\n" * LATE + cell.encode(), "t.csv", "--sample", "0.1", *options)
-
-
-def test_a_number_whose_quote_is_never_closed_is_named(refused):
-    assert refused(b'a,b\n1,2\n3,"4') == "t.csv, line 3: a quote is opened and never closed"
+def test_json_that_would_lose_something_is_refused(refused, content, said):
+    assert refused(content, "t.ndjson").startswith(said)
 
 
 @pytest.mark.parametrize(
-    ("cell", "value"),
+    ("content", "dtype", "values"),
     [
-        (b'5" pipe', '5" pipe'),
-        (b'5"', '5"'),
-        (b'""', ""),
-        (b"", None),
-        (b'"x\n"', "x\n"),
-        (b'"x\n\n\n"\n\n\n', "x\n\n\n"),
-        (b'"x"""', 'x"'),
-        (b'"x"\r\n', "x"),
-        (b"x\r", "x"),
+        ('{"a": 1}\n{"a": "x"}\n', "string", ["1", "x"]),
+        ('{"a": 1.5}\n{"a": 9007199254740993}\n', "string", ["1.5", "9007199254740993"]),
+        ('{"a": "2024-01-31"}\n', "date32", [dt.date(2024, 1, 31)]),
+        ('{"a": "1.10"}\n{"a": 2.5}\n', "decimal128(10, 2)", [decimal.Decimal("1.10"), decimal.Decimal("2.50")]),
+        ('{"a": true}\n', "bool", [True]),
     ],
 )
-@pytest.mark.parametrize("pipe", [False, True])
-def test_quotes_that_are_closed_or_open_no_cell_pass(create, run, env, service, name, cell, value, pipe):
-    content = b"a,b\n0,x\n1," + cell
-    if pipe:
-        assert run("create", name, "-", "--format", "csv", stdin=content, **env).returncode == 0
-    found = stored(service, name) if pipe else create(content)
-    assert found.to_pylist() == [{"a": 0, "b": "x"}, {"a": 1, "b": value}]
+def test_json_becomes_what_was_asked_for(create, content, dtype, values):
+    assert create(content, "t.ndjson", "--dtype", f"a={dtype}")["a"].to_pylist() == values
 
 
-def test_a_row_longer_than_a_block_is_read_as_the_message_says(create, refused):
-    content = b"a,b\n0,x\n" + b'1,"' + b"x\n" * 6_000_000 + b'"\n'
-    assert "line 3: this row is longer than 4 MB" in (said := refused(content)), said
-    assert len(create(content, "t.csv", "--sample", "13")["b"].to_pylist()[-1]) == 12_000_000
+def test_digits_of_json_that_a_float_would_not_hold_are_refused(refused):
+    said = refused('{"a": 0.12345678901234567890}\n', "t.ndjson", "--dtype", "a=decimal128(38, 20)")
+    assert said.startswith("t.ndjson, row 1: column 'a' is a float, and this is '0.1234567890123456")
 
 
-@pytest.mark.parametrize(("first", "late"), [("", "+02:00"), ("Z", "")])
-@pytest.mark.parametrize("advice", [("--dtype", "a=string"), ("--sample", "1")])
-def test_a_late_time_of_another_kind_of_zone_is_named(create, refused, first, late, advice):
-    content = b"a\n" + f"2024-01-01 00:00:00{first}\n".encode() * 10_000 + f"2024-01-01 00:00:00{late}\n".encode()
-    kind = "timestamp[us, tz=UTC]" if first else "timestamp[us]"
-    assert refused(content, "t.csv", "--sample", "0.01") == (
-        f"t.csv, line 10002: column 'a' is {kind}, and this is '2024-01-01 00:00:00{late}', "
-        f"with{'' if late else 'out'} a zone; give --dtype a=string, or a larger --sample"
+def test_types_hold_in_the_samples_of_all_files(create):
+    found = create("a,b,c,d\n1,,12,x\n", "1.csv", u="a,b,c,d\n1.5,7,01067,\n")
+    assert found.to_pydict() == {"a": [1.0, 1.5], "b": [None, 7], "c": ["12", "01067"], "d": ["x", None]}
+
+
+def test_json_files_make_one_table(create):
+    found = create('{"a": 1}\n', "1.ndjson", u='{"a": 1.5, "b": "x"}\n')
+    assert found.to_pydict() == {"a": [1.0, 1.5], "b": [None, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("id,price\n", "u.csv has other columns than t.csv: 'price' added and 'preis' missing; make them alike first"),
+        ("id,preis,x,y\n1,2,3,4\n", "u.csv has other columns than t.csv: 'x', 'y' added; make them alike first"),
+        ("id\n1\n", "u.csv has other columns than t.csv: 'preis' missing; make them alike first"),
+        ("preis,id\n1,2\n", "u.csv has other columns than t.csv: their order; make them alike first"),
+        ("id;preis\n1;2\n", "u.csv has one column, 'id;preis'; give --separator ';'"),
+        ("id,preis\n1,2\n3\n", "u.csv, line 3: Expected Number of Columns: 2 Found: 1: '3'"),
+        ("id,preis\n" + "1,2\n" * LATE + "1,2.5\n", f"u.csv, row {LATE + 2}: column 'preis' is BIGINT, and this is"),
+    ],
+)
+def test_the_file_that_is_not_like_the_first_is_named(refused, second, said):
+    assert refused("id,preis\n1,2\n", "t.csv", u=second).startswith(said)
+
+
+def test_of_many_json_files_the_bad_one_is_named(refused):
+    assert refused('{"a": 1}\n', "t.ndjson", u='{"a": \n').startswith("u.ndjson cannot be read: malformed JSON near")
+
+
+def test_files_of_several_formats_are_refused(run, env, tmp_path, name):
+    (tmp_path / "1.csv").write_text("a\n1\n")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "2.parquet")
+    done = run("create", name, tmp_path / "1.csv", tmp_path / "2.parquet", **env)
+    assert done.stderr == "Error: the files are of several formats, csv and parquet; make them alike first\n"
+
+
+ZONED = pa.timestamp("ns", "Europe/Berlin")
+TYPED = {
+    "int8": pa.array([1, None, -128], pa.int8()),
+    "uint64": pa.array([1, None, 2**64 - 1], pa.uint64()),
+    "float32": pa.array([0.1, None, math.nan], pa.float32()),
+    "half": pa.array([1.5, None, -0.0], pa.float32()).cast(pa.float16()),
+    "bool": pa.array([True, None, False]),
+    "text": pa.array(["x", None, ""]),
+    "large_text": pa.array(["x", None, "ü"], pa.large_string()),
+    "bytes": pa.array([b"\xff", None, b""]),
+    "fixed": pa.array([b"abc", None, b"\0\0\0"], pa.binary(3)),
+    "decimal": pa.array([decimal.Decimal("1.10"), None, decimal.Decimal("-0.01")], pa.decimal128(38, 2)),
+    "day": pa.array([DAY, None, dt.date(1, 1, 1)]),
+    "day64": pa.array([DAY, None, DAY], pa.date64()),
+    "second": pa.array([2**40, None, -(2**40)], pa.timestamp("s")),
+    "zoned": pa.array([2**60 + 1, None, -1], ZONED),
+    "time": pa.array([1, None, 86_399_999_999_999], pa.time64("ns")),
+    "duration": pa.array([2**62 + 1, None, -1], pa.duration("ns")),
+    "list": pa.array([[1, None], None, []], pa.list_(pa.int16())),
+    "fixed_list": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.float32(), 2)),
+    "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": None}]),
+    "category": pa.array(["x", None, "y"]).dictionary_encode(),
+    "uuid": pa.array([b"\1" * 16, None, b"\2" * 16], pa.uuid()),
+}
+
+
+def write_arrow_stream(table: pa.Table, path: str) -> None:
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_arrow_file(table: pa.Table, path: str) -> None:
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+WRITERS = {"parquet": pq.write_table, "arrow": write_arrow_file, "arrows": write_arrow_stream}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("column", TYPED)
+def test_every_type_of_parquet_and_arrow_is_the_files(run, env, service, tmp_path, name, suffix, column):
+    if (suffix, column) in (("parquet", "second"), ("parquet", "day64")):
+        pytest.skip("Parquet has no such type")
+    table = pa.table({column: TYPED[column]})
+    WRITERS[suffix](table, str(tmp_path / f"t.{suffix}"))
+    done = run("create", name, tmp_path / f"t.{suffix}", **env)
+    assert done.returncode == 0, done.stderr
+    found = stored(service, name)
+    values = table.schema.field(column).type
+    assert found.schema.field(column).type in (values, pa.dictionary(pa.int32(), pa.large_string()))
+    assert_same_values(found, table)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_maps_keep_equal_keys(run, env, service, tmp_path, name, suffix):
+    table = pa.table(
+        {"m": pa.array([[("k", 1), ("k", 2)], None, []], pa.map_(pa.string(), pa.int64())), "n": [1, 2, 3]}
     )
-    found = create(content, "t.csv", "--sample", "0.01", *advice)
-    assert found["a"].to_pylist()[-1] == f"2024-01-01 00:00:00{late}"
+    WRITERS[suffix](table, str(tmp_path / f"t.{suffix}"))
+    done = run("create", name, tmp_path / f"t.{suffix}", **env)
+    assert done.returncode == 0, done.stderr
+    assert stored(service, name).to_pylist() == table.to_pylist()
 
 
-def test_decimals_that_do_not_fit_are_told_as_what_they_are(create, refused):
-    options = ("--dtype", "a=decimal128(5, 2)")
-    assert refused(b"a\nx\n", "t.csv", *options) == (
-        "t.csv, line 2: column 'a' is decimal128(5, 2), and this is 'x'; give --dtype a=string, or --null 'x'"
-    )
-    assert refused(b"a\n1.234\n", "t.csv", *options) == (
-        "t.csv, row 2: column 'a' is decimal128(5, 2): Rescaling Decimal value would cause data loss; "
-        "give --dtype a=string"
-    )
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_two_columns_of_one_name_are_refused(run, env, tmp_path, name, suffix):
+    WRITERS[suffix](pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), str(tmp_path / f"t.{suffix}"))
+    done = run("create", name, tmp_path / f"t.{suffix}", **env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "column names must be unique; these occur more than once: 'a'" in done.stderr
+    assert name not in run("tables", **env).stdout.split()
 
 
-def test_the_advice_about_a_late_cell_helps(create):
-    content = b"a\n" + b"1\n" * LATE + b"1.5\n"
-    for options in (["--dtype", "a=float64"], ["--sample", "1"]):
-        assert create(content, "t.csv", *options, "--if-exists", "skip")["a"].to_pylist()[-1] == 1.5
+@pytest.mark.parametrize("file", ["t.parquet", "t.arrow"])
+@pytest.mark.parametrize("content", [b"", b"neither", b"PAR1\0\0\0\0PAR1", b"ARROW1\0\0\0\0ARROW1"])
+def test_a_file_that_cannot_be_read_is_named(refused, file, content):
+    assert refused(content, file).startswith(f"{file} cannot be read: ")
 
 
-def test_a_cell_that_is_not_of_the_type_that_was_asked_for_is_named(refused):
-    assert refused(b"a\n1\nx\n", "t.csv", "--dtype", "a=int32").startswith(
-        "t.csv, line 3: column 'a' is int32, and this"
-    )
-
-
-def test_a_late_cell_from_a_pipe_is_named_by_its_row(run, env, name):
-    options = ("--format", "csv", "--sample", "0.01")
-    done = run("create", name, "-", *options, stdin=b"a\n" + b"1\n" * LATE + b"oops\n", **env)
-    assert "-, row 60002: column 'a' is int64, and this is 'oops'" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b'{"a": "x"}', "line 60001: Column(/a) changed from number to string; no type holds both: make all values"),
-        (
-            b'{"a": 1.5}',
-            "line 60001: Failed to convert JSON to int64, couldn't parse:1.5; give --dtype a=float64, or a",
-        ),
-        (b'{"a": 1, "b": 2, "c": 3}', "line 60001: unexpected field 'b', 'c'; give a larger --sample"),
-        (b'{"a": 1, "t', "line 60001: Invalid encoding in string."),
-        (b"neither", "line 60001: Invalid value."),
-        (b"\n\n[1]", "line 60003: Column() changed from object to array"),
-        (b'{"a": 1, "t": "\xe4"}', "line 60001: "),
-    ],
-)
-def test_a_line_of_ndjson_that_contradicts_the_sample_is_named(refused, line, words):
-    content = b'{"a": 1, "t": "x"}\n' * LATE + line + b"\n" + b'{"a": 1}\n' * 100
-    assert refused(content, "t.ndjson", "--sample", "0.1").startswith(f"t.ndjson, {words}")
-
-
-@pytest.mark.parametrize(
-    ("early", "late", "dtype"),
-    [
-        ("1", "1.5", "float64"),
-        ("1", "12345678901234567890", "uint64"),
-        ("null", "-7", "int64"),
-        ("null", "2.5", "float64"),
-    ],
-)
-@pytest.mark.parametrize("by", ["dtype", "sample"])
-def test_the_advice_about_a_late_value_of_ndjson_helps(create, refused, early, late, dtype, by):
-    content = f'{{"t": "x", "a": {early}}}\n'.encode() * LATE + f'{{"t": "y", "a": {late}}}\n'.encode()
-    said = refused(content, "t.ndjson", "--sample", "0.1")
-    assert said.endswith(f"; give --dtype a={dtype}, or a larger --sample")
-    options = ("--sample", "0.1", "--dtype", f"a={dtype}") if by == "dtype" else ("--sample", "2")
-    assert json.loads(late) == create(content, "t.ndjson", *options)["a"].to_pylist()[-1]
-
-
-def test_types_of_ndjson_that_were_asked_for_in_vain_are_not_advised_again(refused):
-    said = refused(b'{"a": 1}\n', "t.ndjson", "--dtype", "a=string")
-    assert said == "t.ndjson, line 1: Column(/a) changed from string to number; give --dtype a=int64"
-    said = refused(b'{"a": 1}\n' * LATE + b'{"a": "x"}\n', "t.ndjson", "--dtype", "a=int64", "--sample", "0.1")
-    assert said.endswith("; no type holds both: make all values of the column one kind first")
-
-
-def test_a_late_field_of_ndjson_is_read_with_a_larger_sample(create, refused):
-    content = b'{"a": 1}\n' * LATE + b'{"a": 1, "neu": 2}\n'
-    assert refused(content, "t.ndjson", "--sample", "0.1").endswith("unexpected field 'neu'; give a larger --sample")
-    assert create(content, "t.ndjson", "--sample", "2")["neu"].to_pylist()[-2:] == [None, 2]
-
-
-def test_ndjson_keeps_texts_that_look_like_times_and_what_is_nested(create):
-    rows = [{"at": "2020-01-02", "in": {"x": [1, None], "none": None}}, {"at": "x", "in": {"x": [], "none": "y"}}]
-    found = create("".join(json.dumps(row) + "\n" for row in rows).encode(), "t.jsonl")
-    assert found.to_pylist() == rows
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "words"),
-    [
-        ("t.csv", b"", "t.csv cannot be read: Empty CSV file"),
-        ("t.ndjson", b"", "t.ndjson cannot be read: Empty JSON"),
-        (
-            "t.ndjson",
-            b' [{"a": 1}]',
-            "t.ndjson is a JSON array; NDJSON has one object per line, which jq -c '.[]' makes of it",
-        ),
-        ("t.ndjson", b"1", "t.ndjson, line 1: Column() changed from object to number"),
-        (
-            "t.ndjson",
-            b'\n{"a": 1}\n\n{"a": "x"}\n',
-            "t.ndjson, line 4: Column(/a) changed from number to string",
-        ),
-        ("t.ndjson", b'{"a": 1}\n{"a": }\n', "t.ndjson, line 2: Invalid value."),
-        ("t.parquet", b"PAR1 cut", "t.parquet cannot be read: "),
-        ("t.arrow", b"ARROW1 cut", "t.arrow cannot be read: "),
-        ("t.arrows", b"neither", "t.arrows cannot be read: "),
-        ("t.csv.gz", b"not packed", "t.csv.gz cannot be read: "),
-        ("t.csv.gz", gzip.compress(b"a\n" * 100, mtime=0)[:-12], "t.csv.gz cannot be read: "),
-        ("t.csv", b"a,a\n1,2\n", "column names must be unique; these occur more than once: 'a'"),
-        ("t.parquet.gz", b"", "t.parquet.gz: only CSV and NDJSON files may be compressed as a whole"),
-        ("t.xlsx", b"PK", "t.xlsx: its name does not say what it holds, as .parquet, .pq, .csv, .tsv, .ndjson"),
-        ("t.XLS", b"PK", "t.XLS: its name does not say"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_named(refused, file, content, words):
-    assert refused(content, file).startswith(words)
-
-
-def test_of_many_files_the_bad_one_is_named(run, env, tmp_path, name):
-    for number in range(12):
-        (tmp_path / f"{number:02}.csv").write_bytes(b"a,b\n1,x\n" if number != 7 else b"a,b\n1,x,y\n1,x\n")
-    done = run("create", name, tmp_path / "*.csv", **env)
-    assert f"{tmp_path}/07.csv, line 2: Expected 2 columns, got 3: 1,x,y" in done.stderr
-    frame = pl.DataFrame({"n": range(100_000)})
+def test_of_many_parquet_files_the_bad_one_is_named(run, env, tmp_path, name):
     for number in range(3):
+        frame = pl.DataFrame({"a": range(number, number + 1000)})
         frame.write_parquet(tmp_path / f"{number}.parquet", compression="uncompressed", statistics=False)
     damaged = bytearray((tmp_path / "1.parquet").read_bytes())
     damaged[4:200] = bytes(196)
@@ -360,302 +507,99 @@ def test_of_many_files_the_bad_one_is_named(run, env, tmp_path, name):
     assert name not in run("tables", **env).stdout.split()
 
 
-@pytest.fixture
-def create_many(run, env, service, tmp_path, name):
-    """Write files, create a table of them, and give the table."""
-
-    def create_many(files: dict[str, bytes], *options: object) -> pa.Table:
-        for file, content in files.items():
-            (tmp_path / file).write_bytes(content)
-        done = run("create", name, *(tmp_path / file for file in files), *options, **env)
-        assert done.returncode == 0, done.stderr
-        return stored(service, name)
-
-    return create_many
-
-
-def test_files_whose_samples_differ_agree(create_many):
-    found = create_many({"1.csv": b"a,b,c,d\n,1,1.5,1\n", "2.csv": b"a,b,c,d\nx,3,2,x\nx,2.5,1,\n"})
-    assert found.to_pydict() == {
-        "a": [None, "x", "x"], "b": [1.0, 3.0, 2.5], "c": [1.5, 2.0, 1.0], "d": ["1", "x", None],
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("cells", "found", "dtype", "refused"),
-    [
-        ("7 oops 8", "{}1.csv: text, {}0.csv and 1 more: int64", "int64", "1.csv, line 2: column 'a' is int64"),
-        (
-            "x 2024-01-01",
-            "{}1.csv: date32[day], {}0.csv: text",
-            "date32[day]",
-            "0.csv, line 2: column 'a' is d",
-        ),
-        (
-            "7 2024-01-01T00:00:00Z 8.5 2024-01-01T00:00:00Z",
-            "{}2.csv: double, {}0.csv: int64, {}1.csv and 1 more: timestamp[us, tz=UTC]",
-            "timestamp[us, tz=UTC]",
-            "0.csv, line 2: column 'a' is timestamp[us, tz=UTC], and this is '7'",
-        ),
-    ],
-)
-def test_files_that_make_text_of_a_column_are_named(run, env, service, tmp_path, name, cells, found, dtype, refused):
-    paths = [tmp_path / f"{number}.csv" for number in range(len(cells.split()))]
-    for path, cell in zip(paths, cells.split(), strict=True):
-        path.write_text(f"a,none\n{cell},\n")
-    done = run("create", name, *paths, **env)
-    found = found.replace("{}", f"{tmp_path}/")
-    said = f"column 'a' is read as text, as its type differs ({found}); --dtype a='{dtype}' refuses that"
-    assert (done.returncode, done.stderr) == (0, f"Warning: {said}\n")
-    assert stored(service, name)["a"].to_pylist() == cells.split()
-    done = run("create", f"{name}_2", *paths, "--dtype", f"a={dtype}", **env)
-    assert done.returncode == 1
-    assert refused in done.stderr
-
-
-def test_files_that_agree_or_are_told_a_type_are_no_warning(run, env, tmp_path, name):
-    for number, cell in enumerate(["1", "", "2.5"]):
-        (tmp_path / f"{number}.csv").write_text(f"a,b,c\n{cell},x,{'x' if cell else 1}\n")
-    done = run("create", name, tmp_path / "*.csv", "--dtype", "c=string", **env)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_whole_numbers_that_a_fraction_in_another_file_would_round_stay_text(create_many):
-    found = create_many({"1.csv": b"a\n9007199254740993\n", "2.csv": b"a\n1.5\n"})
-    assert found["a"].to_pylist() == ["9007199254740993", "1.5"]
-
-
-def test_ndjson_files_whose_samples_differ_agree_or_the_line_that_does_not_is_named(create_many, run, tmp_path, env):
-    assert create_many({"1.ndjson": b'{"a": 1}\n', "2.ndjson": b'{"a": 1.5}\n'})["a"].to_pylist() == [1.0, 1.5]
-    (tmp_path / "3.ndjson").write_bytes(b'{"a": 1}\n{"a": "x"}\n')
-    (tmp_path / "4.ndjson").write_bytes(b'{"a": "x"}\n')
-    done = run("create", "unlike", tmp_path / "1.ndjson", tmp_path / "4.ndjson", **env)
-    assert f"{tmp_path}/4.ndjson, line 1: Column(/a) changed from number to string" in done.stderr
-
-
-def test_columns_in_another_order_are_found_by_name(create_many, run, env, tmp_path):
-    pl.DataFrame({"b": ["z"], "a": [3]}).write_parquet(tmp_path / "0.parquet")
-    found = create_many({"1.csv": b"a,b\n1,x\n", "2.csv": b"b,a\ny,2\n", "3.ndjson": b'{"b": "z", "a": 3}\n'})
-    assert found.to_pydict() == {"a": [1, 2, 3], "b": ["x", "y", "z"]}
-    done = run("create", "ordered", tmp_path / "2.csv", tmp_path / "0.parquet", **env)
-    assert done.returncode == 0, done.stderr
-    late = b"b,a\n" + b"y,2\n" * LATE + b"y,x\n"
-    (tmp_path / "4.csv").write_bytes(late)
-    done = run("create", "late", tmp_path / "1.csv", tmp_path / "4.csv", "--sample", "0.1", **env)
-    assert f"4.csv, line {LATE + 2}: column 'a' is int64, and this is 'x'" in done.stderr
-
-
-def test_a_file_that_states_its_types_decides_over_samples(create_many, tmp_path, run, env, service):
-    pl.DataFrame({"k": [2.5]}).write_parquet(tmp_path / "2.parquet")
-    (tmp_path / "1.csv").write_bytes(b"k\n1\n")
-    assert run("create", "stated", tmp_path / "1.csv", tmp_path / "2.parquet", **env).returncode == 0
-    assert stored(service, "stated")["k"].to_pylist() == [1.0, 2.5]
-
-
-@pytest.mark.parametrize(
-    ("cells", "arrow", "values"),
-    [
-        (b"12345678901234567890 12345678901234567891", "uint64", [12345678901234567890, 12345678901234567891]),
-        (b"-1 12345678901234567890", "large_string", ["-1", "12345678901234567890"]),
-        (b"1 123456789012345678901", "large_string", ["1", "123456789012345678901"]),
-        (b"+4930123456 0301234", "large_string", ["+4930123456", "0301234"]),
-        (b"1.5 9007199254740993", "large_string", ["1.5", "9007199254740993"]),
-        (b"0x1F 7", "large_string", ["0x1F", "7"]),
-        (b"1.5 1e400", "large_string", ["1.5", "1e400"]),
-        (b"1.5 9007199254740992 -1e30 +2.5", "double", [1.5, 2.0**53, -1e30, 2.5]),
-        (b"9007199254740993 01067", "int64", [9007199254740993, 1067]),
-    ],
-)
-def test_numbers_of_csv_never_change_in_silence(create, cells, arrow, values):
-    found = create(b"a\n" + cells.replace(b" ", b"\n") + b"\n")
-    assert (str(found["a"].type), found["a"].to_pylist()) == (arrow, values)
-
-
-def test_whole_numbers_of_ndjson_never_change_in_silence(create, refused):
-    large = [12345678901234567890, 12345678901234567891]
-    rows = "".join(f'{{"a": {n}, "in": {{"x": 1.5, "n": 9007199254740993}}}}\n' for n in large)
-    for content in (b'{"a": -1}\n{"a": 12345678901234567890}\n', b'{"a": 1.5}\n{"a": 9007199254740993}\n',
-                    b'{"a": [{"b": 1.5}, {"b": 9007199254740993}]}\n'):  # fmt: skip
-        assert "t.ndjson: column 'a' is " in (said := refused(content, "t.ndjson"))
-        assert "; give --dtype a=" in said
-    found = create(rows.encode(), "t.ndjson")
-    assert found["a"].to_pylist() == large
-    assert found["in"].to_pylist()[0] == {"x": 1.5, "n": 9007199254740993}
-
-
-@pytest.mark.parametrize("dtype", ["float64", "decimal128(38, 0)"])
-def test_the_advice_about_numbers_of_ndjson_helps(create, dtype):
-    found = create(b'{"a": -1}\n{"a": 12345678901234567890}\n', "t.ndjson", "--dtype", f"a={dtype}")
-    assert [int(value) for value in found["a"].to_pylist()] == [
-        -1,
-        12345678901234567168 if dtype[0] == "f" else 12345678901234567890,
+def test_names_that_a_table_cannot_have_are_cleaned_where_that_is_asked_for(create, refused):
+    content = ",a.b,a.b,c\n1,2,3,4\n"
+    assert "--clean-names" in refused(content)
+    assert create(content, "t.csv", "--clean-names", "--rename", "c=d.e").to_pylist() == [
+        {"_": 1, "a_b": 2, "a_b_2": 3, "d_e": 4}
     ]
 
 
 @pytest.mark.parametrize(
-    ("cell", "dtype"),
+    ("content", "options", "columns"),
     [
-        ("12345678901234567890", "uint64"),
-        ("-12345678901234567890", "string"),
-        ("123456789012345678901", "string"),
-        ("+49", "string"),
-        ("1.5", "float64"),
-        ("01.01.2024", "string"),
+        ("id,c\n007,1\n", ["--rename", "id=code", "--dtype", "id=string"], {"code": ["007"], "c": [1]}),
+        ("i.d,c\n007,1\n", ["--clean-names", "--dtype", "i.d=string"], {"i_d": ["007"], "c": [1]}),
+        ("it's,c\n1,2\n", ["--rename", "it's=x"], {"x": [1], "c": [2]}),
     ],
 )
-def test_the_advice_about_a_late_number_keeps_it(create, refused, cell, dtype):
-    content = b"a\n" + b"1\n" * LATE + cell.encode() + b"\n"
-    said = refused(content, "t.csv", "--sample", "0.1")
-    assert said.endswith(f"this is {cell!r}; give --dtype a={dtype}, or a larger --sample")
-    last = create(content, "t.csv", "--sample", "0.1", "--dtype", f"a={dtype}")["a"].to_pylist()[-1]
-    assert str(last) == cell
+def test_options_go_by_the_files_names_of_columns(create, content, options, columns):
+    assert create(content, "t.csv", *options).to_pydict() == columns
 
 
-@pytest.mark.parametrize("cell", ["12345678901234567", "-9007199254740993", "1e400", "-1e400"])
-@pytest.mark.parametrize("advice", [("--dtype", "a=string"), ("--sample", "8")])
-def test_a_late_number_that_a_float_changes_is_named(create, refused, cell, advice):
-    content = b"b,a\n" + b"x,1.5\n" * 800_000 + b"x,1e300\nx,inf\nx,9007199254740992\n" + f"y,{cell}\n".encode()
-    said = refused(content)
-    assert said == (
-        f"t.csv, line 800005: column 'a' is double, and this is '{cell}', which it would change; "
-        "give --dtype a=string, or a larger --sample"
+def test_an_odd_name_is_said_as_it_is(refused):
+    assert refused("it's\n" + "1\n" * LATE + "it's\n").endswith(
+        """column "it's" is BIGINT, and this is 'it's'; give --dtype it's=string"""
     )
-    assert create(content, "t.csv", *advice)["a"].to_pylist()[-1] == cell
 
 
-def test_late_numbers_that_a_float_holds_pass(create):
-    cells = ["1e300", "-inf", "", "nan", "9007199254740992", "12345678901234568.0"]
-    content = b"b,a\n" + b"x,1.5\n" * LATE + "".join(f"x,{cell}\n" for cell in cells).encode()
-    found = create(content, "t.csv", "--sample", "0.1")["a"].to_pylist()[LATE:]
-    assert [str(value) for value in found] == [
-        "1e+300",
-        "-inf",
-        "None",
-        "nan",
-        "9007199254740992.0",
-        "1.2345678901234568e+16",
-    ]
+GERMAN = "tag;preis;am;plz\n1;2,50;31.12.2023;01067\n"
 
 
-def test_a_decimal_comma_is_offered(create, refused):
-    content = b"a;b\n" + b"1;x\n" * LATE + b"12,5;x\n"
-    options = ("--separator", ";", "--sample", "0.1")
-    assert "give --dtype a=float64 with --decimal ,, or a larger" in refused(content, "t.csv", *options)
-    found = create(content, "t.csv", *options, "--dtype", "a=float64", "--decimal", ",")
-    assert found["a"].to_pylist()[-1] == 12.5
+def test_create_prints_what_was_inferred_of_text(run, env, tmp_path, name):
+    (tmp_path / "t.csv").write_text(GERMAN)
+    command = ("create", name, tmp_path / "t.csv", "--decimal", ",")
+    lines = run(*command, "--dry-run").stdout.splitlines()
+    assert lines[0] == f"{name}: 4 columns, separator ';', dates as %d.%m.%Y"
+    assert [line.split()[:2] for line in lines[4:]] == [
+        ["tag", "int64"], ["preis", "double"], ["am", "date32[day]"], ["plz", "large_string"],
+    ]  # fmt: skip
+    created = run(*command, **env).stdout.splitlines()
+    assert created[:-1] == lines
+    assert created[-1].startswith(f"created {name}: 4 columns, 1 row")
+    assert run(*command, "--if-exists", "skip", "-q", **env).stdout == ""
 
 
-def test_a_date_that_is_not_iso_is_text_where_a_date_was_asked_for(refused):
-    said = refused(b"Datum\n2024-01-02\n01.01.2024\n", "t.csv", "--dtype", "Datum=date32")
-    assert said == "t.csv, line 3: column 'Datum' is date32[day], and this is '01.01.2024'; give --dtype Datum=string"
+def test_a_dry_run_sends_nothing_and_needs_no_service(run, tmp_path):
+    (tmp_path / "t.csv").write_text(GERMAN)
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet")
+    url = "http://127.0.0.1:9"
+    found = json.loads(run("create", "t", tmp_path / "t.csv", "--dry-run", "--json", "--url", url).stdout)
+    assert [column["type"] for column in found["columns"]] == ["int64", "large_string", "date32[day]", "large_string"]
+    assert "a       int64" in run("create", "t", tmp_path / "t.parquet", "--dry-run", "--url", url).stdout
+    assert run("create", "t", tmp_path / "t.parquet", "--dry-run", "--url", tmp_path / "none").returncode == 0
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "t.csv").write_text("a,b\n1\n")
+    assert "t.csv, line 2: Expected" in run("create", "t", tmp_path / "t.csv", "--dry-run").stderr
 
 
-@pytest.mark.parametrize("file", ["t.csv", "t.ndjson"])
-def test_a_first_line_that_is_not_utf8_is_told_as_a_later_one(refused, file):
-    said = refused("größe;b\n1;2\n".encode("cp1252"), file)
-    assert said == f"{file}, line 1: this is not UTF-8; give --encoding, such as cp1252"
+@pytest.mark.parametrize("command", [["create", "t", "FILE", "--dry-run"], ["plan", "FILE", "FILE"], ["demo", "FILE"]])
+def test_text_needs_the_extra_files_and_parquet_does_not(command, tmp_path):
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet")
+    code = "import sys; sys.modules['duckdb'] = None; from rt_frames.cli.main import main; main()"
+    for file, returncode in (("t.csv", 1), ("t.parquet", 0)):
+        words = [str(tmp_path / file) if word == "FILE" else word for word in command]
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == returncode, done.stderr
+        if returncode:
+            assert done.stderr.startswith("Error: duckdb must be installed for this: pip install ")
+            assert '[files]"' in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("pack", "words"),
-    [
-        (gzip.compress, "gzip; decompress it first"),
-        (bz2.compress, "bzip2; decompress it first"),
-        (lambda text: text.decode().encode("utf-16"), "UTF-16; give --encoding utf-16"),
-        (lambda text: b"\xfe\xff" + text.decode().encode("utf-16-be"), "UTF-16; give --encoding utf-16"),
-    ],
-)
-@pytest.mark.parametrize("form", ["csv", "ndjson"])
-def test_what_standard_input_holds_instead_of_utf8_is_said(run, env, service, name, form, pack, words):
-    text = {"csv": b"a,b\n1,x\n", "ndjson": b'{"a": 1, "b": "x"}\n'}[form]
-    done = run("create", name, "-", "--format", form, stdin=pack(text), **env)
-    assert (done.returncode, done.stderr) == (1, f"Error: -, line 1: this is {words}\n")
-    advised = ("--encoding", "utf-16") if "UTF-16" in words else ()
-    done = run("create", name, "-", "--format", form, *advised, stdin=pack(text) if advised else text, **env)
+def test_plan_and_demo_take_the_options_that_say_how_files_are_read(run, tmp_path):
+    (tmp_path / "t.txt").write_text("a;b\n1;2,5\n")
+    options = ("--format", "csv", "--separator", ";", "--decimal", ",")
+    assert "nothing to alter" in run("plan", tmp_path / "t.txt", tmp_path / "t.txt", *options).stdout
+    done = run("demo", tmp_path / "t.txt", *options)
     assert done.returncode == 0, done.stderr
-    assert stored(service, name).to_pylist() == [{"a": 1, "b": "x"}]
+    assert done.stdout.count("every value read back with lance equals the frame's") == 2
 
 
-@pytest.mark.parametrize(
-    ("header", "words"),
-    [
-        (b"id,price", "'price' added and 'preis' missing"),
-        (b"id,preis,x,y", "'x', 'y' added"),
-        (b"id", "'preis' missing"),
-    ],
-)
-def test_which_file_has_which_columns_is_said(run, env, tmp_path, name, header, words):
-    (tmp_path / "1.csv").write_bytes(b"id,preis\n")
-    (tmp_path / "2.csv").write_bytes(header + b"\n")
-    done = run("create", name, tmp_path / "1.csv", tmp_path / "2.csv", "--separator", ",", **env)
-    said = f"{tmp_path}/2.csv has other columns than {tmp_path}/1.csv: {words}; make them alike first"
-    assert (done.returncode, done.stderr) == (1, f"Error: {said}\n")
-
-
-def test_the_packages_words_are_the_shells_options(run, env, tmp_path, name):
-    (tmp_path / "t.csv").write_bytes(b"a\n1\n")
-    done = run("create", name, tmp_path / "t.csv", "--dtype", "b=int64", **env)
-    assert done.stderr == "Error: --dtype: there is no column 'b'; the columns are ['a']\n"
-    done = run("create", name, tmp_path / "t.csv", "--if-exists", "replace", **env)
-    assert done.stderr.startswith('Error: --if-exists: "replace" is not possible: ')
-
-
-def test_files_of_several_formats_are_one_table(run, env, service, tmp_path, name):
-    frame = pl.DataFrame({"n": [1], "s": ["x"]})
-    frame.write_csv(tmp_path / "1.csv")
-    frame.write_parquet(tmp_path / "2.parquet")
-    frame.write_ipc(tmp_path / "3.arrow")
-    frame.write_ipc_stream(tmp_path / "4.arrows", compat_level=pl.CompatLevel.oldest())
-    done = run("create", name, *(tmp_path / file for file in ("1.csv", "2.parquet", "3.arrow", "4.arrows")), **env)
-    assert done.returncode == 0, done.stderr
-    assert stored(service, name).to_pydict() == {"n": [1] * 4, "s": ["x"] * 4}
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
-def test_a_name_that_reads_like_a_pattern_is_the_file_of_that_name(run, env, tmp_path, service, name, suffix):
-    for file, word in ((f"day [1].{suffix}", "right"), (f"day 1.{suffix}", "wrong")):
-        frame = pl.DataFrame({"a": [word]})
-        frame.write_parquet(tmp_path / file) if suffix == "parquet" else frame.write_ipc(tmp_path / file)
-    assert run("create", name, tmp_path / f"day [1].{suffix}", **env).returncode == 0
-    assert stored(service, name)["a"].to_pylist() == ["right"]
-
-
-@pytest.mark.parametrize(
-    ("content", "options"),
-    [
-        (b"id,c\n007,1\n", ["--rename", "id=code", "--dtype", "id=string"]),
-        (b"i.d,c\n007,1\n", ["--clean-names", "--dtype", "i.d=string"]),
-    ],
-)
-def test_a_type_is_given_under_the_files_name_of_a_column(create, content, options):
-    assert create(content, "t.csv", *options).to_pydict() in ({"code": ["007"], "c": [1]}, {"i_d": ["007"], "c": [1]})
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b'\xef\xbb\xbf{"a": 1.5}\n{"a": 2}\n', b'{\n "a": 1.5}\n\n{"a":\n2}', b'{"a": 1.5} {"a": 2}\n'],
-    ids=["byte order mark", "on several lines", "on one line"],
-)
-def test_objects_of_json_may_lie_as_they_like(create, content):
-    assert create(content, "t.ndjson")["a"].to_pylist() == [1.5, 2]
-
-
-def test_whole_numbers_that_share_a_line_are_looked_at_each(refused):
-    assert "rounds 9007199254740993" in refused(b'{"a": 1.5} {"a": 9007199254740993}\n', "t.ndjson")
-
-
-def test_texts_of_json_become_what_was_asked_for(create):
-    content = b'{"d": "2024-01-31", "p": "1.10"}\n'
-    found = create(content, "t.ndjson", "--dtype", "d=date32", "--dtype", "p=decimal128(10, 2)")
-    assert [str(t) for t in found.schema.types] == ["date32[day]", "decimal128(10, 2)"]
-    assert str(found.to_pylist()[0]["p"]) == "1.10"
-
-
-def test_a_sample_holds_at_least_a_row(create):
-    names, row = (",".join(words) for words in ([f"column{i}" for i in range(300)], ["12"] * 300))
-    found = create(f"{names}\n{row}\n{row}\n".encode(), "t.csv", "--sample", "0.001")
-    assert {str(t) for t in found.schema.types} == {"int64"}
-
-
-def test_a_header_without_a_line_end_is_a_table_without_rows(create):
-    assert create(b"a,b").to_pydict() == {"a": [], "b": []}
+@pytest.mark.long
+def test_a_large_file_is_not_held(tmp_path):
+    """Of 600 MB little is in memory at a time."""
+    with (tmp_path / "t.csv").open("wb") as file:
+        file.write(b"a,b,c\n")
+        for _ in range(60):
+            file.write(b"1,2.5,some text that is long enough to matter in the memory of a process\n" * 140_000)
+    code = (
+        "import resource; from pathlib import Path; from rt_frames.cli.files import open_files\n"
+        f"source, _ = open_files([Path({str(tmp_path / 't.csv')!r})])\n"
+        "rows = sum(chunk.rows for chunk in source.chunks())\n"
+        "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rows, megabytes = map(int, done.stdout.split())
+    assert rows == 60 * 140_000
+    assert megabytes < 500
