@@ -44,12 +44,7 @@ _call = pc.call_function
 
 def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast values that are not nested; what cannot be cast exactly is a ValueError or an Arrow error."""
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if types.is_run_end_encoded(array.type):
-        array = _call("run_end_decode", [array])
-    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # few of Arrow's functions take views
-        array = array.cast(to_portable(array.type))
+    array = _decode(array)
     if types.is_dictionary(target):
         coded = cast_exactly(array, target.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
@@ -89,6 +84,16 @@ def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any
         parts += [cast_exactly(chunk, target) for chunk in chunks]
     order = np.argsort([row for some in rows.values() for row in some])
     return pa.concat_arrays(parts).take(pa.array(order))
+
+
+def _decode(array: pa.Array) -> pa.Array:
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_run_end_encoded(array.type):
+        array = _call("run_end_decode", [array])
+    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # few of Arrow's functions take views
+        array = array.cast(to_portable(array.type))
+    return array
 
 
 def _kinds(*both: pa.DataType) -> tuple[str, ...]:
