@@ -1,6 +1,6 @@
 """What Arrow data become before they are sent: the portable schema, and batches of it.
 
-`portable_schema` decides once, by type. A `Converter` then turns batch after batch and touches only columns whose
+`portable_layout` decides once, by type. A `Converter` then turns batch after batch and touches only columns whose
 layout differs. What is nested is taken apart, its items are converted, and it is put together again: Arrow's own cast
 has none out of dictionaries of nested values, makes arrays that are too short out of list views and run-end-encoding
 inside lists, and of a slice of lists it casts all that lies behind the slice, too.
@@ -23,12 +23,11 @@ from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import child_fields, is_list, to_data_type
-from rt_frames._schema.portable import is_plain, to_portable, unsupported
+from rt_frames._schema.data_type import child_fields, is_list, map_types, to_data_type
+from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable, unsupported
 from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
-_CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError)
 # pa.array and pa.scalar would import pandas where it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
@@ -112,26 +111,26 @@ def _example(arrow: pa.DataType) -> Any:
     if not types.is_nested(arrow):
         return "large_string"
     try:
-        return to_data_type(_with_leaves(to_portable(arrow), lambda t: pa.large_string() if types.is_null(t) else t))
+        return to_data_type(map_types(to_portable(arrow), lambda t: pa.large_string() if types.is_null(t) else t))
     except UnsupportedTypeError:
         return ...  # a map has no word
 
 
-def _with_leaves(arrow: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType], *, large: bool = False) -> pa.DataType:
-    """Return a type with other types where it is not nested; if asked, with large lists for small ones."""
-
-    def inside(field: pa.Field) -> pa.Field:
-        return field.with_type(_with_leaves(field.type, leaf, large=large))
-
-    if types.is_struct(arrow):
-        return pa.struct(map(inside, arrow))
-    if types.is_map(arrow):
-        return pa.map_(inside(arrow.key_field).type, inside(arrow.item_field).type)
-    if types.is_fixed_size_list(arrow):
-        return pa.list_(inside(arrow.value_field), arrow.list_size)
-    if is_list(arrow):
-        return (pa.large_list if large or types.is_large_list(arrow) else pa.list_)(inside(arrow.value_field))
-    return leaf(arrow)
+def first_bad(length: int, convert: Callable[[int, int], object], error: Exception) -> tuple[int | None, Exception]:
+    """Find the first of so many rows that cannot be converted, and why; no row where none is to blame alone."""
+    start, stop = 0, length
+    middle = 0  # where not even no row can be converted, it is none
+    while start < stop:
+        try:
+            convert(start, middle)
+        except CONVERSION_ERRORS as reason:
+            if middle - start < 2:
+                return (start if middle > start else None), reason
+            stop, error = middle, reason
+        else:
+            start = middle
+        middle = (start + stop + 1) // 2
+    return None, error
 
 
 class Converter:
@@ -192,28 +191,15 @@ class Converter:
             return self._convert(array, field.type, field.name)
         except UnsupportedTypeError:
             raise
-        except _CONVERSION_ERRORS as error:
-            row, reason = self._first_refused(array, field, error)
+        except CONVERSION_ERRORS as error:
+            row, reason = first_bad(
+                len(array), lambda a, b: self._convert(array.slice(a, b - a), field.type, field.name), error
+            )
             where = "" if row is None else f", row {rows_before + row}"
             raise UnsupportedTypeError(
                 f"column {field.name!r}{where} ({self._place}): {array.type} cannot be converted to {field.type}: "
                 f"{str(reason)[:300]}; correct the values or choose another type"
             ) from error
-
-    def _first_refused(self, array: pa.Array, field: pa.Field, error: Exception) -> tuple[int | None, Exception]:
-        """Halve the rows until one is left; where not even none can be converted, it is none."""
-        row, length = 0, 0
-        while len(array) > 1:
-            try:
-                self._convert(array.slice(0, length), field.type, field.name)
-            except _CONVERSION_ERRORS as reason:
-                if length == 0:
-                    return None, reason
-                array, error = array.slice(0, length), reason
-            else:
-                array, row = array.slice(length), row + length
-            length = len(array) // 2
-        return row, error
 
     def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
         """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
@@ -221,7 +207,7 @@ class Converter:
         if same or types.is_null(arrow) or field.name in self._casts:
             return
         became = to_portable(arrow, field.name)
-        if _canonical_type(became) != _canonical_type(field.type):
+        if map_types(became, _canonical_type) != map_types(field.type, _canonical_type):
             raise UnsupportedTypeError(
                 f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one; "
                 f"cast it first, or pass dtypes={{{field.name!r}: ...}}"
@@ -322,7 +308,7 @@ def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, A
 def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     try:
         return cast_exactly(array, target)
-    except _CONVERSION_ERRORS as error:
+    except CONVERSION_ERRORS as error:
         raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
 
 
@@ -366,9 +352,7 @@ def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
 
 def _canonical_type(arrow: pa.DataType) -> pa.DataType:
     """Return the one type that stands for all in which the same values can lie."""
-
-    def leaf(arrow: pa.DataType) -> pa.DataType:
-        value = arrow.value_type if types.is_dictionary(arrow) else arrow
-        return pa.large_string() if types.is_string(value) else value
-
-    return _with_leaves(arrow, leaf, large=True)
+    value = arrow.value_type if types.is_dictionary(arrow) else arrow
+    if types.is_list(value):
+        return pa.large_list(value.value_field)
+    return pa.large_string() if types.is_string(value) else value

@@ -16,14 +16,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rt_frames._frames.convert import contains
+from rt_frames._frames.convert import contains, first_bad
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import CLEAN, check_column_names, clean_names
 from rt_frames._schema.numpy_dtype import from_numpy
-from rt_frames._schema.objects import CONVERSION_ERRORS, ObjectType, infer, to_arrow
+from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
+from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -221,34 +222,25 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
 
 
 def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:
+    piece = values[start:stop]
     try:
-        return _to_arrow(name, values[start:stop], target)
+        return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
-        raise _find_misfit(name, values, start, stop, target) from error
+        row, reason = first_bad(len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error)
+        where, what = f"rows {start} to {stop}", "the values"
+        if row is not None:
+            where, what = f"row {start + row}", show_value(piece[row])
+        why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
+        raise UnsupportedTypeError(
+            f"column {name!r}, {where}: {what} cannot be converted to {target.arrow} ({why}); "
+            "correct the value or convert the column first"
+        ) from error
 
 
 def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
     if isinstance(target, ObjectType):
         return to_arrow(values, target)
     return cast_objects(values, target.arrow, lambda some: to_arrow(some, infer(name, some)))
-
-
-def _find_misfit(
-    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target
-) -> UnsupportedTypeError:
-    """Find the row that does not convert."""
-    for row in range(start, stop):
-        try:
-            _to_arrow(name, values[row : row + 1], target)
-        except CONVERSION_ERRORS as error:
-            reason = str(error).removeprefix(f"column {name!r}, row 0: ")
-            return UnsupportedTypeError(
-                f"column {name!r}, row {row}: {show_value(values[row])} cannot be converted to {target.arrow} "
-                f"({reason[:200]}); correct the value or convert the column first"
-            )
-    return UnsupportedTypeError(
-        f"column {name!r}, rows {start} to {stop}: the values cannot be converted to {target.arrow}"
-    )
 
 
 def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:

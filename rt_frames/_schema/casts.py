@@ -64,7 +64,7 @@ def _keeps_all_values(before: pa.DataType, after: pa.DataType) -> bool:
     """Return whether the one type of a family holds every value of the other."""
     if types.is_timestamp(before) and not types.is_timestamp(after):
         return False
-    if _family(before) in ("text", "binary"):
+    if family(before) in ("text", "binary"):
         return bool(types.is_large_string(after) or types.is_large_binary(after))
     if types.is_decimal(before):
         whole_digits = before.precision - before.scale, after.precision - after.scale
@@ -117,9 +117,9 @@ def _obstacle(before: pa.DataType, after: pa.DataType) -> str | None:
 def _in_reach(*both: pa.DataType) -> bool:
     """Return whether a cast leads from one type that is no list to another."""
     before, after = (arrow.value_type if types.is_dictionary(arrow) else arrow for arrow in both)
-    return _family(before) == _family(after) != "" or (types.is_timestamp(before) and types.is_time(after))
+    return family(before) == family(after) != "" or (types.is_timestamp(before) and types.is_time(after))
 
 
-def _family(arrow: pa.DataType) -> str:
+def family(arrow: pa.DataType) -> str:
     """Name the family of a type; the empty string where it has none."""
-    return next((family for family, tests in _FAMILIES.items() if any(test(arrow) for test in tests)), "")
+    return next((name for name, tests in _FAMILIES.items() if any(test(arrow) for test in tests)), "")

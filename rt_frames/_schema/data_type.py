@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +61,26 @@ def storage(arrow: pa.DataType) -> pa.DataType:
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     """Return the fields of a nested type; none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]
+
+
+def map_fields(arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
+    """Return a nested type with other fields inside; a view of lists becomes the list."""
+    if types.is_map(arrow):
+        return pa.map_(change(arrow.key_field), change(arrow.item_field))  # tables do not keep that keys are sorted
+    fields = list(map(change, child_fields(arrow)))
+    if types.is_struct(arrow):
+        return pa.struct(fields)
+    if types.is_fixed_size_list(arrow):
+        return pa.list_(fields[0], arrow.list_size)
+    large = types.is_large_list(arrow) or types.is_large_list_view(arrow)
+    return pa.large_list(fields[0]) if large else pa.list_(fields[0])
+
+
+def map_types(arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type after a change of all types inside it, and then of itself."""
+    if types.is_nested(arrow):
+        arrow = map_fields(arrow, lambda field: field.with_type(map_types(field.type, change)))
+    return change(arrow)
 
 
 def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False) -> dict[str, Any]:

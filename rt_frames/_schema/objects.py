@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import has_control_characters
-from rt_frames._schema.portable import TO_TEXT, zone_name
+from rt_frames._schema.portable import CONVERSION_ERRORS, TO_TEXT, zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 MAX_DEPTH = 60  # of dicts and lists in a cell; Arrow's own limit is 64
 
 _ITEM = object()  # the step of a path into a list; a field's step is its name

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, child_fields
+from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, map_fields
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -34,6 +34,8 @@ _PLAIN_TYPES = (re.escape(str(pa.type_for_alias(name))) for name in (*_FLAT, *IN
 _PLAIN_ENDS = re.compile(f": (?:{'|'.join(_PLAIN_TYPES)})\n")
 
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarrow knows the number alone
+
+CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)  # what a value may end in
 
 TO_TEXT = 'map(str, na_action="ignore")'  # with .astype(str), older pandas makes text of what is missing, too
 # what helps where a column of such a type cannot be sent
@@ -123,25 +125,15 @@ def _may_be_coded(value: pa.DataType) -> bool:
 def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
-    is_map = types.is_map(arrow)
-    is_list = not is_map and not types.is_struct(arrow)
-    fields = [
-        # DuckDB gives the items of its arrays no name, and nobody can give them one
-        pa.field(
-            field.name or "item" * is_list,
-            to_portable(field.type, join_path(path, field.name), level + is_map),
-            field.nullable,
-        )
-        for field in ([arrow.key_field, arrow.item_field] if is_map else child_fields(arrow))
-    ]
-    if is_map:
-        return pa.map_(*fields)  # tables do not keep that keys are sorted
-    if types.is_struct(arrow):
-        return pa.struct(fields)
-    if types.is_fixed_size_list(arrow):
-        return pa.list_(fields[0], arrow.list_size)
-    large = types.is_large_list(arrow) or types.is_large_list_view(arrow)
-    return pa.large_list(fields[0]) if large else pa.list_(fields[0])
+    level += types.is_map(arrow)
+    # DuckDB gives the items of its arrays no name, and nobody can give them one
+    unnamed = "" if types.is_map(arrow) or types.is_struct(arrow) else "item"
+
+    def inside(field: pa.Field) -> pa.Field:
+        made = to_portable(field.type, join_path(path, field.name), level)
+        return pa.field(field.name or unnamed, made, field.nullable)
+
+    return map_fields(arrow, inside)
 
 
 def _portable_extension(arrow: pa.BaseExtensionType, path: str, level: int) -> pa.DataType:
