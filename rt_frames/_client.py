@@ -94,7 +94,7 @@ class Client:
         }
         base = parse_base_url(url, allow_insecure=allow_insecure)
         self._key = Key(api_key)
-        self._near = is_loopback(base)
+        self._is_loopback = is_loopback(base)
         self._link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self._key, **self._options)
         self._keyless: str | None = None  # why this process lacks the key, which is said when it is needed
@@ -307,7 +307,7 @@ class Client:
     def _upload(
         self, request: Request, name: str, source: Source, compression: Compression, progress: bool | None
     ) -> RemoteTable:
-        policy = CompressionPolicy(compression, self._link, source.nbytes, near=self._near)
+        policy = CompressionPolicy(compression, self._link, source.nbytes, is_loopback=self._is_loopback)
         stream = IPCStream(source, policy)
         start = time.monotonic()
         with Progress(progress, stream.length, name) as bar:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.compression import SMALLEST_BATCH, Codec, CompressionPolicy
+from rt_frames._frames.compression import PROBE_BATCHES, SMALLEST_BATCH, Codec, CompressionPolicy
 from rt_frames._frames.source import BATCH_BYTES, COLUMN_BYTES, MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
 from rt_frames._prefetch import parallel_map, prefetch
 
@@ -24,7 +24,6 @@ MIME = "application/vnd.apache.arrow.stream"
 JOINED_BYTES = 2**12
 WORK_BYTES = 20 * 2**20  # about what is converted at a time, on as many threads as there are, and waits to be sent
 MAX_THREADS = 8
-SOUNDED = 2  # batches of any frame that tell how fast the link is
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -59,7 +58,7 @@ class IPCStream:
         self._threads = 1 if self._small else _count_threads(source)
         self._made = [*self._messages()] if counted and self._small else None  # to count is to make it, here
         if self._made is not None:
-            self.length: int | None = sum(len(buffer) for _, _, buffers in self._made for buffer in buffers)
+            self.length: int | None = sum(len(buffer) for *_, buffers in self._made for buffer in buffers)
         else:
             self.length = self._count() if counted else None
 
@@ -68,14 +67,14 @@ class IPCStream:
         messages = self._messages() if self._made is None else (one for one in self._made)
         with contextlib.closing(messages if self._small or source.caller_thread_only else prefetch(messages)) as made:
             sent = time.perf_counter()
-            for rows, codec, buffers in made:
+            for rows, codec, before, buffers in made:
                 ready = time.perf_counter()
                 self.rows += rows
                 size = sum(map(len, buffers)) if self._policy.adapts else 0
                 yield buffers
                 del buffers
                 waited, sent = ready - sent, time.perf_counter()
-                self._policy.record_write(codec, size, sent - ready, waited)
+                self._policy.record(codec, before or size, size, sent - ready, waited)
 
     def _count(self) -> int:
         """Count the bytes of the uncompressed stream, cut as it will be, without making them."""
@@ -87,24 +86,22 @@ class IPCStream:
                     writer.write_batch(batch)
         return int(sink.size())
 
-    def _messages(self) -> Generator[tuple[int, Codec, Buffers]]:
+    def _messages(self) -> Generator[_Encoded]:
         """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
         left, begun = self._source.rows, False
-        encode = _Encoder(self._source, [], self._threads > 1)
+        encode = _Encoder(self._source, self._threads > 1)
         made = parallel_map(encode, self._tasks(), self._threads, lambda task: task.is_cheap)
         with contextlib.closing(made):
-            for rows, codec, buffers, compressed in made:
+            for rows, codec, before, buffers in made:
                 if not buffers:
                     continue
-                if compressed is not None:
-                    self._policy.record_compression(codec, *compressed)
                 left, begun = None if left is None else left - rows, True
-                yield rows, codec, [*buffers, *([_END_OF_STREAM] if left == 0 else [])]
+                yield _Encoded(rows, codec, before, [*buffers, *([_END_OF_STREAM] if left == 0 else [])])
                 if left == 0:
                     return
                 del buffers  # before the next is made: they may hold all of a frame
         empty = [] if begun else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
-        yield 0, None, [*empty, _END_OF_STREAM]
+        yield _Encoded(0, None, 0, [*empty, _END_OF_STREAM])
 
     def _tasks(self) -> Iterator[_Task]:
         skip = 0  # the first gives the schema, too
@@ -118,18 +115,18 @@ class IPCStream:
     def _cut(self) -> Iterator[tuple[Part, bool]]:
         """Cut parts to the size that the policy asks for; a rest is not left over, but goes with the last.
 
-        In a wide table only those that tell how fast the link is are so small that its columns show.
+        In a wide table only the first ones, which show how fast the link is, are so small that its columns count.
         """
         source, policy = self._source, self._policy
         least = min(COLUMN_BYTES * len(source.schema), BATCH_BYTES)
-        thin = 0 if policy.link_known or not policy.adapts else SOUNDED
+        probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
         for part in source.parts() if self._threads > 1 else source.converted_parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
             start, rows, size = 0, part.batch.num_rows, 0 if as_sent and policy.disabled else part.nbytes
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
-                length = rows_within(max(0 if thin else least, min(policy.batch_bytes, most)), rows, size)
-                thin = max(thin - 1, 0)
+                length = rows_within(max(0 if probes_left else least, min(policy.batch_bytes, most)), rows, size)
+                probes_left = max(probes_left - 1, 0)
                 if rows - start <= 1.5 * length:
                     break
                 yield part.slice(start, length), as_sent
@@ -157,44 +154,35 @@ class _Task(NamedTuple):
 
 
 class _Encoded(NamedTuple):
-    """The message of a part, and what its codec did: bytes before and after, and its seconds."""
+    """The message of a part, and how many bytes of data its codec was given; 0 if none."""
 
     rows: int
     codec: Codec
+    before: int
     buffers: Buffers
-    compressed: tuple[int, int, float] | None = None
 
 
 class _Encoder(threading.local):
     """Makes messages of parts, each thread for itself: converts them, if they were not, and has Arrow compress them."""
 
-    def __init__(self, source: Source, at_work: list[None], converts: bool) -> None:
-        self._source, self._at_work = source, at_work
+    def __init__(self, source: Source, converts: bool) -> None:
+        self._source = source
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
 
     def __call__(self, task: _Task) -> _Encoded:
-        self._at_work.append(None)
-        try:
-            return self._encode(*task)
-        finally:
-            self._at_work.pop()
-
-    def _encode(self, part: Part, codec: Codec, skip: int, _: bool) -> _Encoded:
+        part, codec, skip, _ = task
         batch = part.batch if self._convert is None else self._convert(part.batch, part.place, part.rows_before)
         if self._convert is not None and not batch.num_rows:
-            return _Encoded(0, codec, [])
-        start, others = time.perf_counter(), len(self._at_work)
+            return _Encoded(0, codec, 0, [])
         buffers = self._writer(codec, skip).write(batch)
         if codec is None:
-            return _Encoded(batch.num_rows, codec, buffers)
-        # what several threads do side by side takes each of them longer than all together
-        seconds = (time.perf_counter() - start) / max(others, len(self._at_work))
-        before, after = nbytes(batch), sum(map(len, buffers))
+            return _Encoded(batch.num_rows, codec, 0, buffers)
+        before = nbytes(batch)
         # dictionaries that were made must be sent: their writer does not make them again
-        if after >= before and not self._source.layout.dictionaries:
-            buffers, after = self._writer(None, skip).write(batch), before
-        return _Encoded(batch.num_rows, codec, buffers, (before, after, seconds))
+        if sum(map(len, buffers)) >= before and not self._source.layout.dictionaries:
+            buffers = self._writer(None, skip).write(batch)
+        return _Encoded(batch.num_rows, codec, before, buffers)
 
     def _writer(self, codec: Codec, skip: int) -> _Writer:
         if codec not in self._writers:
@@ -207,8 +195,7 @@ class _Writer:
 
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         self._sink = _Sink(skip)
-        compression = pa.Codec("zstd", compression_level=6) if codec == "zstd-6" else codec
-        options = pa.ipc.IpcWriteOptions(compression=compression)
+        options = pa.ipc.IpcWriteOptions(compression=codec)
         # which joins small buffers, and hands on the large ones as they are
         self._file = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), JOINED_BYTES)
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)

@@ -34,7 +34,7 @@ def mixed(nbytes: int) -> pa.Table:
 
 
 def make(data: pa.Table | pl.DataFrame, compression: Compression) -> None:
-    stream = IPCStream(open_source(data), CompressionPolicy(compression, LinkMemory(), near=True))
+    stream = IPCStream(open_source(data), CompressionPolicy(compression, LinkMemory(), is_loopback=True))
     sum(len(buffer) for buffers in stream for buffer in buffers)
 
 

@@ -71,7 +71,7 @@ class AtWill(CompressionPolicy):
         self._random = random.Random(seed)
 
     def next_codec(self) -> Codec:
-        return self._random.choice(["zstd-6", "zstd", "lz4", None])
+        return self._random.choice(["zstd", "lz4", None])
 
 
 def words(seed: int, rows: int = 40) -> pa.Array:

@@ -277,8 +277,8 @@ from rt_frames._frames.ipc import IPCStream
 pa.set_cpu_count({cores})
 text = pl.select(n=pl.int_range(8_000_000)).select(text=pl.format("a text of row {{}}", pl.col("n")))
 frame = text if {column == "text"} else text.select(lists=pl.col("text").reshape((-1, 4)).arr.to_list())
-assert sum(len(buffer) for buffers in IPCStream(open_source(frame), CompressionPolicy("auto", LinkMemory(), near=True))
-           for buffer in buffers) > 200e6
+policy = CompressionPolicy("auto", LinkMemory(), is_loopback=True)
+assert sum(len(buffer) for buffers in IPCStream(open_source(frame), policy) for buffer in buffers) > 200e6
 print(pa.default_memory_pool().max_memory())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
