@@ -197,7 +197,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         notes = [note for word, note in _NOTES.items() if any(word in what for *_, what in rows)]
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
-            advice = f"Send two, as plan.requests() gives them: {first}; then {then}."
+            advice = f"Send two, as plan.requests() and rt-frames alter make them: {first}; then {then}."
             notes.append(f"The embedded engine refuses: {reason}. {advice}")
         head = ("path", "new name", "before", "after", "what")
         return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)
@@ -209,7 +209,7 @@ _NOTES = {
     "drops the zone": (
         "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does."
     ),
-    "refuses": 'refuses: change the frame instead and store it again, with if_exists="replace" or under a new name.',
+    "refuses": "refuses: change the frame instead and store it again, in place of the table or under a new name.",
 }
 
 

@@ -23,7 +23,7 @@ from rt_frames._names import did_you_mean, duplicates, spelled_alike
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import refusal
 from rt_frames._schema.data_type import is_list, list_kind, storage
-from rt_frames._text import MAX_LISTED, list_names
+from rt_frames._text import MAX_LISTED, Message, list_names
 from rt_frames.errors import AlterationError
 
 _MAX_OFFERED = 50  # to look for the names of more columns would take longer than anybody waits for an error
@@ -102,7 +102,7 @@ class _Comparison:
                 gone.append(old)
             else:
                 offer = did_you_mean(target, [column.name for column in after])
-                text = f"rename={{{path!r}: {target!r}}}: after has no column {prefix + target!r}; {offer}"
+                text = f"rename: {path!r} to {target!r}, but after has no column {prefix + target!r}; {offer}"
                 raise AlterationError(text)
         if gone or free:
             self.one_sided.append((prefix, gone, list(free.values())))
@@ -141,31 +141,27 @@ class _Comparison:
         new = after.value_field.with_name(item.name)
         return self._compare_column(f"{path}.{item.name}", item, new, kind if lists in ("", "list") else lists)
 
-    def advice(self, *, strict: bool) -> str:
+    def advice(self, *, strict: bool) -> Message:
         """Say what helps where columns are on one side only: the call that takes them for renamed, where one may."""
         gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
         come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
         sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
-        text = f"before and after don't have the same columns; {'; '.join(sides)}. "
+        text = f"before and after don't have the same columns; {'; '.join(sides)}; "
+        text += "the service can neither add nor drop columns"
         if not strict:
-            text += "strict=False leaves them alone, and nothing else differs, so nothing is altered. "
-        neither = "The service can neither add nor drop columns"
+            text += "; they are left alone, and nothing else differs, so nothing is altered"
         guessed, casts, unsure, candidates = self._guess()
         offers = _follow(self.moved, gone, lambda _, last: last in come) | guessed
         if not offers and not unsure:
-            advice = ": make both sides alike, or pass strict=False to leave such columns alone" if strict else ""
-            return f"{text}{neither}{advice}"
+            hint = "make both sides alike, or leave such columns alone with {}" if strict else ""
+            return Message(text, hint, strict=False)
         asked = {path: name for path, name in self.rename.items() if path in self.seen}
-        pairs = [f"{path!r}: {name!r}" for path, name in {**asked, **offers}.items()]
-        rename = f"rename={{{', '.join(pairs + [f'{path!r}: …' for path in unsure[:MAX_LISTED]])}}}"
-        if unsure:
-            text += f"If they were renamed, say which: {rename}; candidates: {list_names(candidates)}"
-        else:
-            text += f"If they were renamed, pass {rename}"
-            if len(gone) == len(come) and offers.keys() >= set(gone):
-                return "".join([text, *casts])
-            text += ", strict=False"
-        return "".join([text, *casts, f". {neither}; strict=False leaves the others alone"])
+        rename = {**asked, **offers, **dict.fromkeys(unsure[:MAX_LISTED], "…")}
+        all_renamed = not unsure and len(gone) == len(come) and offers.keys() >= set(gone)
+        options = {"rename": rename} if all_renamed else {"rename": rename, "strict": False}
+        which = f" to some of {list_names(candidates)}" if unsure else ""
+        others = "" if all_renamed else ", which leaves the others alone"
+        return Message(text, "".join([f"if they were renamed{which}, pass {{}}{others}", *casts]), **options)
 
     def _guess(self) -> tuple[dict[str, str], list[str], list[str], list[str]]:
         """Return probable renames and what they cast; where that is not clear, both sides of what is left."""
@@ -194,7 +190,7 @@ def _doubles(before: list[pa.Field], after: list[pa.Field], prefix: str, targets
             return AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
     target = duplicates(targets)[0]
     both = list_names(prefix + name for name, other in zip(names, targets, strict=True) if other == target)
-    return AlterationError(f"columns {both} would all be named {target!r}; give each a name of its own in rename={{…}}")
+    return AlterationError(f"columns {both} would all be named {target!r}; rename each to a name of its own")
 
 
 def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
@@ -207,10 +203,8 @@ def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa
 
 def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataType:
     if types.is_null(before):
-        raise AlterationError(
-            f"column {path!r} has no type before, and the service never casts such a column to {after}; "
-            f"create a new table with dtypes={{{path.partition('.')[0]!r}: …}}"
-        )
+        text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
+        raise AlterationError(Message(text, "create a new table with {}", dtypes={path.partition(".")[0]: "…"}))
     if types.is_null(after):
         raise AlterationError(f"column {path!r} has no values and no type after; cast it there, before it was {before}")
     return after

@@ -34,7 +34,7 @@ MAX_ASKED = 1000  # of the changes that were refused together, each about a mill
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
 _FAMILIES = (
-    'the engine casts only within a family; cast the frame and store it again, with if_exists="replace" or under a new '
+    "the engine casts only within a family; cast the frame and store it again, in place of the table or under a new "
     "name; families are integers, floats, decimals, text, binary, dates and timestamps, times, durations, lists of one"
 )
 _NO_SUCH_TIME = (
