@@ -27,15 +27,15 @@ from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
-from rt_frames._text import show_value
+from rt_frames._text import Message, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
-    from rt_frames._http.dialects import DialectName
-    from rt_frames._http.session import Request, Result
+    from rt_frames._http.session import Session
+    from rt_frames._names import DialectName
     from rt_frames.local import LocalService
 
 _default_client: Client | None = None
@@ -133,9 +133,8 @@ def connect(
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
         if key is None:
-            raise errors.NotConnectedError(
-                f"no API key for {where.rpartition('@')[2]:.100}: give api_key=..., or set RT_FRAMES_API_KEY"
-            )
+            text = f"no API key for {where.rpartition('@')[2]:.100}"
+            raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
         client = Client(where, api_key=key, allow_insecure=allow_insecure, dialect=spoken, **options)
     if default:
         global _default_client, _default_settings
@@ -424,7 +423,7 @@ def alter_columns(name: str, alterations: Alterations, *, client: Client | None 
     return _resolve(client).alter_columns(name, alterations)
 
 
-_THREE_WAYS = """\
+_THREE_WAYS = """these are the ways:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
     rt.connect("./tables")                      # a folder: the embedded service, without an account
@@ -440,9 +439,8 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if isinstance(target, os.PathLike):
         return _parse_folder(target)
     if not isinstance(target, str):
-        raise TypeError(
-            f"target: expected a URL, a database's name or a folder, got {type(target).__name__}:\n{_THREE_WAYS}"
-        )
+        text = f"target: expected a URL, a database's name or a folder, got {type(target).__name__}"
+        raise TypeError(Message(text, _THREE_WAYS, target="…"))
     if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
@@ -452,10 +450,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         raise ValueError(f"target: http:// or https:// is missing before {target!r:.100}")
     if target.startswith((".", "~")) or "/" in target or os.sep in target or (target and Path(target).is_dir()):
         return _parse_folder(target)
-    raise ValueError(
-        f"target: {target!r:.100} is neither a URL nor a folder; a database's name needs region=... and domain=...; "
-        f"these forms exist:\n{_THREE_WAYS}"
-    )
+    raise ValueError(Message(f"target: {target!r:.100} is neither a URL nor a folder", _THREE_WAYS, target="…"))
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:
@@ -473,7 +468,7 @@ def _from_environment(region: str | None, domain: str | None) -> tuple[str, str 
     database = os.environ.get("RT_FRAMES_DB")
     if not database:
         closed = ", the default client was closed" if _default_client is not None and _default_client.closed else ""
-        raise errors.NotConnectedError(f"not connected to any service{closed}; choose one first:\n{_THREE_WAYS}")
+        raise errors.NotConnectedError(Message(f"not connected to any service{closed}", _THREE_WAYS, target="…"))
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if region is None or domain is None:
@@ -484,10 +479,8 @@ def _from_environment(region: str | None, domain: str | None) -> tuple[str, str 
 def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
     for name, value in {"target": database, "region": region, "domain": domain}.items():
         if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
-            raise ValueError(
-                f"{name}: expected a part of a host name, got {value!r:.100}; "
-                f"the address is made of three parts:\n{_THREE_WAYS}"
-            )
+            text = f"{name}: expected a part of a host name, got {value!r:.100}"
+            raise ValueError(Message(text, _THREE_WAYS, target="…"))
     return f"https://{database}.{region}.{domain}"
 
 
@@ -509,11 +502,11 @@ class FolderClient(Client):
         leave.atexit = False  # services end with the process by themselves
         return url
 
-    def _send(self, request: Request, retries: int | None = None) -> Result:
+    def _open_session(self) -> Session:
         with self._reopening:
             if self.closed:
                 self._session.base, self.closed = self._start_service(), False
-        return super()._send(request, retries)
+        return super()._open_session()
 
     def close(self) -> None:
         super().close()

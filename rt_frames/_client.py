@@ -10,18 +10,17 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
-from urllib.parse import quote
 
 from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._http.dialects import Dialect, DialectName, parse_dialect
+from rt_frames._http.dialects import Dialect, parse_dialect
 from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
-from rt_frames._http.response import STORED_NOTHING, describe_outcome, parse_schema, parse_table_names, parse_version
-from rt_frames._http.session import Request, Result, Session
-from rt_frames._names import check_table_name
+from rt_frames._http.response import Failure, parse_schema, parse_version
+from rt_frames._http.session import JSON, Request, Result, Session
+from rt_frames._names import DialectName, check_table_name
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
 from rt_frames._schema.data_type import to_schema
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._frames.source import Source
-    from rt_frames._http.response import Response
+    from rt_frames._http.response import Hint, Hints, Response
     from rt_frames.errors import Operation
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
@@ -43,8 +42,6 @@ log = logging.getLogger("rt_frames")
 T = TypeVar("T")
 
 IfExists = Literal["fail", "skip", "replace"]
-JSON = "application/json"
-MAX_PAGES, MAX_NAMES = 10_000, 10**6  # of one list, all of which must come within the read timeout
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
@@ -96,8 +93,8 @@ class Client:
         self._key = Key(api_key)
         self._is_loopback = is_loopback(base)
         self._link: LinkMemory | None = LinkMemory()
-        self._session = Session(base, self._key, **self._options)
-        self._keyless: str | None = None  # why this process lacks the key, which is said when it is needed
+        self._session = Session(base, self._dialect, self._key, **self._options)
+        self._missing_key_message: str | None = None  # where this process lacks the key
         self.closed = False  # whether `close` was called: a default client is then forgotten
 
     @property
@@ -146,29 +143,19 @@ class Client:
         self.closed = True
         self._session.close()
 
-    def _send(self, request: Request, retries: int | None = None) -> Result:
-        if self._keyless is not None:
-            raise errors.NotConnectedError(self._keyless)
-        try:
-            return self._session.send(request, retries)
-        except errors.ResponseError as error:
-            if error.status == 404 and request.operation in ("list", "create", "replace"):
-                error.args = (f"{error}; {self._explain_404()}",)
-            raise
+    def _open_session(self) -> Session:
+        """Return the session; what keeps it from being used is said now that it is needed."""
+        if self._missing_key_message is not None:
+            raise errors.NotConnectedError(self._missing_key_message)
+        return self._session
 
-    def _explain_404(self) -> str:
-        """Look once whether the server speaks the other dialect, for the message alone."""
-        other = self._dialect.other
-        try:
-            self._session.send(Request("list", "GET", other.tables, JSON, parse_table_names), retries=0)
-        except errors.RemoteError:
-            return "there is no such project at this address; check the URL, or the database, region and domain"
-        return f'this server speaks another dialect: connect(…, dialect="{other.name}"); or else check the URL'
-
-    def _send_json(self, operation: Operation, name: str, content: Any, parse: Callable[[Response], Any]) -> Result:
+    def _send_json(
+        self, operation: Operation, name: str, content: Any, parse: Callable[[Response], Any], **about: Any
+    ) -> Result:
         self._check_name(name)
         path, body = self._dialect.path(operation, name), json.dumps(content, allow_nan=False).encode()
-        return self._send(Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body)))
+        request = Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body), **about)
+        return self._open_session().send(request)
 
     @hide_frames
     def table(self, name: str) -> RemoteTable:
@@ -202,13 +189,8 @@ class Client:
         if self._dialect.describe is None:
             return None
         # without that some servers leave the schema out
-        result = self._send_json("describe", name, {"load_detailed_metadata": True}, parse_schema)
-        try:
-            return None if result.value is None else to_schema(result.value)
-        except (ValueError, errors.UnsupportedTypeError) as error:
-            text = f"table {name!r}: the service's description of its columns is not understood: {error}"
-            unclear = errors.ResponseError(text, table=name, status=200, request_id=result.request_id, attempts=1)
-        raise unclear
+        schema: pa.Schema | None = self._send_json("describe", name, {"load_detailed_metadata": True}, _to_schema).value
+        return schema
 
     @hide_frames
     def list_tables(self) -> list[str]:
@@ -220,27 +202,7 @@ class Client:
         >>> rt.connect(default=False).list_tables()
         ['readings']
         """
-        return self._list()
-
-    def _list(self, retries: int | None = None) -> list[str]:
-        names: list[str] = []
-        seen: set[str] = set()
-        path = self._dialect.tables
-        deadline = time.monotonic() + self._session.timeouts.read
-        while True:
-            result = self._send(Request("list", "GET", path, JSON, parse_table_names), retries)
-            page, token = result.value
-            names += page
-            if token is None:
-                return names
-            repeated = token in seen
-            seen.add(token)
-            if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or time.monotonic() > deadline:
-                end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
-                text = f"could not list tables: the service {end}; tell the people who run it"
-                raise errors.ResponseError(text, status=200, request_id=result.request_id, attempts=1)
-            first = self._dialect.tables
-            path = f"{first}{'&' if '?' in first else '?'}page_token={quote(token, safe='')}"
+        return self._open_session().list_tables()
 
     @hide_frames
     def create_table(
@@ -266,78 +228,48 @@ class Client:
         """
         self._check_name(name)
         self._dialect.check_if_exists(if_exists)
-        operation: Operation = "replace" if if_exists == "replace" else "create"
-        request = Request(operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name)
         check_compression(compression)
         source = open_source(data, dtypes=dtypes, index=index, clean_names=clean_names)
+        operation: Operation = "replace" if if_exists == "replace" else "create"
+        request = Request(
+            operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
+            nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
+            hints=_hints(self._dialect, compression),
+        )  # fmt: skip
         try:
-            listed = self._look_first(name, source, if_exists)
-            try:
-                return self._upload(request, name, source, compression, progress)
-            except (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError) as error:
-                self._look_again(error, name, listed, replaces=operation == "replace")
+            listed = self._check_name_is_free(request, if_exists)
+            return self._upload(request._replace(listed_before=listed), source, compression, progress)
+        except errors.TableExistsError:
+            if if_exists != "skip":
                 raise
-        except errors.RemoteError as error:
-            exists = isinstance(error, errors.TableExistsError)
-            if exists and if_exists == "skip":
-                log.info("skipped table %s, which is there already; nothing was stored", name)
-                return RemoteTable(name, self, created=False)
-            if exists and if_exists == "fail" and self._dialect.replace:
-                error.args = (f'{error}; if_exists="replace" puts these rows in its place',)
-            if isinstance(data, Iterator):  # or a second call would store the rest alone
-                error.args = (f"{error}; this reader or iterator is used up: make it anew before you send it again",)
-            raise
+            log.info("skipped table %s, which is there already; nothing was stored", name)
+            return RemoteTable(name, self, created=False)
         finally:
             source.close()
 
-    def _look_first(self, name: str, source: Source, if_exists: IfExists) -> bool | None:
+    def _check_name_is_free(self, request: Request, if_exists: IfExists) -> bool | None:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
-        if if_exists != "skip" and source.nbytes is not None and source.nbytes <= LIST_FIRST_ABOVE:
+        if if_exists != "skip" and request.nbytes is not None and request.nbytes <= LIST_FIRST_ABOVE:
             return None
-        try:
-            listed = name in self._list()
-        except errors.RemoteError as error:
-            error.add(table=name, rows=source.rows)
-            raise
+        listed = request.table in self._open_session().list_tables(before=request)
         if listed and if_exists != "replace":
-            text = f'table {name!r} exists already; nothing was sent; choose another name, or if_exists="skip"'
-            raise errors.TableExistsError(text, table=name, rows=source.rows, attempts=1)
+            text = f"table {request.table!r} exists already; nothing was sent"
+            raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
         return listed
 
-    def _upload(
-        self, request: Request, name: str, source: Source, compression: Compression, progress: bool | None
-    ) -> RemoteTable:
+    def _upload(self, request: Request, source: Source, compression: Compression, progress: bool | None) -> RemoteTable:
         policy = CompressionPolicy(compression, self._link, source.nbytes, is_loopback=self._is_loopback)
-        stream = IPCStream(source, policy)
-        start = time.monotonic()
+        stream, name, start = IPCStream(source, policy), str(request.table), time.monotonic()
         with Progress(progress, stream.length, name) as bar:
             request = request._replace(
-                body=stream, length=stream.length, nbytes=source.nbytes, rows=source.rows,
-                replayable=source.replayable, on_sent=lambda sent: bar.update(sent, stream.rows),
-            )  # fmt: skip
-            try:
-                result = self._send(request)
-            except errors.PayloadTooLarge as error:
-                if compression != "zstd":
-                    error.args = (f'{error}, or make it smaller with compression="zstd"',)
-                raise
+                body=stream, length=stream.length, on_sent=lambda sent: bar.update(sent, stream.rows)
+            )
+            result = self._open_session().send(request)
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
         log.info("%sd table %s, %s, %.0f ms, %s", request.operation, name, size, ms, result.request_id)
         facts = (source.schema, stream.rows, result.sent, result.value)
         return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
-
-    def _look_again(self, error: errors.RemoteError, name: str, before: bool | None, *, replaces: bool) -> None:
-        """List once more after an open outcome, and say what is certain now; nothing is sent again."""
-        try:
-            listed = name in self._list(retries=0)
-        except errors.RemoteError:
-            listed = None
-        part_alone = isinstance(error, errors.UploadInterrupted)
-        now = describe_outcome(name, listed=listed, before=before, part_alone=part_alone, replaces=replaces)
-        error.add(listed=listed, listed_before=before)
-        if not _stored_nothing(error):
-            error.args = (f"{error}; {now}",)
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -352,24 +284,34 @@ class Client:
         asked = as_json(alterations)
         if not asked["alterations"]:
             return self.table(name)
+        hints: dict[type[errors.RemoteError], Hint] = {}
+        if isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1:
+            each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
+            hints[errors.BadRequest] = (each, {})
         start = time.monotonic()
-        try:
-            result = self._send_json("alter", name, asked, parse_version)
-        except (errors.OutcomeUnknown, errors.ServerError) as error:
-            if not _stored_nothing(error):
-                error.args = (f"{error}; look at the table's columns before sending the change again",)
-            raise
-        except errors.BadRequest as error:
-            if isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1:
-                each = f"send each of them with rt.alter_columns({name!r}, …)"
-                error.args = (f"{error}; plan_alterations(…).requests() gives the two; {each}",)
-            raise
+        result = self._send_json("alter", name, asked, parse_version, hints=hints)
         log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
         return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
 
 
-def _stored_nothing(error: errors.RemoteError) -> bool:
-    return isinstance(error, errors.ServerError) and error.status == STORED_NOTHING
+def _hints(dialect: Dialect, compression: Compression) -> Hints:
+    """Return what a caller can do about errors of a create."""
+    taken = "choose another name, or {} to leave the table as it is"
+    if dialect.replace:
+        taken += ', or "replace" to put these rows in its place'
+    hints: dict[type[errors.RemoteError], Hint] = {errors.TableExistsError: (taken, {"if_exists": "skip"})}
+    if compression != "zstd":
+        hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
+    return hints
+
+
+def _to_schema(response: Response) -> pa.Schema | None:
+    """Read the schema in a table's description; None where the service does not tell it."""
+    found = parse_schema(response)
+    try:
+        return None if found is None else to_schema(found)
+    except (ValueError, errors.UnsupportedTypeError) as error:
+        raise ValueError(f"the description of its columns is not understood: {error}") from None
 
 
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:
@@ -379,7 +321,7 @@ def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes
         return Client(url, api_key=key, **options)
     client = Client(url, api_key="none", **options)
     # told when the client is used: pools do not survive an error before that
-    client._keyless = f"a client of {url} was unpickled, and " + (  # noqa: SLF001  # one house
+    client._missing_key_message = f"a client of {url} was unpickled, and " + (  # noqa: SLF001  # same package
         "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
         "rt_frames.connect(..., api_key=...) in this process"
         if key
@@ -441,7 +383,7 @@ class RemoteTable:
         at: int64
         """
         if self._schema is None:
-            object.__setattr__(self, "_schema", self.client._describe(self.name))  # noqa: SLF001  # one house
+            object.__setattr__(self, "_schema", self.client._describe(self.name))  # noqa: SLF001  # same package
         return self._schema
 
     def __repr__(self) -> str:
@@ -559,8 +501,8 @@ class RemoteTable:
 
 def known_facts(table: RemoteTable) -> Iterator[str]:
     """Say what is known of a table, without asking its service."""
-    if table._schema is not None:  # noqa: SLF001  # one house
-        yield count(len(table._schema), "column")  # noqa: SLF001  # one house
+    if table._schema is not None:  # noqa: SLF001  # same package
+        yield count(len(table._schema), "column")  # noqa: SLF001  # same package
     if table.rows is not None:
         yield count(table.rows, "row")
     if table.nbytes:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from rt_frames._text import list_names
+from rt_frames._text import Message, list_names
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
     from typing import TypeVar
 
     T = TypeVar("T", bound=Hashable)
+
+DialectName = Literal["documented", "lancedb"]
 
 
 def has_control_characters(name: str) -> bool:
@@ -30,7 +32,11 @@ def duplicates(names: Iterable[T]) -> list[T]:
 
 # what the embedded service's engine calls columns of its own
 RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
-CLEAN = "rename them, or pass clean_names=True"
+
+
+def not_a_name(text: str) -> Message:
+    """Complete what is wrong with column names by what helps."""
+    return Message(text, "rename them, or pass {}", clean_names=True)
 
 
 def check_column_names(names: list[str], note: str = "") -> None:
@@ -39,19 +45,19 @@ def check_column_names(names: list[str], note: str = "") -> None:
         raise ValueError("the frame has no columns; a table needs at least one")
     if len(set(names)) < len(names):
         twice = list_names(duplicates(names))
-        raise ValueError(f"column names must be unique; these occur more than once: {twice}; {note}{CLEAN}")
+        raise ValueError(not_a_name(f"column names must be unique; these occur more than once: {twice}{note}"))
     if "" in names:
-        raise ValueError(f"column names must not be empty, and number {names.index('') + 1} is; {CLEAN}")
+        raise ValueError(not_a_name(f"column names must not be empty, and number {names.index('') + 1} is"))
     if has_control_characters("".join(names)):
         odd = [name for name in names if has_control_characters(name)]
-        raise ValueError(f"column names must not contain control characters: {list_names(odd)}; {CLEAN}")
+        raise ValueError(not_a_name(f"column names must not contain control characters: {list_names(odd)}"))
 
 
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     if dotted := [name for name in names if "." in name]:
         why = "it separates the levels of nested columns"
-        raise ValueError(f"column names must not contain a dot, {why}: {list_names(dotted)}; {CLEAN}")
+        raise ValueError(not_a_name(f"column names must not contain a dot, {why}: {list_names(dotted)}"))
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,3 +51,34 @@ def format_bytes(nbytes: float) -> str:
         size /= 1000
         del units[0]
     return f"{size:.3g} {units[0]}"
+
+
+class Message(str):
+    """The text of an error or a warning, followed by a hint that names options of the call.
+
+    Parameters
+    ----------
+    text : str
+        What happened.
+    hint : str
+        What to do next, with ``{}`` for the options. The console script spells them in its own way, and leaves out a
+        hint with options that its command does not have.
+    **options
+        The options: text, a bool, or a dict of names, with ``"…"`` for what only the caller knows.
+
+    Examples
+    --------
+    >>> Message("the name is taken", "choose another one, or {}", if_exists="skip")
+    'the name is taken; choose another one, or if_exists="skip"'
+    """
+
+    text: str
+    hint: str
+    options: dict[str, Any]
+
+    def __new__(cls, text: str, hint: str = "", **options: Any) -> Self:
+        values = {name: f'"{value}"' if isinstance(value, str) else repr(value) for name, value in options.items()}
+        spelled = ", ".join(f"{name}={value}" for name, value in values.items())
+        message = super().__new__(cls, f"{text}; {hint.replace('{}', spelled, 1)}" if hint else text)
+        message.text, message.hint, message.options = text, hint, options
+        return message

@@ -25,7 +25,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import child_fields, is_list, map_types, to_data_type
 from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable, unsupported
-from rt_frames._text import list_names
+from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
 
 # pa.array and pa.scalar would import pandas where it is installed
@@ -84,12 +84,10 @@ def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) ->
 
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
-        advice = "cast it to the type that it is meant to have"
-        if column is not None:
-            advice = f"pass its type, for example dtypes={ {column.name: _example(column.type)}!r}"
-        raise UnsupportedTypeError(
-            f"column {path!r} has no values and no type; a table's null column could never be cast later: {advice}"
-        )
+        text = f"column {path!r} has no values and no type; a table's null column could never be cast later"
+        if column is None:
+            raise UnsupportedTypeError(f"{text}; cast it to the type that it is meant to have")
+        raise UnsupportedTypeError(Message(text, "pass its type: {}", dtypes={column.name: _example(column.type)}))
     children = child_fields(arrow)
     names = [child.name for child in children]
     if odd := [name for name in names if has_control_characters(name)]:
@@ -113,7 +111,7 @@ def _example(arrow: pa.DataType) -> Any:
     try:
         return to_data_type(map_types(to_portable(arrow), lambda t: pa.large_string() if types.is_null(t) else t))
     except UnsupportedTypeError:
-        return ...  # a map has no word
+        return "…"  # a map has no word
 
 
 def first_bad(length: int, convert: Callable[[int, int], object], error: Exception) -> tuple[int | None, Exception]:
@@ -208,10 +206,8 @@ class Converter:
             return
         became = to_portable(arrow, field.name)
         if map_types(became, _canonical_type) != map_types(field.type, _canonical_type):
-            raise UnsupportedTypeError(
-                f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one; "
-                f"cast it first, or pass dtypes={{{field.name!r}: ...}}"
-            )
+            text = f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one"
+            raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: "…"}))
         self._alike[field.name] = arrow
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:

@@ -20,7 +20,7 @@ from rt_frames._frames.convert import contains, first_bad
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Source
-from rt_frames._names import CLEAN, check_column_names, clean_names
+from rt_frames._names import check_column_names, clean_names, not_a_name
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
@@ -48,9 +48,9 @@ def open_pandas(
 ) -> Source:
     """Open a frame; the chosen index levels come first."""
     names, levels = _names_and_levels(frame, index, clean)
+    refusals.levels.update(names[: len(levels)])
     series = [*levels, *(series for _, series in frame.items())]
     types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
-    _explain_levels(names[: len(levels)], refusals)
     columns: dict[str, _Column] = {}
     for name, one, target in zip(names, series, types, strict=True):
         try:
@@ -74,12 +74,12 @@ def open_pandas(
 def arrow_schema(frame: pd.DataFrame, clean: bool, refusals: Refusals) -> pa.Schema:
     """Return the schema alone; only ``object`` columns are looked into."""
     names, levels = _names_and_levels(frame, None, clean)
+    refusals.levels.update(names[: len(levels)])
 
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
     types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {}, refusals)
-    _explain_levels(names[: len(levels)], refusals)
     return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
 
 
@@ -95,20 +95,14 @@ def _names_and_levels(frame: pd.DataFrame, index: bool | None, clean: bool) -> t
     if clean:
         labels = clean_names(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
-        raise ValueError(f"column labels must be strings; these are not: {list_names(odd)}; {CLEAN}")
-    check_column_names(labels, "levels of the index count, index=False leaves them out; " if chosen else "")
+        raise ValueError(not_a_name(f"column labels must be strings; these are not: {list_names(odd)}"))
+    check_column_names(labels, "; levels of the index count, index=False leaves them out" if chosen else "")
     return labels, [pd.Series(frame.index.get_level_values(i)) for i in chosen]
 
 
 def _is_positions(index: pd.Index[Any]) -> bool:
     """Return whether an index only counts the rows; names, dates, text and several levels are data."""
     return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
-
-
-def _explain_levels(levels: list[str], refusals: Refusals) -> None:
-    """Add to errors about levels of the index that they are no columns yet: the advice is for columns."""
-    for name in levels:
-        refusals.append_advice(name, "it is a level of the index: call df.reset_index() first")
 
 
 def _types(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from rt_frames._text import MAX_LISTED, list_names
+from rt_frames._text import MAX_LISTED, Message, list_names
 from rt_frames.errors import UnsupportedTypeError
 
 
 class Refusals(dict[str, UnsupportedTypeError]):
-    """Columns that cannot be sent, each with the first error that says why."""
+    """Columns that cannot be sent, each with the first error that says why; ``levels`` are columns of an index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.levels: set[str] = set()
 
     @contextlib.contextmanager
     def of(self, column: str) -> Iterator[None]:
@@ -20,20 +24,26 @@ class Refusals(dict[str, UnsupportedTypeError]):
         except UnsupportedTypeError as error:
             self.setdefault(column, error)
 
-    def append_advice(self, column: str, advice: str) -> None:
-        """Add to what is said of a column, if it is refused."""
-        if error := self.get(column):
-            error.args = (f"{error}; {advice}",)
-
     def check(self, order: Sequence[str]) -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
         columns = tuple(name for name in order if name in self) if self else ()
-        errors = [self[name] for name in columns]
-        if len(errors) == 1:
-            errors[0].add(columns=columns)
-            raise errors[0]
-        if errors:
-            lines = [f"{len(errors)} columns cannot be sent:", *map(str, errors[:MAX_LISTED])]
-            if more := columns[MAX_LISTED:]:
-                lines.append(f"and {len(more)} more: {list_names(more)}")
-            raise UnsupportedTypeError("\n".join(lines), columns=columns)
+        if not columns:
+            return
+        if len(columns) == 1 and columns[0] not in self.levels:
+            self[columns[0]].add(columns=columns)
+            raise self[columns[0]]
+        said = [self._message(name) for name in columns[:MAX_LISTED]]
+        lines = [one.text for one in said]
+        if len(columns) > 1:
+            lines.insert(0, f"{len(columns)} columns cannot be sent:")
+        if more := columns[MAX_LISTED:]:
+            lines.append(f"and {len(more)} more: {list_names(more)}")
+        hint = next((one.hint for one in said if one.hint), "")
+        dtypes = {name: dtype for one in said for name, dtype in one.options.get("dtypes", {}).items()}
+        raise UnsupportedTypeError(Message("\n".join(lines), hint, dtypes=dtypes), columns=columns)
+
+    def _message(self, column: str) -> Message:
+        (said,) = self[column].args
+        if column in self.levels:  # what helps columns does not help it
+            return Message(f"{said}; it is a level of the index: call df.reset_index() first")
+        return said if isinstance(said, Message) else Message(said)

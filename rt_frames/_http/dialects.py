@@ -6,12 +6,12 @@ Bodies, types and the key's header are the same in both; so is everything about 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from rt_frames._names import DialectName
+from rt_frames._text import Message
 from rt_frames.errors import Operation
-
-DialectName = Literal["documented", "lancedb"]
 
 
 class Dialect(NamedTuple):
@@ -19,7 +19,7 @@ class Dialect(NamedTuple):
 
     Parameters
     ----------
-    name : str
+    name : {"documented", "lancedb"}
         What people call it by.
     tables, create, alter : str
         The operations that every server has.
@@ -29,7 +29,7 @@ class Dialect(NamedTuple):
         A pattern of the names that a table may have, beside what any address can carry.
     """
 
-    name: str
+    name: DialectName
     tables: str
     create: str
     alter: str
@@ -41,11 +41,6 @@ class Dialect(NamedTuple):
         """Return the address of an operation that such a server has, on one table."""
         template: str = getattr(self, operation)
         return template.format(quote(name, safe=""))
-
-    @property
-    def other(self) -> Dialect:
-        """The dialect that a server may speak which does not know these addresses."""
-        return DOCUMENTED if self.name == LANCEDB.name else LANCEDB
 
     def check_name(self, name: str) -> None:
         """Refuse names that such a server reads as something else, or not at all."""
@@ -61,17 +56,12 @@ class Dialect(NamedTuple):
         if if_exists in possible:
             return
         others = " or ".join(f'"{word}"' for word in possible)
-        if if_exists == "append":
-            raise ValueError(
-                'if_exists: "append" is not possible: the service documents no way to add rows to a table; '
-                f"use {others}, or another name"
-            )
-        if if_exists == "replace":
-            raise ValueError(
-                'if_exists: "replace" is not possible: the service documents no way to delete or replace a table; '
-                f'use {others}, another name, or connect(…, dialect="lancedb") where the server speaks it'
-            )
-        raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
+        undocumented = {"append": "add rows to a table", "replace": "delete or replace a table"}.get(str(if_exists))
+        if undocumented is None:
+            raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
+        text = f'if_exists: "{if_exists}" is not possible: the service documents no way to {undocumented}; use {others}'
+        hint = "connect with {} where the server speaks it" if if_exists == "replace" else ""
+        raise ValueError(Message(f"{text}, or another name", hint, dialect=LANCEDB.name))
 
 
 DOCUMENTED = Dialect("documented", "/v1/tables", "/v1/tables/{}", "/v1/table/{}/alter_columns")
@@ -88,11 +78,14 @@ LANCEDB = Dialect(
 FOLDER = DOCUMENTED._replace(replace=LANCEDB.replace, describe=LANCEDB.describe)
 
 
+DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
+
+
 def parse_dialect(dialect: Any) -> Dialect:
     """Read ``dialect``: a name, or a dialect itself."""
     if isinstance(dialect, Dialect):
         return dialect
-    for known in (DOCUMENTED, LANCEDB):
-        if dialect == known.name:
-            return known
-    raise ValueError(f'dialect, or RT_FRAMES_DIALECT: expected "documented" or "lancedb", got {dialect!r:.100}')
+    if isinstance(dialect, str) and dialect in DIALECTS:
+        return DIALECTS[dialect]
+    names = " or ".join(f'"{name}"' for name in DIALECTS)
+    raise ValueError(f"dialect, or RT_FRAMES_DIALECT: expected {names}, got {dialect!r:.100}")

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
+from rt_frames._text import Message
+
 _OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
 
 
@@ -108,10 +110,8 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
     if base.endswith("/v1"):
         raise ValueError(f"url: leave /v1 out, got {shown!r}; every request's own address begins with it")
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
-        raise ValueError(
-            f"url: {shown!r} is plain http, which would show the API key to everybody in between; "
-            "use https, or allow_insecure=True if the network in between is safe"
-        )
+        text = f"url: {shown!r} is plain http, which would show the API key to everybody in between"
+        raise ValueError(Message(text, "use https, or {} if the network in between is safe", allow_insecure=True))
     return base
 
 

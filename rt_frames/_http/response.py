@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pyarrow as pa
 import requests
@@ -109,7 +110,7 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
         raise ValueError('the answer is not a list of tables such as {"tables": ["a"]}')
     if not isinstance(token, str | None):
         raise ValueError("the answer's page_token is not a string")
-    return names, token or None
+    return names, quote(token, safe="") if token else None
 
 
 def parse_schema(response: Response) -> Any:
@@ -130,22 +131,30 @@ def parse_version(response: Response) -> int | None:
     return version if isinstance(version, int) and not isinstance(version, bool) else None
 
 
-_ADVICE = {
+_ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.AuthenticationError: "check the API key and that it belongs to this project",
-    errors.TableNotFoundError: "list_tables() returns the names that exist",
-    errors.TableExistsError: 'choose another name, or if_exists="skip" to leave the table as it is',
+    errors.TableNotFoundError: "the list of tables shows the names that exist",
     errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
     errors.PayloadTooLarge: "send less in one table",
-    errors.BadRequest: "correct what the service names; nothing was changed",
-    errors.RateLimited: "wait before the next call",
+    errors.BadRequest: "nothing was changed",
     errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
     "would carry the API key",
     errors.ServerError: "it is not known whether the service acted",
-}
-_ADVICE_FOR_BODIES = {  # where the class alone does not tell
     408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
     411: "it wants the length first, which compression=None sends for a frame in memory",
+    STORED_NOTHING: "nothing was stored; try again when there is room",
 }
+Hint = tuple[str, Mapping[str, Any]]  # the arguments of a `Message` after its text
+Hints = Mapping[type[errors.RemoteError], Hint]
+
+
+class Failure(NamedTuple):
+    """Why a request failed: what its error is made of, once nothing more can be learned."""
+
+    kind: type[errors.RemoteError]
+    text: str
+    facts: dict[str, Any]
+    hint: Hint = ("", {})
 
 
 def error_class(status: int, operation: errors.Operation, message: str = "") -> type[errors.ResponseError]:
@@ -159,37 +168,42 @@ def error_class(status: int, operation: errors.Operation, message: str = "") -> 
     return errors.ServerError if status // 100 == 5 else _BY_STATUS.get(status, errors.ResponseError)
 
 
-def to_error(
-    response: Response, operation: errors.Operation, what: str, key: Key, sent: str = ""
-) -> errors.ResponseError:
-    """Turn an answer that is not a success into its error; ``sent`` tells how much of a body it is about."""
+def explain_refusal(response: Response, operation: errors.Operation, what: str, key: Key, sent: str = "") -> Failure:
+    """Read an answer that is not a success; ``sent`` tells how much of a body it is about."""
     status = response.status
     message = find_message(response.body, key)
     kind = error_class(status, operation, message)
     if kind is errors.ConflictError and _get(_decode_json(response.body), "code") == NAME_TAKEN:
         kind = errors.TableExistsError
+    facts = {"status": status, "message": message, "body": _show_body(response, key)}
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
-    advice = _ADVICE.get(kind) or (_ADVICE_FOR_BODIES.get(status, "") if sent else "")
-    wait = parse_retry_after(response.headers.get("Retry-After", "")) if kind is errors.RateLimited else None
-    if wait:
-        advice = f"wait {max(wait, 1):,.0f} s before the next call"
+    advice = _ADVICE.get(status) or _ADVICE.get(kind, "")
+    if kind is errors.RateLimited:
+        facts["retry_after"] = wait = parse_retry_after(response.headers.get("Retry-After", ""))
+        advice = f"wait {f'{max(wait, 1):,.0f} s ' if wait else ''}before the next call"
     elif kind is errors.ServerError and operation in READS:
         advice = "try again later"
-    elif kind is errors.BadRequest and not re.search("['\"`]", message):  # it names nothing
-        advice = "nothing was changed"
-    elif status == STORED_NOTHING:
-        advice = "" if message else "nothing was stored; try again when there is room"
-    if kind is errors.PayloadTooLarge and sent:
+    elif status == STORED_NOTHING and message:
+        advice = ""
+    elif kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"
-    if kind is errors.RedirectError:
+    elif kind is errors.RedirectError:
         said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
-    new = [words for words in advice.split("; ") if words and words not in said]
-    body = shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN)
-    text = "; ".join([f"could not {what}: the service answered {status}, {said}", *new])
-    error = kind(text, status=status, message=message, body=body)
-    if isinstance(error, errors.RateLimited):
-        error.retry_after = wait
-    return error
+    text = f"could not {what}: the service answered {status}, {said}"
+    return Failure(kind, text if not advice or advice in said else f"{text}; {advice}", facts)
+
+
+def explain_unreadable(response: Response, what: str, key: Key, error: ValueError) -> Failure:
+    """Say that an answer is a success by its status alone."""
+    body = _show_body(response, key)
+    text = f"could not {what}: {error}; the answer starts with {body[:200]!r}; check the address"
+    return Failure(
+        errors.ResponseError, text, {"status": response.status, "message": key.hide(str(error)), "body": body}
+    )
+
+
+def _show_body(response: Response, key: Key) -> str:
+    return shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN)
 
 
 def find_message(body: bytes, key: Key) -> str:
@@ -198,20 +212,21 @@ def find_message(body: bytes, key: Key) -> str:
     if decoded is not None:
         text = _find_sentence(decoded)
     elif "<" in text[:200]:
-        text = re.sub(r"(?s)<(style|script|head)\b.*?</\1\s*>|<[^>]*>", " ", text)
+        # not html.parser, which takes minutes for 64 kB of tags that never end
+        text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
     printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in text)
     return one_line(key.hide(printable), MAX_MESSAGE)
 
 
-def _find_sentence(value: Any) -> str:
+def _find_sentence(value: Any, levels: int = 9) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return "; ".join(filter(None, map(_find_sentence, value[:5])))
-    if not isinstance(value, dict):
+    if isinstance(value, list) and levels:
+        return "; ".join(filter(None, (_find_sentence(item, levels - 1) for item in value[:5])))
+    if not isinstance(value, dict) or not levels:
         return ""
     names = ("error", "detail", "message", "msg", "title", "errors", "error_description", "reason")
-    return next(filter(None, (_find_sentence(value.get(name)) for name in names)), "")
+    return next(filter(None, (_find_sentence(value.get(name), levels - 1) for name in names)), "")
 
 
 def _find_host(location: str) -> str:
@@ -225,22 +240,3 @@ def parse_retry_after(header: str) -> float | None:
         return float(urllib3.Retry().parse_retry_after(header))
     except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
         return None
-
-
-def describe_outcome(
-    name: str, *, listed: bool | None, before: bool | None, part_alone: bool, replaces: bool = False
-) -> str:
-    """Say what the list makes certain after a create or replace whose outcome is not known."""
-    if replaces and listed is not False:
-        return (
-            f"it is not known whether table {name!r} holds the old rows or the new ones; check it, or replace it again"
-        )
-    if listed is None:
-        return f"the tables could not be listed, so table {name!r} may exist; check before sending again"
-    if listed and before is False:
-        return f"table {name!r} was not listed before and is listed now; check that it is complete before you go on"
-    if listed:
-        return f"table {name!r} is listed now, and it is not known whether it was before; check it before you go on"
-    if part_alone:
-        return f"no table {name!r} is listed; it is safe to send again"
-    return f"no table {name!r} is listed yet; check before sending again"

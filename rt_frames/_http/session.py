@@ -17,6 +17,7 @@ the server's Retry-After is obeyed up to 60 s.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import os
@@ -26,6 +27,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import requests
@@ -34,17 +36,31 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
+from rt_frames._http.dialects import DIALECTS, Dialect
 from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
-from rt_frames._http.response import MAX_BODY_SHOWN, READS, Response, read_response, to_error
+from rt_frames._http.response import (
+    READS,
+    STORED_NOTHING,
+    Failure,
+    Hints,
+    Response,
+    explain_refusal,
+    explain_unreadable,
+    parse_table_names,
+    read_response,
+)
 from rt_frames._http.upload import Buffers, Upload
-from rt_frames._text import format_bytes, one_line, shorten
+from rt_frames._text import Message, format_bytes, one_line, shorten
 from rt_frames._version import __version__
 
 log = logging.getLogger("rt_frames")
 
+JSON = "application/json"
+MAX_PAGES, MAX_NAMES = 10_000, 10**6  # of one list, all of which must come within the read timeout
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
 _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
+_OPEN = (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 
 
@@ -71,6 +87,12 @@ class Request(NamedTuple):
         Whether the body can be iterated again.
     rows : int, optional
         What errors tell.
+    used_up : bool
+        Whether the source of the body could be read once only.
+    listed_before : bool, optional
+        Whether the table was listed before, where the caller looked.
+    hints : dict of error to hint
+        What the caller can do about some errors: the arguments of a `Message` after its text.
     """
 
     operation: errors.Operation
@@ -85,6 +107,9 @@ class Request(NamedTuple):
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
     rows: int | None = None
+    used_up: bool = False
+    listed_before: bool | None = None
+    hints: Hints = MappingProxyType({})
 
     @property
     def is_read(self) -> bool:
@@ -95,6 +120,22 @@ class Request(NamedTuple):
     def what(self) -> str:
         """What errors say could not be done."""
         return "list tables" if self.operation == "list" else f"{self.operation} table {self.table!r}"
+
+    @property
+    def makes_table(self) -> bool:
+        """Whether it stores a whole table."""
+        return self.operation in ("create", "replace")
+
+    def error(self, failure: Failure) -> errors.RemoteError:
+        """Make the error of this request, with what only the caller knows."""
+        text = failure.text
+        if self.used_up:  # or a second call would store the rest alone
+            text += "; this reader or iterator is used up: make it anew before you send it again"
+        hint, options = self.hints.get(failure.kind, failure.hint)
+        return failure.kind(Message(text, hint, **options), table=self.table, rows=self.rows, **failure.facts)
+
+
+LIST = Request("list", "GET", "", JSON, parse_table_names)
 
 
 class Result(NamedTuple):
@@ -112,6 +153,8 @@ class Session:
     ----------
     base : str
         ``https://host[:port]``, without a slash at the end.
+    dialect : Dialect
+        Where tables are listed.
     key : Key
         The API key.
     timeout : Timeouts
@@ -125,11 +168,12 @@ class Session:
     """
 
     def __init__(
-        self, base: str, key: Key, timeout: Timeouts, retries: int, headers: Mapping[str, str], verify: bool | str
-    ) -> None:
+        self, base: str, dialect: Dialect, key: Key, timeout: Timeouts, retries: int, headers: Mapping[str, str],
+        verify: bool | str,
+    ) -> None:  # fmt: skip
         self.base, self.timeouts, self.retries = base, timeout, retries
         self.verify = find_ca_bundle(verify, base)
-        self._key, self._headers = key, dict(headers)
+        self._dialect, self._key, self._headers = dialect, key, dict(headers)
         self._adapter: tuple[int, Adapter] | None = None
 
     def close(self) -> None:
@@ -138,8 +182,30 @@ class Session:
         if adapter is not None:
             adapter.close()
 
+    def list_tables(self, retries: int | None = None, before: Request = LIST) -> list[str]:
+        """List the names of all tables, page by page; errors tell the table and rows of what is to come after it."""
+        names: list[str] = []
+        seen: set[str] = set()
+        first = path = self._dialect.tables
+        deadline = time.monotonic() + self.timeouts.read
+        while True:
+            request = LIST._replace(path=path, table=before.table, rows=before.rows, used_up=before.used_up)
+            result = self.send(request, retries)
+            page, token = result.value
+            names += page
+            if token is None:
+                return names
+            repeated = token in seen
+            seen.add(token)
+            if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or time.monotonic() > deadline:
+                end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
+                text = f"could not list tables: the service {end}; tell the people who run it"
+                facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
+                raise request.error(Failure(errors.ResponseError, text, facts))
+            path = f"{first}{'&' if '?' in first else '?'}page_token={token}"
+
     def send(self, request: Request, retries: int | None = None) -> Result:
-        """Send a request, again where that is safe; give what its answer says, or raise its error."""
+        """Send a request, again where that is safe; return what its answer says, or raise its error."""
         retries = self.retries if retries is None else retries
         request_id, start, attempt = str(uuid.uuid4()), time.monotonic(), 0
         while True:
@@ -147,23 +213,50 @@ class Session:
             outcome = self._attempt(request, request_id)
             if isinstance(outcome, Result):
                 return outcome
-            pause = _pause(outcome, attempt)
-            late = time.monotonic() + pause - start > RETRY_DEADLINE
-            if isinstance(outcome, errors.RemoteError):
-                outcome.add(table=request.table, request_id=request_id, rows=request.rows, attempts=attempt)
-            if attempt > retries or late or not _may_repeat(outcome, request):
+            if isinstance(outcome, BaseException):
                 try:
                     raise outcome
                 finally:
                     del outcome  # a frame that holds its own error would hold the caller's data, too
+            pause = _pause(outcome, attempt)
+            late = time.monotonic() + pause - start > RETRY_DEADLINE
+            if attempt > retries or late or not _may_repeat(outcome, request):
+                outcome.facts.update(request_id=request_id, attempts=attempt)
+                raise self._complete(outcome, request)
             # an answer may repeat what was sent, so it is told by its status alone
-            status = getattr(outcome, "status", None)
-            reason = f"the service answered {status}" if status else one_line(str(outcome), 300)
+            status = outcome.facts.get("status")
+            reason = f"the service answered {status}" if status else one_line(outcome.text, 300)
             log.info("%s %s is sent again in %.1f s: %s", request.method, request.path, pause, reason)
             time.sleep(pause)
 
-    def _attempt(self, request: Request, request_id: str) -> Result | BaseException:
-        """Send once; errors are returned, not raised, so that none drags the request along as its context."""
+    def _complete(self, failure: Failure, request: Request) -> errors.RemoteError:
+        """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
+        status, advice = failure.facts.get("status"), ""
+        if failure.kind in _OPEN and request.makes_table:
+            listed = None
+            with contextlib.suppress(errors.RemoteError):
+                listed = request.table in self.list_tables(retries=0)
+            failure.facts.update(listed=listed, listed_before=request.listed_before)
+            advice = _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
+        elif failure.kind in _OPEN and not request.is_read:
+            advice = "look at the table's columns before sending the change again"
+        elif status == 404 and request.operation in ("list", "create", "replace"):
+            if other := self._find_dialect():
+                hint = "this server speaks another dialect: connect with {}, or else check the URL"
+                return request.error(failure._replace(hint=(hint, {"dialect": other})))
+            advice = "there is no such project at this address; check the URL, or the database, region and domain"
+        if advice and status != STORED_NOTHING:
+            failure = failure._replace(text=f"{failure.text}; {advice}")
+        return request.error(failure)
+
+    def _find_dialect(self) -> str | None:
+        """Look once which other dialect the server speaks, for the message alone."""
+        others = (dialect for dialect in DIALECTS.values() if dialect.name != self._dialect.name)
+        answers = ((other.name, self._attempt(LIST._replace(path=other.tables), str(uuid.uuid4()))) for other in others)
+        return next((name for name, answer in answers if isinstance(answer, Result)), None)
+
+    def _attempt(self, request: Request, request_id: str) -> Result | Failure | BaseException:
+        """Send once; what the source raised is returned, so that it does not drag the request along as its context."""
         start, response, upload = time.monotonic(), None, None
         if request.body is not None:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
@@ -171,7 +264,7 @@ class Session:
             with self._exchange(request, upload, request_id) as stream:
                 response = read_response(stream, MAX_LIST_BYTES if request.is_read else MAX_ANSWER_BYTES)
             value = _interpret(request, upload, response, self._key)
-            if isinstance(value, errors.RemoteError):
+            if isinstance(value, Failure):
                 return value
             return Result(value, request_id, upload.sent if upload else 0)
         except (OSError, HTTPError, http.client.HTTPException) as error:  # those of requests are OSErrors
@@ -190,7 +283,7 @@ class Session:
         """Send the head and body, and read the head of the answer."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
-            "Accept": "application/json",
+            "Accept": JSON,
             "Accept-Encoding": "identity",
             **self._headers,
             "Content-Type": request.content_type,
@@ -217,31 +310,30 @@ class Session:
 
 
 def _interpret(request: Request, upload: Upload | None, response: Response, key: Key) -> Any:
-    """Return what an answer means: the value it holds, or an error."""
-    if response.status < 200:
-        return _open_outcome(request, upload, f"the service's last word was the interim status {response.status}")
-    if response.status >= 300:
+    """Return what an answer means: the value it holds, or a `Failure`."""
+    status = response.status
+    if status < 200:
+        return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
+    if status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        return to_error(response, request.operation, request.what, key, sent)
+        return explain_refusal(response, request.operation, request.what, key, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
-        return _open_outcome(request, upload, f"the service answered {response.status} before it had the whole body")
-    if not request.is_read and response.status == 202:
+        return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
+    if not request.is_read and status == 202:
         return _open_outcome(request, upload, "the service answered 202, accepted but not done")
     if not request.is_read and response.is_web_page:
-        return _open_outcome(request, upload, f"a web page answered {response.status}, check the address")
+        return _open_outcome(request, upload, f"a web page answered {status}, check the address")
     try:
         return request.parse(response)
     except ValueError as error:
-        start = key.hide(response.body.decode("utf-8", "replace"))[:MAX_BODY_SHOWN]
-        text = f"could not {request.what}: {error}; the answer starts with {start[:200]!r}; check the address"
-        return errors.ResponseError(text, status=response.status, message=key.hide(str(error)), body=start)
+        return explain_unreadable(response, request.what, key, error)
 
 
 def _interpret_failure(
     request: Request, upload: Upload | None, error: BaseException, base: str, key: Key, proxy: str = ""
-) -> errors.TransportError:
-    """Return the error for no answer: the state of the body decides."""
+) -> Failure:
+    """Return what it means that no answer came: the state of the body decides."""
     cause = upload.cause if upload is not None and upload.cause is not None else error
     causes = list(_causes(cause))
     reason = shorten(key.hide(str(causes[-1]) or type(causes[-1]).__name__), 200)
@@ -250,10 +342,12 @@ def _interpret_failure(
     through = f"proxy {proxy} for " if any(isinstance(e, ProxyError) for e in causes) else ""
     where = f"{through}{base}: {reason}; nothing was sent"
     if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
-        advice = "check the host name, or name the authority that signed it: verify=PATH or REQUESTS_CA_BUNDLE"
-        return errors.TLSError(f"the certificate was not accepted, {where}; {advice}")
+        advice = "check the host name, or name the authority that signed it with REQUESTS_CA_BUNDLE"
+        text = f"the certificate was not accepted, {where}; {advice}"
+        return Failure(errors.TLSError, text, {}, ("{} names it, too", {"verify": "PATH"}))
     if request.is_read and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
-        return errors.TransportError(f"could not {request.what} of {base}: no answer came ({reason}); try again")
+        text = f"could not {request.what} of {base}: no answer came ({reason}); try again"
+        return Failure(errors.TransportError, text, {})
     advice = "check the address and the network, then try again"
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:  # OpenSSL's words until 3.1, and since
         advice = "that port does not speak https; try http://"
@@ -261,7 +355,7 @@ def _interpret_failure(
         advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
     if f"{_REFUSED_BY_PROXY}07" in reason:
         advice = "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
-    return errors.ConnectError(f"could not connect to {where}; {advice}")
+    return Failure(errors.ConnectError, f"could not connect to {where}; {advice}", {})
 
 
 def _describe_amount(upload: Upload) -> str:
@@ -269,33 +363,47 @@ def _describe_amount(upload: Upload) -> str:
     return f"{format_bytes(upload.sent)}{whole}"
 
 
-def _open_outcome(request: Request, upload: Upload | None, reason: str) -> errors.TransportError:
-    """Make the error of a request that may or may not have been carried out."""
+def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failure:
+    """Return the failure of a request that may or may not have been carried out."""
     if upload is None or request.is_read:
-        return errors.TransportError(f"could not {request.what}: {reason}; try again")
-    sent = upload.sent
-    if request.operation != "alter" and not upload.complete and not upload.answered:
+        return Failure(errors.TransportError, f"could not {request.what}: {reason}; try again", {})
+    facts = {"bytes_sent": upload.sent}
+    if request.makes_table and not upload.complete and not upload.answered:
         text = f"table {request.table!r}: {_describe_amount(upload)} were sent and the connection broke ({reason})"
-        return errors.UploadInterrupted(text, bytes_sent=sent)
-    part = "all" if upload.complete else format_bytes(sent)
-    text = f"table {request.table!r}: {part} was sent, but no answer came that says what happened ({reason})"
-    return errors.OutcomeUnknown(text, bytes_sent=sent)
+        return Failure(errors.UploadInterrupted, text, facts)
+    part = "all" if upload.complete else format_bytes(upload.sent)
+    text = f"table {request.table!r}: {part} was sent, but no response confirms it ({reason})"
+    return Failure(errors.OutcomeUnknown, text, facts)
 
 
-def _may_repeat(outcome: BaseException, request: Request) -> bool:
-    if isinstance(outcome, errors.ConnectError):
-        return _REFUSED_BY_PROXY not in str(outcome)
-    if isinstance(outcome, errors.RateLimited):
+def _describe_outcome(request: Request, listed: bool | None, *, partially_sent: bool) -> str:
+    """Say what the list makes certain after a create or replace whose outcome is not known."""
+    table = f"table {request.table!r}"
+    if request.operation == "replace" and listed is not False:
+        return f"it is not known whether {table} holds the old rows or the new ones; check it, or replace it again"
+    if listed is None:
+        return f"the tables could not be listed, so {table} may exist; check before sending again"
+    if listed:
+        known = "was not before" if request.listed_before is False else "it is not known whether it was before"
+        return f"{table} is listed now, and {known}; check that it is complete before you go on"
+    if partially_sent:
+        return f"no {table} is listed; it is safe to send again"
+    return f"no {table} is listed yet; check before sending again"
+
+
+def _may_repeat(failure: Failure, request: Request) -> bool:
+    if failure.kind is errors.ConnectError:
+        return _REFUSED_BY_PROXY not in failure.text
+    if failure.kind is errors.RateLimited:
         return request.replayable
-    if not request.is_read:
-        return False
-    if isinstance(outcome, errors.ResponseError):
-        return outcome.status in (500, 502, 503, 504) or outcome.status // 100 == 2
-    return type(outcome) is errors.TransportError  # not TLSError
+    status = failure.facts.get("status", 0)
+    return request.is_read and (
+        failure.kind is errors.TransportError or status in (500, 502, 503, 504) or status // 100 == 2
+    )
 
 
-def _pause(outcome: BaseException, attempt: int) -> float:
-    asked = getattr(outcome, "retry_after", None)
+def _pause(failure: Failure, attempt: int) -> float:
+    asked = failure.facts.get("retry_after")
     return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # nosec B311  # jitter, no secret
 
 

@@ -197,7 +197,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         notes = [note for word, note in _NOTES.items() if any(word in what for *_, what in rows)]
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
-            advice = f"Send two, as plan.requests() gives them: {first}; then {then}."
+            advice = f"Send two, as plan.requests() and rt-frames alter make them: {first}; then {then}."
             notes.append(f"The embedded engine refuses: {reason}. {advice}")
         head = ("path", "new name", "before", "after", "what")
         return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)

@@ -20,7 +20,7 @@ from rt_frames._names import closest, did_you_mean, duplicates
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import through
 from rt_frames._schema.data_type import is_list, list_kind, storage
-from rt_frames._text import list_names
+from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
 _MAX_COMPARED = 2500  # pairs of names: more would take longer than anybody waits for an error
@@ -90,7 +90,7 @@ class _Comparison:
                 gone.append(old)
             else:
                 offer = did_you_mean(target, every["after"])
-                text = f"rename={{{path!r}: {target!r}}}: after has no column {prefix + target!r}; {offer}"
+                text = f"rename: {path!r} to {target!r}, but after has no column {prefix + target!r}; {offer}"
                 raise AlterationError(text)
         if gone or free:
             self.one_sided.append((prefix, gone, list(free.values())))
@@ -129,26 +129,26 @@ class _Comparison:
         new = after.value_field.with_name(item.name)
         return self._compare_column(f"{path}.{item.name}", item, new, through(lists, before))
 
-    def advice(self, *, strict: bool) -> str:
+    def advice(self, *, strict: bool) -> Message:
         """Name the columns on one side only, and write the call that takes them for renamed."""
         gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
         come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
         sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
-        text = f"before and after don't have the same columns; {'; '.join(sides)}. "
+        text = f"before and after don't have the same columns; {'; '.join(sides)}; "
+        text += "the service can neither add nor drop columns"
         if not strict:
-            text += "strict=False leaves them alone, and nothing else differs, so nothing is altered. "
+            text += "; they are left alone, and nothing else differs, so nothing is altered"
         pairs = [(prefix + old.name, old, new) for prefix, *both in self.one_sided for old, new in _pair_up(*both)]
         if not pairs:
-            advice = ": make both sides alike, say with rename={…} which were renamed, or pass strict=False"
-            return f"{text}The service can neither add nor drop columns{advice if strict else ''}"
+            hint = "make both sides alike, say which were renamed, or leave such columns alone with {}"
+            return Message(text, hint if strict else "", strict=False)
         renames = {path: name for path, name in self.rename.items() if path in self.seen}
         renames |= {path: new.name for path, _, new in pairs}
-        said = [f"; {path!r} is then cast from {a.type} to {b.type}" for path, a, b in pairs if a.type != b.type]
-        options = f"rename={renames}"
-        if not len(pairs) == len(gone) == len(come):
-            options += ", strict=False"
-            said.append("; strict=False leaves the others alone")
-        return "".join([text, "If they were renamed, pass ", options, *said])
+        casts = [f"; {path!r} is then cast from {a.type} to {b.type}" for path, a, b in pairs if a.type != b.type]
+        if len(pairs) == len(gone) == len(come):
+            return Message(text, "".join(["if they were renamed, pass {}", *casts]), rename=renames)
+        hint = "".join(["if they were renamed, pass {}, which leaves the others alone", *casts])
+        return Message(text, hint, rename=renames, strict=False)
 
 
 def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
@@ -174,10 +174,8 @@ def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa
 
 def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataType:
     if types.is_null(before):
-        raise AlterationError(
-            f"column {path!r} has no type before, and the service never casts such a column to {after}; "
-            f"create a new table with dtypes={{{path.partition('.')[0]!r}: …}}"
-        )
+        text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
+        raise AlterationError(Message(text, "create a new table with {}", dtypes={path.partition(".")[0]: "…"}))
     if types.is_null(after):
         raise AlterationError(f"column {path!r} has no values and no type after; cast it there, before it was {before}")
     return after

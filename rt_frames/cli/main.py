@@ -16,13 +16,14 @@ import json
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 import tempfile
 import traceback
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -30,9 +31,9 @@ from click.shell_completion import CompletionItem
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
-from rt_frames._names import did_you_mean, join_path
+from rt_frames._names import DialectName, did_you_mean, join_path
 from rt_frames._prefetch import end_at_next_interrupt
-from rt_frames._text import count
+from rt_frames._text import Message, count
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -46,37 +47,29 @@ if TYPE_CHECKING:
 
 Pairs = dict[str, str]
 
-# what the package's messages call things → what they are called here
-_IN_SHELL: dict[str, str | Callable[[re.Match[str]], str]] = {
-    r'\bif_exists="(\w+)"': r"--if-exists \1",
-    r"\bapi_key=\.\.\.": "--key-file",
-    r"\ballow_insecure=True": "--allow-insecure",
-    r"\bverify=PATH or ": "",
-    r', or make it smaller with compression="zstd"': "",
-    r"\bconnect\(.{1,4}dialect=\"(\w+)\"\)": r"--dialect \1",
-    r"\bdtypes=\{ ?'([^']*)': ['\"]?(.*?)['\"]? ?\}": r"--dtype \1=\2",
-    r"\bif_exists: ": "--if-exists: ",
-    r"\brename=\{'.*?'\}": lambda found: _pairs_in_shell("--rename", found[0]),
-    r"\blist_tables\(\) returns": "rt-frames tables lists",
-    r"\bclean_names=True": "--clean-names",
-    r"\bstrict=False": "--no-strict",
-    r"Send two, as plan\.requests\(\) gives them": "alter sends two",
-    r"(?s)not connected to any service.*": "no service: give --url, its address or a folder, "
-    "or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)",
-    r"(?s)(a database's name needs|the address is made).*": "give --url with an address, or a folder as ./NAME",
-}
+# a parameter of the API → the option of a command, and of `connect` the whole hint
+_OPTIONS = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
+_NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
 _OPEN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
 
 
-def _pairs_in_shell(option: str, pairs: str) -> str:
-    return " ".join(f"{option} {old}={new}" for old, new in re.findall("'([^']*)': '([^']*)'", pairs))
+def _in_shell(error: Any, command: click.Command) -> str:
+    """Write what an error or a warning says; a hint only where the command has its options."""
+    message = error.args[0] if error.args else None
+    if not isinstance(message, Message):
+        return str(error)
+    options = {_OPTIONS.get(name, name): value for name, value in message.options.items()}
+    if not options or not options.keys() <= {option.name for option in command.params}:
+        return message.text
+    hint = _NO_SERVICE if "url" in options else message.hint
+    return f"{message.text}; {hint.replace('{}', ' '.join(_spell(*option) for option in options.items()), 1)}"
 
 
-def _in_shell(text: object) -> str:
-    said = str(text)
-    for pattern, word in _IN_SHELL.items():
-        said = re.sub(pattern, word, said)
-    return said
+def _spell(name: str, value: Any) -> str:
+    option = f"--{'' if value is not False else 'no-'}{name.replace('_', '-')}"
+    if isinstance(value, dict):
+        return " ".join(f"{option} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
+    return option if isinstance(value, bool) else f"{option} {value}"
 
 
 _VERBOSITY = [
@@ -101,7 +94,7 @@ class _Command(click.Command):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda text, *_: click.echo(f"Warning: {_in_shell(text)}", err=True)
+                warnings.showwarning = lambda warning, *_: click.echo(f"Warning: {_in_shell(warning, self)}", err=True)
                 try:
                     result = super().invoke(ctx)
                     end_at_next_interrupt()  # its last word is said, and what follows must not be broken off half-way
@@ -111,7 +104,7 @@ class _Command(click.Command):
         except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
             raise
         except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
-            lines = _in_shell(error).split("\n")
+            lines = _in_shell(error, self).split("\n")
             if verbose:
                 traceback.print_exc()
             elif len(lines) > 3:
@@ -162,7 +155,7 @@ _service = _options(
     click.option("--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."),
     click.option(
         "--dialect",
-        type=click.Choice(["documented", "lancedb"]),
+        type=click.Choice(get_args(DialectName)),
         help="Which endpoints the service has. Default: RT_FRAMES_DIALECT, or documented.",
     ),
 )
@@ -390,7 +383,7 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
         return {f.name: f.type for f in known or _schema(table)}
 
     found = _api.plan_alterations(columns(before), columns(after), rename=rename, strict=strict)
-    click.echo(json.dumps(found.to_json()) if as_json else _in_shell(repr(found)))
+    click.echo(json.dumps(found.to_json()) if as_json else repr(found))
 
 
 @main.command()
@@ -419,7 +412,7 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
     requests = plan.requests()
     if dry_run:
         plan = _look_at_table(name, plan, service)
-        shown = [json.dumps(part.to_json()) for part in requests] if as_json else [_in_shell(repr(plan))]
+        shown = [json.dumps(part.to_json()) for part in requests] if as_json else [repr(plan)]
         click.echo("\n".join(shown))
         if refused := [f"{one.path}: {one.refused}" for one in plan if one.before is not None and one.refused]:
             raise click.ClickException(f"the embedded engine refuses {'; '.join(refused)}")
@@ -429,11 +422,10 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
         paths = ", ".join(one.path for one in part)
         try:
             table = table.alter_columns(part)
-        except errors.RemoteError as error:
+        except errors.RemoteError:
             if number > 1:
-                first, reason = requests[0], re.sub("[,;] nothing was changed", "", str(error))
-                done = f"the cast of {', '.join(one.path for one in first)} is done"
-                error.args = (f"half done: {done}; the second request, for {paths}, failed: {reason}",)
+                done = ", ".join(one.path for one in requests[0])
+                click.echo(f"half done: the cast of {done} is done; the second request, for {paths}, failed", err=True)
             raise
         if len(requests) > 1 and not as_json and not _is_quiet():
             click.echo(f"request {number} of {len(requests)} done: {paths}")

@@ -119,8 +119,8 @@ def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, serve
     done = run("alter", "t", "--cast", "a=int32", "--nullable", "b=false", **env)
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: half done: the cast of a is done; the second request, for b, failed: "
-        "could not alter table 't': the service answered 400, no such column\n"
+        "half done: the cast of a is done; the second request, for b, failed\n"
+        "Error: could not alter table 't': the service answered 400, no such column; nothing was changed\n"
     )
     assert len(server.posts) == 2
 

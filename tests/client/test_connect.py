@@ -85,10 +85,10 @@ def test_threads_that_open_a_closed_folder_again_count_as_one_client(tmp_path):
 
 def test_a_closed_default_client_is_none(tmp_path):
     rt.connect(tmp_path / "tables").close()
-    with pytest.raises(NotConnectedError, match="the default client was closed; choose one first"):
+    with pytest.raises(NotConnectedError, match="the default client was closed"):
         rt.list_tables()
     rt.disconnect()
-    with pytest.raises(NotConnectedError, match="not connected to any service; choose"):
+    with pytest.raises(NotConnectedError, match="not connected to any service"):
         rt.list_tables()
 
 
@@ -133,10 +133,10 @@ def test_a_url_without_a_key_is_not_connected():
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        ("words-x1", {}, "these forms exist"),
+        ("words-x1", {}, r"rt\.connect\(.*RT_FRAMES_URL"),
         ("words-x1", {"region": "us-east-1"}, "domain"),
         ("words x1", {"region": "us-east-1", "domain": "example.com"}, "target.*host name"),
-        ("", {}, "these forms exist"),
+        ("", {}, r"rt\.connect\("),
         (3, {}, "expected a URL"),
         ("ftp://example.com", {}, "https://HOST"),
         ("s3://bucket/tables", {"api_key": None}, "target: expected https://HOST, http://HOST or a folder, got 's3://"),

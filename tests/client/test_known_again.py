@@ -142,7 +142,7 @@ def test_a_plan_is_kept_as_json_and_sent_later(client, service, name):
 
 def test_a_table_is_replaced_in_one_request_whole(known, service, name):
     YESTERDAY.remote.to_table(name)
-    with pytest.raises(TableExistsError, match='if_exists="replace" puts these rows in its place'):
+    with pytest.raises(TableExistsError, match='"replace" to put these rows in its place'):
         TODAY.remote.to_table(name)
     table = TODAY.remote.to_table(name, if_exists="replace")
     assert (table.created, table.rows, table.version) == (True, 2, 2)

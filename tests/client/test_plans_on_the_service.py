@@ -130,7 +130,7 @@ def test_a_cast_that_the_engine_never_does_is_done_as_plan_and_refusal_say(clien
     before = pd.DataFrame({"a": values})
     name, after = f"plan_{next(number)}", before.astype(cast)
     before.remote.to_table(name, client=client)
-    offered = 'store it again, with if_exists="replace" or under a new name'
+    offered = "store it again, in place of the table or under a new name"
     assert offered in str(after.remote.plan_alterations(before))
     with pytest.raises(BadRequest, match=offered):
         after.remote.alter_table(name, before, client=client)

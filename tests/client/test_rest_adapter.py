@@ -116,7 +116,7 @@ def test_a_table_is_described_and_follows_todays_frame(adapter):
     today = WORDS.rename({"n": "number"})
     assert today.remote.alter_table("t", rename={"n": "number"}).version == 2
     assert_same_values(adapter.stored("t"), today.to_arrow())
-    with pytest.raises(TableNotFoundError, match=r"could not describe table 'no'.*list_tables\(\)"):
+    with pytest.raises(TableNotFoundError, match=r"could not describe table 'no'.*names that exist"):
         rt.table("no").schema  # noqa: B018  # asks
 
 
@@ -139,6 +139,6 @@ def test_what_it_refuses_on_its_own_account_is_told_in_its_words(adapter):
 def test_the_default_dialect_is_told_which_one_fits(adapter):
     with rt.connect(adapter.url, api_key=KEY, default=False) as client:
         for call in (client.list_tables, lambda: client.create_table("t", WORDS)):
-            with pytest.raises(ResponseError, match=r'404.*connect\(…, dialect="lancedb"\)'):
+            with pytest.raises(ResponseError, match=r'404.*dialect="lancedb"'):
                 call()
     assert rt.list_tables() == []

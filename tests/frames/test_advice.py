@@ -274,7 +274,7 @@ def test_the_options_that_are_offered_for_renamed_columns_make_the_plan(client, 
 def test_strict_false_that_leaves_nothing_to_do_says_so_where_it_was_asked_for():
     for plan in (lambda: RENAMED.remote.plan_alterations(SALES, strict=False),
                  lambda: rt.plan_alterations(SALES, RENAMED, strict=False)):  # fmt: skip
-        with pytest.warns(UserWarning, match=r"nothing is altered\. If they were renamed, pass rename=") as warned:
+        with pytest.warns(UserWarning, match="nothing is altered; if they were renamed, pass rename=") as warned:
             assert not plan()
         assert warned[0].filename == __file__
     assert rt.plan_alterations(SALES, RENAMED.astype({"month": "int8"}), strict=False)[0].path == "month"

@@ -161,7 +161,7 @@ def test_after_a_404_one_look_tells_which_dialect_fits_and_nothing_is_sent_again
         for what, call in calls.items():
             server.requests.clear()
             with pytest.raises(
-                ResponseError, match=rf'could not {what} .*404.*connect\(…, dialect="{other}"\)'
+                ResponseError, match=rf'could not {what} .*404.*another dialect: .*dialect="{other}"'
             ) as error:
                 call()
             assert (error.value.status, error.value.attempts) == (404, 1)
@@ -180,7 +180,7 @@ def test_a_404_of_a_server_that_speaks_neither_says_that_the_address_is_wrong(re
 def test_a_404_to_an_alter_or_a_description_says_that_there_is_no_such_table(lancedb, server):
     server.answering((404, {"error": "nope", "code": 4}))
     for call in (lambda: rt.table("t").rename({"a": "b"}), lambda: rt.table("t").schema):
-        with pytest.raises(TableNotFoundError, match="list_tables"):
+        with pytest.raises(TableNotFoundError, match="names that exist"):
             call()
     assert [request.method for request in server.requests] == ["POST", "POST"]
 
