@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LAST_COUNTED = 2.0**53  # up to here a double counts every whole number
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
-_NEVER = {
+_NEVER: dict[tuple[str, ...], str] = {
     (_MOMENTS, "times"): "the day would be lost; take the time of day first, with .dt.time",
     ("durations", "text"): "the unit would be lost; cast it to an integer or format it first",
 }
@@ -55,7 +55,7 @@ def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
         return pa.ExtensionArray.from_storage(target, cast_exactly(array, target.storage_type))
     if kinds not in _CASTS and isinstance(array, pa.ExtensionArray):
         return cast_exactly(array.storage, target)
-    if why := _NEVER.get(kinds, _zone_refusal(array.type, target)):
+    if why := _NEVER.get(kinds) or _zone_refusal(array.type, target):
         raise ValueError(why)
     made = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):

@@ -27,7 +27,7 @@ _FAMILIES = {
     "durations": (types.is_duration,),
 }
 POSSIBLE = f"casts stay within a family: {', '.join(_FAMILIES)}, and lists of them"  # but for timestamps to times
-INSTEAD = 'cast the frame and store it again, with if_exists="replace" or under a new name'
+INSTEAD = "cast the frame and store it again, in place of the table or under a new name"
 _UNITS = ("s", "ms", "us", "ns")
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 _LISTS = ("fixed_size_list", "list", "large_list")

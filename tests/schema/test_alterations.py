@@ -256,7 +256,7 @@ def test_the_text_shows_each_change_in_aligned_columns():
         "",
         "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does.",
         "",
-        'refuses: cast the frame and store it again, with if_exists="replace" or under a new name.',
+        "refuses: cast the frame and store it again, in place of the table or under a new name.",
     ]
 
 
