@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rt_frames._frames.compression import PROBE_BATCHES, SMALLEST_BATCH, Codec, CompressionPolicy
-from rt_frames._frames.source import BATCH_BYTES, COLUMN_BYTES, MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
+from rt_frames._frames.source import MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
 from rt_frames._prefetch import parallel_map, prefetch
 
 MIME = "application/vnd.apache.arrow.stream"
@@ -118,14 +118,14 @@ class IPCStream:
         In a wide table only the first ones, which show how fast the link is, are so small that its columns count.
         """
         source, policy = self._source, self._policy
-        least = min(COLUMN_BYTES * len(source.schema), BATCH_BYTES)
         probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
         for part in source.parts() if self._threads > 1 else source.converted_parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
             start, rows, size = 0, part.batch.num_rows, 0 if as_sent and policy.disabled else part.nbytes
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
-                length = rows_within(max(0 if probes_left else least, min(policy.batch_bytes, most)), rows, size)
+                least = 0 if probes_left else source.least_bytes
+                length = rows_within(max(least, min(policy.batch_bytes, most)), rows, size)
                 probes_left = max(probes_left - 1, 0)
                 if rows - start <= 1.5 * length:
                     break
@@ -140,7 +140,7 @@ def _count_threads(source: Source) -> int:
     """Return how many threads convert and compress: one where earlier batches count, or columns are many."""
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
-    most = WORK_BYTES // max(SMALLEST_BATCH, COLUMN_BYTES * len(source.schema)) - 2
+    most = WORK_BYTES // max(SMALLEST_BATCH, source.least_bytes) - 2
     return max(1, min(int(pa.cpu_count()), MAX_THREADS, most))
 
 

@@ -93,6 +93,11 @@ class Source:
     plain: bool = False
     close: Callable[[], None] = lambda: None
 
+    @property
+    def least_bytes(self) -> int:
+        """The size of a batch in which the price of each column does not show."""
+        return min(COLUMN_BYTES * len(self.schema), BATCH_BYTES)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield record batches of the schema; at least one, since some services take no schema alone."""
         empty = True
@@ -124,7 +129,7 @@ class Source:
 
     def parts(self) -> Iterator[Part]:
         """Yield the rows as they lie in memory; the first few in a smaller part."""
-        limit = min(max(FIRST_BATCH_BYTES, COLUMN_BYTES * len(self.schema)), MAX_BATCH_BYTES)
+        limit = max(FIRST_BATCH_BYTES, self.least_bytes)
         for part in self._cut():
             rows = part.batch.num_rows
             length = rows_within(limit, rows, part.nbytes) if not part.rows_before else rows

@@ -240,6 +240,7 @@ def test_an_interrupted_upload_says_so_and_leaves_no_table(tmp_path, server):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "RT_FRAMES_API_KEY": KEY},
     )  # fmt: skip
     assert begun.wait(30)
+    time.sleep(0.2)  # Python hears a signal late that comes just as a wait begins; nobody is so quick
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")

@@ -154,6 +154,7 @@ def test_F45_an_interrupt_that_nobody_catches_ends_the_process_without_an_abort(
     server.script.step = "batch"
     program = Program(server, verify, f"calls[{call!r}]()")
     assert server.script.stalled.wait(30)
+    time.sleep(0.05)
     start = time.monotonic()
     program.interrupt()
     if times == 2:

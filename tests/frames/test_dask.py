@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -141,21 +142,28 @@ def test_the_index_is_kept_by_the_same_rule_as_of_a_pandas_frame(client, service
 
 
 def test_partitions_are_computed_side_by_side_and_only_a_few_ahead(remote, server):
-    computed, meeting, go_on = [], threading.Barrier(2), threading.Event()
+    computed, running, together, begun, go_on = [], [], [], threading.Event(), threading.Event()
 
     def part(number: int) -> pd.DataFrame:
         computed.append(number)
-        if number < 2:
-            meeting.wait(30)
+        running.append(number)
+        time.sleep(0.05)
+        together.append(len(running))
+        running.remove(number)
         return pd.DataFrame({"n": np.random.default_rng(number).integers(2**62, size=2**19)})
 
     def hold(connection):
-        connection.body(connection.head(), 2**20)
+        request = connection.head()
+        if request.method == "GET":
+            connection.answer(200, {"tables": []})
+            request = connection.head()
+        connection.body(request, 2**20)
+        begun.set()
         go_on.wait(30)
         connection.reset()
 
     server.script = hold
-    frame = dd.from_map(part, range(40), meta=pd.DataFrame({"n": np.arange(2)}), token="held")
+    frame = dd.from_map(part, range(40), meta=pd.DataFrame({"n": np.arange(2)}))
 
     def upload() -> None:
         with pytest.raises(rt.errors.RemoteError):
@@ -163,7 +171,9 @@ def test_partitions_are_computed_side_by_side_and_only_a_few_ahead(remote, serve
 
     thread = threading.Thread(target=upload)
     thread.start()
+    assert begun.wait(30)
     settled(lambda: len(computed))
+    assert max(together) > 1
     assert sorted(computed) == [*range(len(computed))]
     assert 2 < len(computed) < 20  # of 4 MiB; the system's buffers hold some
     go_on.set()
