@@ -1,7 +1,7 @@
 """Find the codec that gets data through fastest, by hill climbing on bytes of data per second.
 
 Compressing runs beside sending, and the slower of the two sets the pace. Where the sender waits for batches, try the
-quicker neighbor; where it waits for the link, the smaller one; keep whichever gets more data through. A codec that was
+quicker neighbor; where it waits for the link, a smaller one; keep whichever gets more data through. A codec that was
 tried in vain waits longer each time.
 """
 
@@ -15,8 +15,9 @@ Codec = Literal["zstd", "lz4"] | None
 
 LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)  # from the smallest result to the quickest
 GAIN = 1.04  # how many times as much data a codec must get through to be preferred
-PATIENCE = 8  # times the length of a trial in vain, until the next one
-PROBE_BATCHES, PROBE_SECONDS = 2, 0.02  # the least that shows how fast a codec is
+PATIENCE = 8  # times the length of a trial in vain, until the next one;
+CHANGE = 1.5  # but at once if that codec got so many times as much data through: the link has changed
+PROBE_BATCHES, PROBE_SECONDS = 3, 0.02  # the least that shows how fast a codec is
 HELD_BYTES = 5 * 2**20  # buffers on the way take so many at once, which says nothing about the link
 LOOPBACK_RATE = 180e6  # bytes per second; what is faster is no tunnel but a service that shares the processor
 SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
@@ -94,7 +95,9 @@ class CompressionPolicy:
         self._rates: dict[int, float] = {}  # bytes of data per second, as last seen
         self._rival: int | None = None  # during a trial: the place to return to
         self._sent, self._since = 0, 0.0  # bytes; seconds since the last trial began or ended
-        self._use(LADDER.index(None) if self.disabled else place, HELD_BYTES if LADDER[place] else 0)
+        self._use(
+            LADDER.index(None) if self.disabled else place, HELD_BYTES if LADDER[place] else 4 * FIRST_LOOPBACK_BATCH
+        )
 
     def next_codec(self) -> Codec:
         """Return the codec for the next batch."""
@@ -123,11 +126,11 @@ class CompressionPolicy:
         seconds = self._sending + self._waiting
         if self._batches < PROBE_BATCHES or seconds < PROBE_SECONDS:
             return
-        rate, step, filling = self._data / seconds, 1 if self._waiting > self._sending else -1, self._filling
+        rate, is_late, filling = self._data / seconds, self._waiting > self._sending, self._filling
         self._since += seconds
         self._restart(filling=filling and self._sent <= self._full_at)
         if self._rival is None and not filling:
-            self._climb(rate, step)
+            self._climb(rate, is_late=is_late)
         elif self._rival is not None and (not filling or rate < GAIN * self._rates[self._rival]):
             self._end_trial(rate, self._rival)  # buffers make a link look faster than it is, never slower
 
@@ -140,17 +143,19 @@ class CompressionPolicy:
         self._filling, self._batches, self._data = filling, 0, 0
         self._sending = self._waiting = 0.0
 
-    def _climb(self, rate: float, step: int) -> None:
-        """Try a neighbor on the ladder, unless that was in vain a short time ago, when data came through as fast."""
-        place, other = self._place, self._place + step
+    def _climb(self, rate: float, *, is_late: bool) -> None:
+        """Try another codec, unless it was tried in vain a short time ago."""
+        place, patience = self._place, self._memory.patience
         self._rates[place] = rate
-        is_service = self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE
-        is_due = self._since >= self._memory.patience.get(other, 0) or self._rates.get(other, 0) > GAIN * rate
-        if 0 <= other < len(LADDER) and is_due and not is_service:
-            self._rival, self._since, self.batch_bytes = place, 0.0, min(self.batch_bytes, SMALLEST_BATCH)
-            self._use(other, HELD_BYTES if step > 0 else None)
-        else:
-            self._memory.place, self.batch_bytes = place, max(self.batch_bytes, SMALLEST_BATCH)
+        others = LADDER[place + 1 : place + 2] if is_late else LADDER[:place]  # the smallest has most to gain
+        if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
+            others = ()
+        for other in map(LADDER.index, others):
+            if self._since >= patience.get(other, 0) or self._rates.get(other, 0) > CHANGE * rate:
+                self._rival, self._since, self.batch_bytes = place, 0.0, SMALLEST_BATCH
+                self._use(other, HELD_BYTES if is_late else None)
+                return
+        self._memory.place, self.batch_bytes = place, max(self.batch_bytes, SMALLEST_BATCH)
 
     def _end_trial(self, rate: float, rival: int) -> None:
         """Keep the better codec; the other one waits, twice as long as the last time."""

@@ -193,12 +193,14 @@ def measure(point: Point, repeats: int, *, tls: bool) -> dict[str, float]:
 def asked(point: Point, best: float, which: str) -> float:
     """Give the ratio that is asked for; 0 where none is."""
     if point.way == "loopback":
-        return 0.97
-    if point.changes or (point.rate > 125 and point.size < 200):
+        return 0.95
+    if point.changes or point.rate > 500 or (point.rate > 125 and (point.size < 200 or point.way == "tunnel")):
         return 0
-    if best < 0.5:
-        return best / (best + 0.1) if which == "first" else 0.93
-    return 0.93 if point.rate <= 125 else 0.85
+    if best < 0.5 and which == "first":
+        return best / (best + 0.1)
+    if point.rate > 125:
+        return 0.8
+    return 0.85 if point.way == "tunnel" else 0.9
 
 
 def show(point: Point, medians: dict[str, float]) -> None:
