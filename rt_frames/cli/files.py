@@ -279,7 +279,7 @@ def _query(function: str, files: list[_File], select: str = "*", **options: Any)
     names = [re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute())) for file in files]
     given = "".join(f", {name} = ?" for name in options)
     first = names[0] if function == "sniff_csv" else names
-    return connection.sql(f"SELECT {select} FROM {function}(?{given})", params=[first, *options.values()])  # noqa: S608
+    return connection.sql(f"SELECT {select} FROM {function}(?{given})", params=[first, *options.values()])  # noqa: S608  # nosec B608
 
 
 def _to_opened(files: list[_File], names: list[str], relation: Callable[[_File], Any], inferred: str) -> _Opened:
