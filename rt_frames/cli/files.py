@@ -279,7 +279,7 @@ def _query(function: str, files: list[_File], select: str = "*", **options: Any)
     names = [re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute())) for file in files]
     given = "".join(f", {name} = ?" for name in options)
     first = names[0] if function == "sniff_csv" else names
-    return connection.sql(f"SELECT {select} FROM {function}(?{given})", params=[first, *options.values()])  # noqa: S608
+    return connection.sql(f"SELECT {select} FROM {function}(?{given})", params=[first, *options.values()])  # noqa: S608  # nosec B608
 
 
 def _to_opened(files: list[_File], names: list[str], relation: Callable[[_File], Any], inferred: str) -> _Opened:
@@ -364,21 +364,23 @@ def _cell(cell: str, name: str, kind: str, formats: Mapping[str, str | None], op
         by_type = kind.startswith(("DATE", "TIME"))
     else:
         by_type = types.is_null(target) or types.is_boolean(target)
-    swap = f"translate(trim({cell}), {_quote(options.decimal + '.')}, {_quote('.' + options.decimal)})"
-    if kind not in _CELLS or "%y" in (written or "") or not by_type:  # the century of %y is a guess
-        is_number = types.is_floating(target) or types.is_decimal(target)
-        return swap if is_number and options.decimal != "." else cell
-    text = swap if kind == "DOUBLE" else f"trim({cell})"
-    cast = f"TRY_CAST({text} AS {'DECIMAL(38, 0)' if kind == 'HUGEINT' else kind})"
+    is_typed = kind in _CELLS and "%y" not in (written or "") and by_type  # the century of %y is a guess
+    is_number = types.is_floating(target) or types.is_decimal(target) or (is_typed and kind == "DOUBLE")
+    text = f"trim({cell})"
+    if is_number and options.decimal != ".":
+        text = f"translate({text}, {_quote(options.decimal + '.')}, {_quote('.' + options.decimal)})"
+    if not is_typed:
+        return text if is_number else cell
+    value = f"TRY_CAST({text} AS {'DECIMAL(38, 0)' if kind == 'HUGEINT' else kind})"
     fits = f"regexp_full_match({text}, {_quote(_CELLS[kind])})"
     if kind == "DOUBLE":
-        fits += f" AND NOT (isinf({cast}) AND regexp_matches({text}, '[0-9]'))"
-    tries = [f"CASE WHEN {fits} THEN {cast} END"]
+        fits += f" AND NOT (isinf({value}) AND regexp_matches({text}, '[0-9]'))"
     if written:  # %Y takes two digits, too, for a year of the first century
-        parsed = f"CAST(try_strptime(trim({cell}), {_quote(written)}) AS {kind})"
-        tries.append(f"CASE WHEN regexp_matches({cell}, '[0-9]{{4}}') THEN {parsed} END")
-    value = f"COALESCE({', '.join(tries)})"
-    return _refuse(f"{cell} IS NOT NULL AND {value} IS NULL", cell, name, kind, value, options.header)
+        parsed = f"CAST(try_strptime({text}, {_quote(written)}) AS {kind})"
+        value = f"CASE WHEN {fits} THEN {value} WHEN regexp_matches({text}, '[0-9]{{4}}') THEN {parsed} END"
+        fits = "true"
+    where = f"{cell} IS NOT NULL AND (({value}) IS NULL OR NOT ({fits}))"
+    return _refuse(where, cell, name, kind, value, options.header)
 
 
 def _refuse(where: str, cell: str, name: str, kind: str, value: str, has_header: bool) -> str:

@@ -218,6 +218,7 @@ def test_a_larger_sample_finds_the_type_of_late_cells(create):
         ("a\n1.10\n2\n", ["decimal128(10, 2)"], [decimal.Decimal("1.10"), decimal.Decimal("2.00")]),
         ("a;b\n1,10;x\n", ["decimal128(10, 2)", "--decimal", ","], [decimal.Decimal("1.10")]),
         ("a;b\n1,5;x\n", ["float32", "--decimal", ","], [1.5]),
+        ("a;b\n1,5;x\n", ["string", "--decimal", ","], ["1,5"]),
         ("a\n9007199254740992\n", ["float64"], [2.0**53]),
         ("a\n31.12.2023\n", ["date32"], [DAY]),
         ("a\n31.12.2023\n", ["timestamp[ms]"], [dt.datetime(2023, 12, 31)]),
