@@ -79,12 +79,15 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise pa.ArrowInvalid(f"column {name!r:.200}: {error}") from None
-    batch.validate()  # as many values in each column
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise pa.ArrowInvalid(f"column {name!r:.200}: {error}") from None
+        raise
 
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:

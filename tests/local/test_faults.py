@@ -147,6 +147,11 @@ def test_s08_a_full_disk_is_a_server_error_and_nothing_is_listed(tmp_path):
         assert service.caller.send("POST", path, stream(big), content_type=ARROW).status_code == 507
         assert service.caller.read("small").equals(TABLE)
         assert len(list((tmp_path / "small.lance" / "data").iterdir())) == 1
+        for _ in range(11):
+            assert service.caller.send("POST", path, stream(TABLE), content_type=ARROW).status_code == 200
+        assert len(list((tmp_path / "small.lance" / "data").iterdir())) == 11
+        assert service.caller.send("POST", path, stream(big), content_type=ARROW).status_code == 507
+        assert len(list((tmp_path / "small.lance" / "data").iterdir())) == 10  # room was made before it was needed
         assert service.alive
 
 

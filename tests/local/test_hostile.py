@@ -197,7 +197,9 @@ def test_a_message_takes_the_memory_of_what_has_come_and_holds_up_no_other_uploa
         for i in range(20):
             claim = claims.enter_context(caller.connect())
             claim.sendall(caller.head(f"/v1/tables/t{i}", f"Content-Length: {2**32}") + claiming)
+        until = time.monotonic() + 30
         while len(caller.staged()) < 20:
+            assert time.monotonic() < until
             time.sleep(0.01)
         assert caller.create("again", TABLE).status_code == 200
         assert hardened.peak_megabytes() - before < 150

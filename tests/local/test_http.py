@@ -71,6 +71,25 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is
     assert caller.tables() == []
 
 
+SPACES = {
+    "spaces in a value": "A: b" + " " * 60_000 + "c",
+    "spaces before a NUL": "A: b" + " " * 60_000 + "\0",
+    "colons": ":" * 60_000,
+    "a name without a colon": "a" * 60_000,
+    "one name many times": "\r\n".join(["a:b"] * 12_000),
+}
+
+
+@pytest.mark.parametrize("lines", SPACES.values(), ids=SPACES)
+def test_a_head_takes_no_longer_than_its_size_whatever_it_holds(caller, lines):
+    started = time.monotonic()
+    with caller.connect() as connection:
+        connection.sendall(f"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n".encode())
+        connection.shutdown(socket.SHUT_WR)
+        assert answered(connection)[0] in (400, 401)
+    assert time.monotonic() - started < 2
+
+
 def test_a_refused_head_is_answered_while_the_body_is_still_coming(caller):
     with caller.connect() as connection:
         connection.sendall(caller.head("/v1/tables/t", "Content-Length: -1"))

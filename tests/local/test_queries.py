@@ -135,13 +135,12 @@ def test_no_filter_ends_the_process(tmp_path):
     ]
     with Process(tmp_path) as service:
         assert service.caller.create("t", NUMBERS).status_code == 200
-        for _ in range(200):
+        for _ in range(100):
             filter_ = "".join(symbols.choices(words, k=symbols.randrange(40)))
             answer = ask(service.caller, "count_rows", predicate=filter_)
             assert answer.status_code in (200, 400), filter_
         for one in words:
-            for many in (one * 200, f"a{one}" * 120 + "a", one * 120 + "b" + one[::-1] * 120):
-                assert ask(service.caller, filter=many[:8000]).status_code in (200, 400), many
+            assert ask(service.caller, filter=f"a{one}" * 120 + "a").status_code in (200, 400), one
         assert service.alive
 
 
