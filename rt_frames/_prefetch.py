@@ -36,7 +36,11 @@ class Worker:
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = _Thread(name, self._calls, weakref.ref(self, self._calls.put))
         allow_interrupts()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # an interrupt, which may keep this object for a while
+            self._calls.put(None)
+            raise
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> queue.SimpleQueue[Any]:
         """Have a function called after those before it; give what `result` waits for."""

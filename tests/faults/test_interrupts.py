@@ -25,6 +25,7 @@ BATCH = pa.record_batch([np.random.default_rng(0).integers(2**62, size=2**17)], 
 
 def slow():
     yield BATCH
+    yield BATCH  # where several threads encode, the first leaves once the second is read
     time.sleep({seconds})
     yield BATCH
 
