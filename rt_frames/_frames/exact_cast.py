@@ -160,6 +160,10 @@ def _check_parsed(texts: pa.Array, made: pa.Array) -> None:
         _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):  # beyond its bits Arrow begins anew
         _refuse_first(texts, target, _is_equal(_doubles(texts), _doubles(made.cast(pa.string()))))
+    elif types.is_timestamp(target):  # older Arrow wraps years that nanoseconds do not reach; zones move by a day
+        days = _call("utf8_slice_codeunits", [texts], options=pc.SliceOptions(0, 10)).cast(pa.date32())
+        apart = _call("abs", [_call("days_between", [days, made.cast(pa.date32())])])
+        _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
         _refuse_first(texts, target, _is_same(_doubles(texts), made))
         large = _call("greater_equal", [_call("abs", [_doubles(texts)]), pa.scalar(_LAST_COUNTED)])

@@ -133,7 +133,8 @@ def same_after_cast(expected: Value, found: Value, target: pa.DataType | None) -
         return False
     number, found_number = values.number_of(expected), values.number_of(found)
     if number is not None and found_number is not None:
-        return number == found_number or (expected[0] == "dec" and _is_nearest(number, found_number, target))
+        tests = {"dec": _is_nearest, "float": _is_rounded}
+        return number == found_number or (expected[0] in tests and tests[expected[0]](number, found_number, target))
     return _same_inside(expected, found, target) or _same_otherwise(expected, found, target)
 
 
@@ -174,6 +175,15 @@ def _is_nearest(number: fractions.Fraction, found: fractions.Fraction | float, t
         return False
     kind = {pa.float16(): np.float16, pa.float32(): np.float32}.get(target, np.float64)
     return fractions.Fraction(str(kind(float(found)))) == number
+
+
+def _is_rounded(
+    number: fractions.Fraction | float, found: fractions.Fraction | float, target: pa.DataType | None
+) -> bool:
+    """Tell whether a fraction is the nearest float of fewer bits."""
+    kind = {pa.float16(): np.float16, pa.float32(): np.float32}.get(target)
+    fraction = isinstance(number, fractions.Fraction) and number.denominator > 1
+    return kind is not None and fraction and fractions.Fraction(float(kind(float(number)))) == found
 
 
 def _nanoseconds(value: Value) -> int:
