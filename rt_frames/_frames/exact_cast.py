@@ -108,7 +108,8 @@ def _zone_refusal(*both: pa.DataType) -> str | None:
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return _CASTS.get(_kinds(array.type, target), pa.Array.cast)(array, target)
+    cast = _CASTS.get(_kinds(array.type, target))
+    return cast(array, target) if cast else array.cast(target)
 
 
 def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:

@@ -22,6 +22,9 @@ from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._schema.portable import is_portable
 from rt_frames.errors import UnsupportedTypeError
 
+# until 1.43, Polars exports sliced structs at an offset that their fields do not have; its own IPC writer is right
+_SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
+
 
 def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a frame in memory."""
@@ -75,7 +78,11 @@ def _chunk(frame: pl.DataFrame) -> Chunk:
 
 
 def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_stream(frame)
+    reader = pa.RecordBatchReader.from_stream(frame)
+    if _SLIPPING_STRUCTS and any(contains(arrow, types.is_struct) for arrow in reader.schema.types):
+        written = frame.write_ipc_stream(None, compat_level=pl.CompatLevel.newest())
+        return pa.ipc.open_stream(written.getbuffer())
+    return reader
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:

@@ -11,10 +11,12 @@ from polars.datatypes import DataTypeClass
 from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
+# of later releases, which a lockfile of last year does not have
+_FLOAT16, _EXTENSION, _MAP = (getattr(pl, name, ()) for name in ("Float16", "BaseExtension", "Map"))
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
-_FLOATS = (pl.Float16, pl.Float32, pl.Float64)
 _FLAT: dict[type[pl.DataType], pa.DataType] = {
-    **{number: pa.type_for_alias(number.__name__.lower()) for number in (*_INTEGERS, *_FLOATS)},
+    **{number: pa.type_for_alias(number.__name__.lower()) for number in (*_INTEGERS, pl.Float32, pl.Float64)},
+    _FLOAT16: pa.float16(),
     pl.Boolean: pa.bool_(),
     pl.String: pa.large_string(),
     pl.Binary: pa.large_binary(),
@@ -22,7 +24,6 @@ _FLAT: dict[type[pl.DataType], pa.DataType] = {
     pl.Time: pa.time64("ns"),
     pl.Null: pa.null(),
 }
-_MAP: Any = getattr(pl, "Map", ())  # Polars has maps since 2.1
 _NESTED = (pl.List, pl.Array, pl.Struct, _MAP)
 _EXAMPLES = {
     pl.List: "pl.List(pl.Int64)",
@@ -35,7 +36,7 @@ _EXAMPLES = {
 _ADVICE = {
     pl.Int128: "cast it to pl.Int64 or pl.Decimal(38, 0)",
     pl.UInt128: "cast it to pl.UInt64",
-    pl.BaseExtension: "take what it is made of, with .ext.storage()",
+    _EXTENSION: "take what it is made of, with .ext.storage()",
     pl.Object: "make text of its values, with .map_elements(str, return_dtype=pl.String)",
     pl.DataType: "cast it to a type that Arrow has, such as pl.String",
 }
@@ -65,7 +66,7 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
 
 def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
     """Make what a class of Polars stands for that needs no parameters."""
-    if kind.__module__.startswith("polars.") and kind not in _EXAMPLES and not issubclass(kind, pl.BaseExtension):
+    if kind.__module__.startswith("polars.") and kind not in _EXAMPLES and not issubclass(kind, _EXTENSION):
         return kind()
     example = _EXAMPLES.get(kind, "an instance of it")
     raise unsupported(path, f"Polars' {kind.__name__} without parameters", f"pass {example}")

@@ -147,6 +147,21 @@ def test_chunked_sliced_and_strided_frames_keep_their_values(client, service):
         assert_same_values(stored(service, name), expected if isinstance(expected, pa.Table) else expected.to_arrow())
 
 
+@pytest.mark.parametrize("start", [1, 3, 9])
+def test_rows_cut_out_of_polars_structs_are_those_rows(client, service, name, start):
+    points = [None if n % 3 == 0 else {"x": n, "y": str(n)} for n in range(20)]
+    point = pl.Struct({"x": pl.Int64, "y": pl.String})
+    columns = {
+        "struct": (points, point),
+        "inside": ([None if n % 4 == 0 else {"p": p} for n, p in enumerate(points)], pl.Struct({"p": point})),
+        "list": ([None if n % 4 == 0 else [p] * (n % 3) for n, p in enumerate(points)], pl.List(point)),
+    }
+    frame = pl.DataFrame([pl.Series(label, values, dtype) for label, (values, dtype) in columns.items()])
+    for number, cut in enumerate([frame.slice(start, 9), frame.lazy().slice(start, 9)]):
+        rt.to_table(cut, f"{name}{number}")
+        assert stored(service, f"{name}{number}").to_pylist() == frame.to_dicts()[start : start + 9]
+
+
 def test_what_pandas_calls_missing_is_null_and_a_polars_nan_stays():
     frame = pd.DataFrame(
         {

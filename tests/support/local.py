@@ -26,6 +26,7 @@ from tests.support.servers import KEY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14  # earlier ones swap names and cast in one request
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 
 _SERVE = """

@@ -41,7 +41,7 @@ TYPES: dict[str, dict[str, object]] = {
     "Polars": {
         "`Int64` (smaller ones likewise)": pl.Int64,
         "`UInt64` (smaller ones likewise)": pl.UInt64,
-        "`Float16`": pl.Float16,
+        "`Float16`": getattr(pl, "Float16", np.dtype("float16")),  # Polars has it since 1.36
         "`Float32`": pl.Float32,
         "`Float64`": pl.Float64,
         "`Boolean`": pl.Boolean,
