@@ -113,8 +113,8 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
-    differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
-    if differs >= 0:
+    if _call("all", [same]).as_py() is False:  # pa.scalar would import pandas where it is installed
+        differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
         shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]  # Python has no year beyond 9999
         raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
 

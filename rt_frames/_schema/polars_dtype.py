@@ -14,7 +14,7 @@ from rt_frames._schema.portable import categorical_type, check_level, unsupporte
 # of later releases, which a lockfile of last year does not have
 _FLOAT16, _EXTENSION, _MAP = (getattr(pl, name, ()) for name in ("Float16", "BaseExtension", "Map"))
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
-_FLAT: dict[type[pl.DataType], pa.DataType] = {
+_FLAT: dict[Any, pa.DataType] = {
     **{number: pa.type_for_alias(number.__name__.lower()) for number in (*_INTEGERS, pl.Float32, pl.Float64)},
     _FLOAT16: pa.float16(),
     pl.Boolean: pa.bool_(),

@@ -202,7 +202,7 @@ def _cast_error(dataset: Any, change: Change) -> str | None:
         values = _values(batch.column(0), steps)
         try:
             if is_.is_timestamp(new) and is_.is_timestamp(old) and new.tz and not old.tz:
-                pc.assume_timezone(values, new.tz)
+                pc.call_function("assume_timezone", [values], pc.AssumeTimezoneOptions(new.tz))
             else:
                 plain = pa.timestamp(new.unit) if is_.is_timestamp(new) else new
                 values.cast(options=pc.CastOptions(plain, allow_time_truncate=True))
