@@ -284,10 +284,9 @@ class Client:
         asked = as_json(alterations)
         if not asked["alterations"]:
             return self.table(name)
-        hints: dict[type[errors.RemoteError], Hint] = {}
-        if isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1:
-            each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
-            hints[errors.BadRequest] = (each, {})
+        several = isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1
+        each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
+        hints: Hints = {errors.BadRequest: (each, {})} if several else {}
         start = time.monotonic()
         result = self._send_json("alter", name, asked, parse_version, hints=hints)
         log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
