@@ -116,7 +116,11 @@ def refused(run, env, tmp_path, name):
     ],
 )
 def test_each_cell_of_csv_is_as_it_stands_in_the_file(create, content, options, columns):
-    assert str(create(content, "t.csv", *options).to_pydict()) == str(columns)  # so that a NaN equals a NaN
+    stored, expected = (
+        str(cells).replace("zoneinfo.ZoneInfo(key='UTC')", "<UTC>")  # as older pandas calls it
+        for cells in (create(content, "t.csv", *options).to_pydict(), columns)
+    )
+    assert stored == expected  # as text, in which a NaN equals a NaN
 
 
 @pytest.mark.parametrize(
@@ -461,6 +465,8 @@ WRITERS = {"parquet": pq.write_table, "arrow": write_arrow_file, "arrows": write
 def test_every_type_of_parquet_and_arrow_is_the_files(run, env, service, tmp_path, name, suffix, column):
     if (suffix, column) in (("parquet", "second"), ("parquet", "day64")):
         pytest.skip("Parquet has no such type")
+    if (suffix, column, pa.__version__.partition(".")[0]) == ("parquet", "fixed_list", "22"):
+        pytest.skip("this pyarrow writes no Parquet of fixed-size lists that may be null")
     table = pa.table({column: TYPED[column]})
     WRITERS[suffix](table, str(tmp_path / f"t.{suffix}"))
     done = run("create", name, tmp_path / f"t.{suffix}", **env)

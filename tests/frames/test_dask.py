@@ -175,7 +175,7 @@ def test_partitions_are_computed_side_by_side_and_only_a_few_ahead(remote, serve
     settled(lambda: len(computed))
     assert max(together) > 1
     assert sorted(computed) == [*range(len(computed))]
-    assert 2 < len(computed) < 20  # of 4 MiB; the system's buffers hold some
+    assert 1 < len(computed) < 20  # of 4 MiB; the system's buffers hold some
     go_on.set()
     thread.join(30)
     assert not thread.is_alive()

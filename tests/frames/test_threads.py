@@ -130,7 +130,12 @@ def test_a_frame_is_freed_at_once_after_threads_encoded_it(remote, server, compr
         gc.enable()
 
 
-@pytest.mark.parametrize("data", ["frame.lazy()", "frame.to_arrow().to_reader()", "pl.concat([frame] * 3)"])
+LASTING = ["frame.to_arrow().to_reader()", "pl.concat([frame] * 3)"]
+if tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 38):  # before, Polars itself had such an executor
+    LASTING.append("frame.lazy()")
+
+
+@pytest.mark.parametrize("data", LASTING)
 def test_an_upload_of_a_thread_that_outlives_the_main_one_is_whole(tmp_path, data):
     """`concurrent.futures.ThreadPoolExecutor` raises RuntimeError there: no new futures after interpreter shutdown."""
     code = f"""
