@@ -22,7 +22,7 @@ from rt_frames import errors
 from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
-from rt_frames._http.dialects import DOCUMENTED, FOLDER, parse_dialect
+from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
@@ -101,7 +101,7 @@ def connect(
     dialect : {"documented", "lancedb"}, optional
         Which endpoints the server has: those of the service's documentation, or those that LanceDB and servers of
         the Lance REST namespace specification have today, which can also describe and replace tables;
-        ``RT_FRAMES_DIALECT`` or else "documented" by default. A folder's service speaks both, and can all of it.
+        ``RT_FRAMES_DIALECT`` or else "documented" by default. A folder can all of it in any case.
     default : bool, default True
         Make this the client that ``df.remote`` and the functions of the package use.
 
@@ -129,7 +129,7 @@ def connect(
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        client: Client = FolderClient(where, dialect=FOLDER if spoken is DOCUMENTED else spoken, **options)
+        client: Client = FolderClient(where, dialect=FOLDER, **options)
     else:
         key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
         if key is None:
@@ -379,7 +379,7 @@ def _schema_if_table(side: str, data: Any) -> Any:
             f"{side}: the columns of table {data.name!r} are not known here, and its service does not describe tables; "
             "either pass what it was created from, a frame or a schema that was kept (df.remote.schema gives it):\n"
             f"    df.remote.alter_table({data.name!r}, before)\n"
-            "or, where the server speaks that, use the dialect that can describe a table:\n"
+            "or, where the server speaks that, use a dialect that can describe a table:\n"
             '    rt.connect(…, dialect="lancedb")'
         )
     return data.schema

@@ -10,10 +10,12 @@
 
 Relied upon, one test each in tests/http/test_connection.py:
 
-- requests' `HTTPAdapter` takes its pools from `get_connection_with_tls_context`, hands a prepared request's body
-  to the connection as it is, and follows no redirect (its `Session` would, and take cookies and netrc besides);
-- urllib3's pools make connections of their `ConnectionCls`, ask one `is_connected` before they use it again, and
-  call `request` with the connect timeout in `timeout`, `getresponse` with the read timeout;
+- requests' `HTTPAdapter` takes its pools from the manager that `init_poolmanager` or `proxy_manager_for` makes, hands a
+  prepared request's body to the connection as it is, and follows no redirect (its `Session` would, and take cookies
+  and netrc besides);
+- urllib3's pools, of the manager's `pool_classes_by_scheme`, keep connections of their `ConnectionCls` in a `QueueCls`
+  by `put`, `get` and `qsize` alone, ask one `is_connected` before they use it again, and call `request` with the
+  connect timeout in `timeout`, `getresponse` with the read timeout;
 - urllib3's `request` puts each header by `putheader`, `Content-Length: 0` where a POST has no body that it knows;
 - urllib3 sends through TLS inside TLS by an `SSLTransport`, whose `send` gives all to the socket's `sendall`;
 - http.client's `getresponse`, and `_tunnel`, which urllib3's `connect` calls, read by `response_class(sock, ...)`,
@@ -27,10 +29,12 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import queue
 import re
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, cast
@@ -38,6 +42,7 @@ from typing import Any, cast
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import NewConnectionError, ProxyError
 from urllib3.util.ssltransport import SSLTransport
 from urllib3.util.wait import wait_for_read
@@ -62,11 +67,16 @@ _next_body: ContextVar[Upload | None] = ContextVar("_next_body", default=None)
 class Adapter(HTTPAdapter):
     """requests' adapter over these connections; it never repeats anything by itself."""
 
-    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
-        """Return the pool for an address, whose connections are then of our class, through a proxy too."""
-        pool: Any = super().get_connection_with_tls_context(*args, **options)
-        pool.ConnectionCls = _TLSUploadConnection if pool.scheme == "https" else UploadConnection
-        return pool
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        """Make the manager of pools, which are then ours."""
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
+        """Return the manager of pools for what goes through a proxy, which are then ours."""
+        manager = super().proxy_manager_for(*args, **options)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
         """Send a request, whose body may be an `Upload`."""
@@ -221,6 +231,41 @@ def _warm_seconds(answer: Any) -> float:
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):
     pass
+
+
+class _IdleConnections(deque[Any]):
+    """The queue of a pool, without a lock, which would stay locked where Ctrl-C comes just as it is taken."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def put(self, connection: Any, block: bool = True) -> None:  # noqa: ARG002  # urllib3's signature
+        if len(self) >= self._size:
+            raise queue.Full
+        self.append(connection)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ARG002  # urllib3's signature
+        try:
+            return self.pop()
+        except IndexError:
+            raise queue.Empty from None
+
+    def qsize(self) -> int:
+        return len(self)
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = UploadConnection
+    QueueCls = _IdleConnections  # type: ignore[assignment]  # all of a queue that pools use
+
+
+class _TLSPool(HTTPSConnectionPool):
+    ConnectionCls = _TLSUploadConnection
+    QueueCls = _IdleConnections  # type: ignore[assignment]  # the same
+
+
+_POOLS = {"http": _Pool, "https": _TLSPool}
 
 
 class _HTTPResponse(http.client.HTTPResponse):

@@ -1,6 +1,6 @@
 """Where each operation goes: what the service's documentation says, and what servers of its family speak today.
 
-Bodies, types and the key's header are the same in both; so is everything about what is certain.
+Bodies, types and the key's header are the same in all; so is everything about what is certain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Dialect(NamedTuple):
 
     Parameters
     ----------
-    name : {"documented", "lancedb"}
+    name : str
         What people call it by.
     tables, create, alter : str
         The operations that every server has.

@@ -601,7 +601,8 @@ def test_a_large_file_is_not_held(tmp_path):
         for _ in range(60):
             file.write(b"1,2.5,some text that is long enough to matter in the memory of a process\n" * 140_000)
     code = (
-        "from pathlib import Path; from rt_frames.cli.files import open_files; from tests.support.faults import resident\n"
+        "from pathlib import Path; from rt_frames.cli.files import open_files\n"
+        "from tests.support.faults import resident\n"
         f"source, _ = open_files([Path({str(tmp_path / 't.csv')!r})])\n"
         "rows = sum(chunk.rows for chunk in source.chunks())\n"
         "print(rows, resident('VmHWM') // 2**20)"  # ru_maxrss would count the parent's, too

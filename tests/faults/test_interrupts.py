@@ -66,6 +66,35 @@ for call in map(str.strip, sys.stdin):
 """
 
 
+EVERYWHERE = """
+at, count = int(sys.stdin.readline()), 0
+
+def trace(frame, event, _):
+    global count
+    if frame.f_globals.get("__name__", "").split(".")[0] in ("rt_frames", "requests", "urllib3", "queue", "threading"):
+        count += event in ("call", "return")
+        if count == at:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+    frame.f_trace_lines = False
+    return trace
+
+done = False
+while not done:
+    count = 0
+    client.list_tables()
+    try:
+        sys.settrace(trace)
+        client.list_tables()
+        sys.settrace(None)
+        done = True
+    except KeyboardInterrupt:
+        at += 1
+client.list_tables()
+print(at)
+"""
+
+
 class Program:
     """A process that calls the service and is interrupted."""
 
@@ -146,6 +175,17 @@ def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_
         assert program.process.stdout.readline() == "[]\n", (call, step)
     program.interrupt()  # as it waits for another call
     assert program.end().endswith("KeyboardInterrupt\n")
+
+
+def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked():
+    with Server(script=Stalling()) as server:
+        program = Program(server, True, EVERYWHERE)
+        try:
+            printed, errors = program.process.communicate("1\n", timeout=60)
+        finally:
+            program.process.kill()
+    assert not errors
+    assert int(printed) > 200
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -44,7 +44,7 @@ def adapter():
     adapter.close()
 
 
-def test_requests_takes_pools_from_get_connection_with_tls_context(adapter, server, tmp_path):
+def test_requests_takes_pools_from_the_manager_that_the_adapter_made(adapter, server, tmp_path):
     pool = adapter.get_connection_with_tls_context(requests.Request("GET", server.url).prepare(), True)
     assert issubclass(pool.ConnectionCls, UploadConnection)
     exchange(adapter, server.url)
@@ -83,13 +83,17 @@ def test_requests_adapter_follows_no_redirect_and_sends_no_cookies(adapter, serv
     assert "cookie" not in server.requests[1].headers
 
 
-def test_urllib3_makes_connections_of_connection_cls():
-    class Marked(urllib3.connection.HTTPConnection):
-        pass
-
-    pool = urllib3.HTTPConnectionPool("127.0.0.1")
-    pool.ConnectionCls = Marked
-    assert type(pool._get_conn()) is Marked
+def test_urllib3_keeps_connections_of_connection_cls_in_queue_cls(adapter, server):
+    for _ in range(2):
+        exchange(adapter, server.url)
+    assert server.connections == 1
+    pool = adapter.get_connection_with_tls_context(requests.Request("GET", server.url).prepare(), True)
+    assert type(pool.pool) is pool.QueueCls is not urllib3.HTTPConnectionPool.QueueCls
+    held = [pool._get_conn() for _ in range(12)]  # more than it keeps
+    assert {type(connection) for connection in held} == {UploadConnection}
+    for connection in held:
+        pool._put_conn(connection)
+    assert len(pool.pool) == 10
 
 
 def test_urllib3_asks_is_connected_before_it_uses_a_connection_again(adapter, server):
@@ -193,7 +197,7 @@ def test_http_client_closes_the_connection_where_begin_sets_will_close(adapter, 
     server.script = refuse
     assert exchange(adapter, server.url, upload(bytes(32 * MIB), length=32 * MIB)).status_code == 413
     pool = adapter.get_connection_with_tls_context(requests.Request("GET", server.url).prepare(), True)
-    (kept,) = [connection for connection in pool.pool.queue if connection is not None]
+    (kept,) = [connection for connection in pool.pool if connection is not None]
     assert kept.is_closed
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
+from rt_frames._http.dialects import DIALECTS, Dialect
 from rt_frames.errors import (
     BadRequest,
     ConflictError,
@@ -102,7 +103,7 @@ def test_a_dialect_that_is_not_known_is_refused(server, dialect):
             rt.connect(target, api_key=KEY if "https" in target else None, dialect=dialect)
 
 
-@pytest.mark.parametrize("dialect", [None, "documented", "lancedb"])
+@pytest.mark.parametrize("dialect", [None, *DIALECTS, Dialect("another", "/v9", "/v9/{}", "/v9/{}/columns")])
 def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
     client = rt.connect(tmp_path, dialect=dialect)
     for i, known in enumerate((client, pickle.loads(pickle.dumps(client))), 1):
