@@ -256,13 +256,13 @@ class _IdleConnections(deque[Any]):
 
 
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = UploadConnection
-    QueueCls = _IdleConnections  # type: ignore[assignment]  # all of a queue that pools use
+    ConnectionCls: Any = UploadConnection
+    QueueCls: Any = _IdleConnections
 
 
 class _TLSPool(HTTPSConnectionPool):
-    ConnectionCls = _TLSUploadConnection
-    QueueCls = _IdleConnections  # type: ignore[assignment]  # the same
+    ConnectionCls: Any = _TLSUploadConnection
+    QueueCls: Any = _IdleConnections
 
 
 _POOLS = {"http": _Pool, "https": _TLSPool}
