@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tests.longer.attack.polars_cells import FLOATS
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
@@ -16,14 +18,13 @@ TEXTS = ["", "a", "b", "Ä", "日本語", "👍🏽", "nul\0nul", "longer than t
 WORDS = ["low", "middle", "high", "", "a word of more than twelve bytes"]
 ZONES = [None, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu"]
 INTEGERS = [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64]
-FLOATS = [pl.Float16, pl.Float32, pl.Float64]
 
 
 def leaf_type(r: random.Random) -> pl.DataType:
     """Draw a dtype without children."""
     kinds: list[Callable[[], Any]] = [
         r.choice(INTEGERS),
-        r.choice(FLOATS),
+        r.choice(list(FLOATS)),
         r.choice([pl.String, pl.Binary, pl.Boolean, pl.Date, pl.Time]),
         lambda: pl.Datetime(r.choice(["ms", "us", "ns"]), r.choice(ZONES)),
         lambda: pl.Duration(r.choice(["ms", "us", "ns"])),

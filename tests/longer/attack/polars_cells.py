@@ -32,12 +32,17 @@ def cells(series: pl.Series) -> list[Value]:
     return _plain(series, _READERS.get(dtype.base_type(), values.unknown))
 
 
+FLOATS = {
+    getattr(pl, name): pa.type_for_alias(name.lower())
+    for name in ("Float16", "Float32", "Float64")
+    if hasattr(pl, name)  # Float16 since Polars 1.36
+}
 _READERS = {
     pl.Boolean: lambda x: ("bool", x),
     pl.String: lambda x: ("str", x),
     pl.Binary: lambda x: ("bytes", x),
     pl.Decimal: values.decimal_value,
-    **dict.fromkeys([pl.Float16, pl.Float32, pl.Float64], values.float_value),
+    **dict.fromkeys(FLOATS, values.float_value),
     **dict.fromkeys([pl.Int8, pl.Int16, pl.Int32, pl.Int64], lambda x: ("int", x)),
     **dict.fromkeys([pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64], lambda x: ("int", x)),
 }
@@ -118,7 +123,7 @@ def promised_type(dtype: pl.DataType) -> pa.DataType | None:
 _PLAIN_TYPES = {
     pl.Boolean: pa.bool_(), pl.String: pa.large_string(), pl.Categorical: pa.large_string(), pl.Enum: pa.large_string(),
     pl.Binary: pa.large_binary(), pl.Date: pa.date32(), pl.Time: pa.time64("ns"),
-    pl.Float16: pa.float16(), pl.Float32: pa.float32(), pl.Float64: pa.float64(),
+    **FLOATS,
     pl.Int8: pa.int8(), pl.Int16: pa.int16(), pl.Int32: pa.int32(), pl.Int64: pa.int64(),
     pl.UInt8: pa.uint8(), pl.UInt16: pa.uint16(), pl.UInt32: pa.uint32(), pl.UInt64: pa.uint64(),
 }  # fmt: skip
