@@ -30,7 +30,7 @@ def _with_parameters_of(function: Callable[..., Any], frame: str) -> Callable[[M
         parameters = {**signature.parameters, **inspect.signature(function).parameters, **signature.parameters}
         shown = [one for name, one in parameters.items() if name not in (frame, "args", "options")]
         method.__signature__ = signature.replace(parameters=sorted(shown, key=lambda one: one.kind))
-        method.__doc__ = method.__doc__ or re.sub(rf"    {frame} : .*\n(        .*\n)+", "", function.__doc__ or "")
+        method.__doc__ = method.__doc__ or re.sub(rf"(?m)^( *){frame} : .*\n(\1 +.*\n)+", "", function.__doc__ or "")
         return method
 
     return decorate
