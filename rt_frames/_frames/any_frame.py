@@ -12,14 +12,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
 from rt_frames._frames.convert import Layout, portable_layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Source
+from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._text import one_line, show_value
@@ -30,14 +30,6 @@ def is_a(data: Any, module: str, name: str) -> bool:
     """Return whether data are of a class of a library that may not be loaded."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(data, getattr(loaded, name, ()))
-
-
-class _Options(NamedTuple):
-    """How the frames of one call are opened."""
-
-    casts: Mapping[str, pa.DataType]
-    keep_index: bool | None
-    clean: bool
 
 
 def open_source(
@@ -54,6 +46,16 @@ def open_source(
     UnsupportedTypeError
         If a column's type or one of its values cannot be sent.
     """
+    options, refusals = _parse_options(dtypes, index, clean_names), Refusals()
+    source = _open(data, options, refusals)
+    try:
+        return _checked(source, {**source.casts, **options.casts}, refusals)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _parse_options(dtypes: Mapping[str, Any] | None, index: bool | None, clean_names: bool) -> Options:
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise TypeError(f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}')
     if index not in (None, True, False):
@@ -61,20 +63,18 @@ def open_source(
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
-    refusals = Refusals()
-    source = _open(data, _Options(casts, index if index is None else bool(index), bool(clean_names)), refusals)
-    try:
-        return _checked(source, {**source.casts, **casts}, refusals)
-    except BaseException:
-        source.close()
-        raise
+    return Options(casts, index if index is None else bool(index), bool(clean_names))
+
+
+def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
+    if unknown := [name for name in casts if name not in names]:
+        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
 
 
 def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
     """Return a source in its portable schema, or the error for all columns that cannot be sent."""
     names = source.schema.names
-    if unknown := [name for name in casts if name not in names]:
-        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
+    _check_casts(casts, names)
     check_column_names(names)
     check_no_dots(names)
     plain = source.plain and not casts
@@ -92,31 +92,52 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
     return source
 
 
-def arrow_schema(data: Any, side: str = "data", clean_names: bool = False, *, stored: bool = False) -> pa.Schema:
+def arrow_schema(
+    data: Any,
+    side: str,
+    *,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    clean_names: bool = False,
+    stored: bool = False,
+) -> pa.Schema:
     """Return the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up.
 
     What is ``stored`` already may hold columns that could not be sent; they stay what they are.
     """
-    refusals = Refusals()
-    schema = _schema_of(_without_partitions(data), side, clean_names, refusals)
-    schema = from_arrow.clean_schema(schema) if clean_names else schema
+    options, refusals = _parse_options(dtypes, index, clean_names), Refusals()
+    schema = _schema_of(_without_partitions(data), side, options, refusals)
+    schema = from_arrow.clean_schema(schema) if options.clean else schema
+    _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
-    portable = portable_layout(schema, None, refusals).schema
+    portable = portable_layout(schema, None if dtypes is None else options.casts, refusals).schema
     if stored:
         return pa.schema([old if old.name in refusals else new for old, new in zip(schema, portable, strict=True)])
     refusals.check(schema.names)
     return portable
 
 
-def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Schema:
+def _library(data: Any) -> Any:
+    """Return the file that opens the frames of a library; None for any other data."""
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
-        return from_pandas.arrow_schema(data, clean, refusals)
+        return from_pandas
     if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
         from rt_frames._frames import from_polars
 
-        return from_polars.arrow_schema(data.collect_schema(), refusals)
+        return from_polars
+    return None
+
+
+def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
+    if isinstance(data, list | tuple) and data:
+        return _schema_of(_without_partitions(data[0]), side, options, refusals)
+    if side == "after":  # the other side may be without one
+        _check_index(data, options)
+    if library := _library(data):
+        schema: pa.Schema = library.arrow_schema(data, options, refusals)
+        return schema
     if isinstance(data, pa.Schema):
         return data
     if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
@@ -128,8 +149,6 @@ def _schema_of(data: Any, side: str, clean: bool, refusals: Refusals) -> pa.Sche
                 fields.append((name, to_arrow_type(dtype, name)))
         refusals.check(list(data))
         return pa.schema(fields)
-    if isinstance(data, list | tuple) and data:
-        return _schema_of(_without_partitions(data[0]), side, clean, refusals)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
         return pa.schema(data)
     if isinstance(data, str):
@@ -159,27 +178,25 @@ def _without_partitions(data: Any) -> Any:
     return data
 
 
-def _open(data: Any, options: _Options, refusals: Refusals) -> Source:
+def _open(data: Any, options: Options, refusals: Refusals) -> Source:
     if isinstance(data, Source):  # the console script's own, of files
         return data
-    if is_a(data, "pandas", "DataFrame"):
-        from rt_frames._frames.from_pandas import open_pandas
-
-        return open_pandas(data, *options, refusals)
     if is_a(data, "dask.dataframe", "DataFrame"):
         from rt_frames._frames.from_dask import partitions
 
         return _open_iterator(partitions(data), options, refusals, "partition")
     if _is_iterable(data):
         return _open_iterator(iter(data), options, refusals, "item")
-    if options.keep_index is not None:
-        raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
-    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
-        from rt_frames._frames import from_polars
-
-        open_polars = from_polars.open_polars if is_a(data, "polars", "DataFrame") else from_polars.open_lazy
-        return open_polars(data, options.clean, refusals)
+    _check_index(data, options)
+    if library := _library(data):
+        opened: Source = library.open_frame(data, options, refusals)
+        return opened
     return _open_arrow(data, options.clean)
+
+
+def _check_index(data: Any, options: Options) -> None:
+    if options.keep_index is not None and not is_a(data, "pandas", "DataFrame"):
+        raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
 
 
 def _open_arrow(data: Any, clean: bool) -> Source:
@@ -238,7 +255,7 @@ def _name(data: Any) -> str:
     return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
-def _open_iterator(items: Iterator[Any], options: _Options, refusals: Refusals, unit: str) -> Source:
+def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals, unit: str) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:

@@ -197,7 +197,7 @@ class Converter:
             raise UnsupportedTypeError(
                 f"column {field.name!r}{where} ({self._place}): {array.type} cannot be converted to {field.type}: "
                 f"{str(reason)[:300]}; correct the values or choose another type"
-            ) from error
+            ) from None
 
     def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
         """Refuse a type of other values than the first batch's; batches of one type are looked at once."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from rt_frames._frames.convert import contains, first_bad
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Source
+from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import check_column_names, clean_names, not_a_name
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
@@ -43,14 +43,12 @@ class _Cast(NamedTuple):
 _Target = ObjectType | _Cast
 
 
-def open_pandas(
-    frame: pd.DataFrame, casts: Mapping[str, pa.DataType], index: bool | None, clean: bool, refusals: Refusals
-) -> Source:
+def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Source:
     """Open a frame; the chosen index levels come first."""
-    names, levels = _names_and_levels(frame, index, clean)
+    names, levels = _names_and_levels(frame, options)
     refusals.levels.update(names[: len(levels)])
     series = [*levels, *(series for _, series in frame.items())]
-    types = _types(names, [s.dtype for s in series], series.__getitem__, casts, refusals)
+    types = _types(names, [s.dtype for s in series], series.__getitem__, options.casts, refusals)
     columns: dict[str, _Column] = {}
     for name, one, target in zip(names, series, types, strict=True):
         try:
@@ -71,28 +69,28 @@ def open_pandas(
     return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
 
 
-def arrow_schema(frame: pd.DataFrame, clean: bool, refusals: Refusals) -> pa.Schema:
+def arrow_schema(frame: pd.DataFrame, options: Options, refusals: Refusals) -> pa.Schema:
     """Return the schema alone; only ``object`` columns are looked into."""
-    names, levels = _names_and_levels(frame, None, clean)
+    names, levels = _names_and_levels(frame, options)
     refusals.levels.update(names[: len(levels)])
 
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, {}, refusals)
+    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, options.casts, refusals)
     return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
 
 
-def _names_and_levels(frame: pd.DataFrame, index: bool | None, clean: bool) -> tuple[list[str], list[pd.Series[Any]]]:
+def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str], list[pd.Series[Any]]]:
     """Name the columns, and return those that are levels of the index, which come first."""
-    found = list(frame.index.names)
+    found, index = list(frame.index.names), options.keep_index
     chosen = () if index is False or (index is None and _is_positions(frame.index)) else range(len(found))
     if chosen and found == [None]:
         labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
     else:
         labels = [f"level_{i}" if found[i] is None else found[i] for i in chosen]
     labels = [*labels, *frame.columns]
-    if clean:
+    if options.clean:
         labels = clean_names(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
         raise ValueError(not_a_name(f"column labels must be strings; these are not: {list_names(odd)}"))

@@ -6,8 +6,8 @@ and hold up all other threads of Python for as long.
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import queue
 from collections.abc import Iterator, Mapping
 
 import polars as pl
@@ -16,8 +16,9 @@ from pyarrow import types
 
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Source
+from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Options, Source
 from rt_frames._names import clean_names
+from rt_frames._prefetch import Worker, result
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._schema.portable import is_portable
 from rt_frames.errors import UnsupportedTypeError
@@ -26,9 +27,11 @@ from rt_frames.errors import UnsupportedTypeError
 _SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
-def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
-    """Open a frame in memory."""
-    if clean:
+def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals) -> Source:
+    """Open a frame in memory, or a query."""
+    if isinstance(frame, pl.LazyFrame):
+        return _open_lazy(frame, options.clean, refusals)
+    if options.clean:
         frame = frame.rename(dict(zip(frame.columns, clean_names(frame.columns), strict=True)))
     # not frame.schema, which takes longer
     found, chunk = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
@@ -45,18 +48,18 @@ def open_polars(frame: pl.DataFrame, clean: bool, refusals: Refusals) -> Source:
     )
 
 
-def open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
+def _open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
     schema = frame.collect_schema()
     if clean:
         names = dict(zip(schema, clean_names(schema), strict=True))
         frame, schema = frame.rename(names), pl.Schema((names[name], dtype) for name, dtype in schema.items())
-    return Source(arrow_schema(schema, refusals), lambda: _run(frame), zero_copy=False)
+    return Source(pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False)
 
 
-def arrow_schema(schema: Mapping[str, pl.DataType], refusals: Refusals) -> pa.Schema:
-    """Return the schema, and note which columns are not supported."""
-    return pa.schema(_types(schema, refusals))
+def arrow_schema(frame: pl.DataFrame | pl.LazyFrame, _options: Options, refusals: Refusals) -> pa.Schema:
+    """Return the schema alone."""
+    return pa.schema(_types(frame.collect_schema(), refusals))
 
 
 def _types(schema: Mapping[str, pl.DataType], refusals: Refusals) -> dict[str, pa.DataType]:
@@ -86,11 +89,35 @@ def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
-    results = frame.collect_batches(maintain_order=True, engine="streaming")
-    with contextlib.ExitStack() as stack:
-        if stop := getattr(results, "stop", None):
-            stack.callback(stop)
-        yield from map(_chunk, results)
+    """Run a query on a thread of its own, one batch ahead; what ends it early is raised.
+
+    Not `collect_batches`, which just ends where the engine panics.
+    """
+    ready: queue.SimpleQueue[pl.DataFrame | None] = queue.SimpleQueue()
+    go_on: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def take(batch: pl.DataFrame) -> bool:
+        ready.put(batch)
+        if not (goes_on := go_on.get()):
+            go_on.put(False)  # for those that are on their way
+        return not goes_on
+
+    def run() -> None:
+        try:
+            frame.sink_batches(take, maintain_order=True, engine="streaming")
+        finally:
+            ready.put(None)
+
+    with Worker("query") as worker:
+        done = worker.submit(run)
+        try:
+            while (batch := ready.get()) is not None:
+                go_on.put(True)
+                yield _chunk(batch)
+                del batch
+            result(done)
+        finally:
+            go_on.put(False)
 
 
 def _categories(frame: pl.DataFrame) -> dict[str, pa.Array]:

@@ -32,6 +32,14 @@ class Chunk(NamedTuple):
     place: str = ""
 
 
+class Options(NamedTuple):
+    """How the frames of one call are opened."""
+
+    casts: Mapping[str, pa.DataType]
+    keep_index: bool | None
+    clean: bool
+
+
 class Part(NamedTuple):
     """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them."""
 
@@ -158,9 +166,8 @@ class Source:
             step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), column):
-                    number += 1
                     yield Part(batch, place or f"batch {number}", size * batch.num_rows // max(rows, 1), rows_before)
-                    rows_before += batch.num_rows
+                    number, rows_before = number + 1, rows_before + batch.num_rows
                     del batch
             del cut
 

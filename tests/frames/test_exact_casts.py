@@ -91,7 +91,7 @@ def test_a_value_keeps_its_meaning_in_any_other_type_or_is_refused_by_row(cell, 
     if isinstance(found, UnsupportedTypeError):
         assert array.type != target
         impossible = isinstance(cast(array.slice(0, 1), target), UnsupportedTypeError)
-        assert str(found).startswith(f"column 'x'{'' if impossible else ', row 1'} (batch 1): ")
+        assert str(found).startswith(f"column 'x'{'' if impossible else ', row 1'} (batch 0): ")
     else:
         assert found[0].as_py() is None
         assert means_the_same(array[1], found[1]), f"{array} became {found}"
@@ -243,7 +243,7 @@ REFUSED = [
 def test_a_value_that_another_type_does_not_hold_is_refused_by_row(value, have, target):
     width = pa.int64() if is_.is_temporal(have) and have.bit_width == 64 else pa.int32()
     held = pa.array([None, value], width).cast(have) if is_.is_temporal(have) else pa.array([None, value], have)
-    assert str(cast(held, target)).startswith("column 'x', row 1 (batch 1): ")
+    assert str(cast(held, target)).startswith("column 'x', row 1 (batch 0): ")
 
 
 VIEWS = [(pa.string_view(), pa.large_string(), text) for text in TEXTS] + [
@@ -269,7 +269,7 @@ def test_kinds_of_nesting_that_do_not_fit_are_refused_by_column(values, target):
     frame = pa.table({"x": values})
     if is_.is_list(frame["x"].type) and not is_.is_struct(target) and not is_.is_map(target):
         return
-    with pytest.raises(UnsupportedTypeError, match=r"'x' \(batch 1\)|'x', row 0"):
+    with pytest.raises(UnsupportedTypeError, match=r"'x' \(batch 0\)|'x', row 0"):
         open_source(frame, dtypes={"x": target})
 
 
