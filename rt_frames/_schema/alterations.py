@@ -9,9 +9,10 @@ from typing import Any, Self, SupportsIndex, overload
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._schema.casts import INSTEAD, drops_zone, kind_of_cast, refusal
+from rt_frames._schema.casts import INSTEAD, loss, refusal
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._text import count, list_names, show_value
+from rt_frames._text import Message, count, list_names, list_some, show_value
+from rt_frames.errors import AlterationError
 
 _SENT = ("path", "rename", "data_type", "nullable")  # of an alteration, as the service calls them
 
@@ -90,7 +91,7 @@ class Alteration:
         >>> import pyarrow as pa
         >>> import rt_frames as rt
         >>> rt.plan_alterations(pa.schema({"n": pa.int64()}), pa.schema({"n": pa.string()}))[0].refused
-        'cannot cast int64 to string'
+        'int64 stays within integers'
         """
         if "`" in self.path:
             return "cannot address a name with a backtick"
@@ -99,6 +100,25 @@ class Alteration:
         if self.before is None or self.data_type is None:
             return None
         return refusal(self.before, self.data_type, self.lists)
+
+    @property
+    def loss(self) -> str | None:
+        """How the cast may change stored values; None if it changes none, or nothing is cast, or known of ``before``.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> rt.plan_alterations(pl.Schema({"price": pl.Float64}), pl.Schema({"price": pl.Float32}))[0].loss
+        'double to float keeps 7 digits'
+        """
+        return None if self.before is None or self.data_type is None else loss(self.before, self.data_type)
+
+    def __str__(self) -> str:
+        words = [f"renamed to {self.rename}"] if self.rename is not None else []
+        if self.data_type is not None:
+            words.append(f"to {self.data_type}" if self.before is None else f"{self.before} to {self.data_type}")
+        return f"{self.path}: {', '.join(filter(None, [*words, _NULLS[self.nullable]]))}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the service's form.
@@ -193,8 +213,8 @@ class AlterationPlan(tuple[Alteration, ...]):
 
     def _listing(self) -> Listing:
         rows = [_row(one) for one in self]
-        marked = {number for number, (*_, what) in enumerate(rows) for word in _NOTES if word in what}
-        notes = [note for word, note in _NOTES.items() if any(word in what for *_, what in rows)]
+        marked = {number: word for number, (*_, what) in enumerate(rows) for word in _NOTES if f"; {word}: " in what}
+        notes = [note for word, note in _NOTES.items() if word in marked.values()]
         if reason := refused_together(self):
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
             advice = f"Send two, as plan.requests() and rt-frames alter make them: {first}; then {then}."
@@ -203,25 +223,34 @@ class AlterationPlan(tuple[Alteration, ...]):
         return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)
 
 
-# part of what a change does → what to know of it before it is sent
+# what may be against a change → what to know of it before it is sent
 _NOTES = {
-    "narrows": "narrows: values that do not fit are refused, truncated, rounded or made infinite; make sure all fit.",
-    "drops the zone": (
-        "drops the zone: UTC's time stays, as tz_convert(None) makes it, not local time, as tz_localize(None) does."
-    ),
-    "refuses": f"refuses: {INSTEAD}.",
+    "lossy": "lossy: stored values may change; alter_table asks for lossy=True, rt-frames alter for --lossy.",
+    "refused": f"refused: the engine does not do it; {INSTEAD}.",
 }
+_NULLS = {None: "", True: "nullable", False: "not null"}
 
 
 def _row(one: Alteration) -> tuple[str, ...]:
     before, arrow = ("" if known is None else str(known) for known in (one.before, one.data_type))
-    nulls = {None: "", True: "nullable", False: "not null"}[one.nullable]
-    cast = kind_of_cast(one.before, one.data_type) if before and arrow else "casts"
-    zone = before and arrow and drops_zone(one.before, one.data_type)
-    words = {"renames": one.rename, cast: arrow, "drops the zone": zone, "changes nullability": nulls}
+    nulls = _NULLS[one.nullable]
+    words = {"renames": one.rename, "casts": arrow, "changes nullability": nulls}
     what = ", ".join(word for word, part in words.items() if part)
-    refused = f"; the embedded engine refuses: {one.refused}" if one.refused else ""
-    return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + refused
+    against = f"; refused: {one.refused}" if one.refused else f"; lossy: {one.loss}" if one.loss else ""
+    return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + against
+
+
+def check_values_kept(plan: AlterationPlan, *, lossy: bool) -> None:
+    """Refuse casts that the engine refuses, and without ``lossy`` those that may change stored values."""
+    if refused := [f"{one}: {one.refused}" for one in plan if one.refused]:
+        raise AlterationError(f"nothing was sent; the engine refuses {list_some(refused)}; {INSTEAD}")
+    if not lossy and (lost := [f"{one.path}: {why}" for one in plan if (why := one.loss or _unknown(one))]):
+        text = f"nothing was sent, as stored values may change; {list_some(lost)}"
+        raise AlterationError(Message(text, "pass {} to cast them all the same", lossy=True))
+
+
+def _unknown(one: Alteration) -> str:
+    return "" if one.data_type is None or one.before is not None else "its type so far is not known"
 
 
 def refused_together(alterations: Iterable[Alteration]) -> str | None:
@@ -243,8 +272,8 @@ def refused_together(alterations: Iterable[Alteration]) -> str | None:
     return None
 
 
-def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
-    """Check what was asked for and give the request's body; that of an empty plan is empty, and is not sent."""
+def as_plan(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> AlterationPlan:
+    """Check what was asked for; only a plan may be empty, which is not sent."""
     may_be_empty = isinstance(alterations, AlterationPlan)
     if isinstance(alterations, Mapping) and set(alterations) == {"alterations"}:
         may_be_empty, alterations = True, alterations["alterations"]
@@ -258,7 +287,7 @@ def as_json(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     if twice := duplicates(one.path for one in plan):
         text = f"alterations: {list_names(twice)} occur more than once"
         raise ValueError(f"{text}; put what changes in a column into one alteration")
-    return plan.to_json()
+    return plan
 
 
 def _from_dict(given: Any) -> Alteration:

@@ -1,4 +1,4 @@
-"""Two Arrow types → what a cast between them does to the values, and whether the service's engine does it.
+"""Two Arrow types → whether the service's engine casts between them, and what that may do to stored values.
 
 The only place that knows the engine's casts: plans mark what is refused here, and the embedded service refuses it.
 A dictionary counts as its values. Nothing leads to or from structs, maps, bool, null, fixed-size binary
@@ -7,14 +7,10 @@ and extension types.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.data_type import is_list, list_kind
-
-KindOfCast = Literal["widens", "narrows", "converts"]
 
 _FAMILIES = {
     "integers": (types.is_integer,),
@@ -26,70 +22,57 @@ _FAMILIES = {
     "times": (types.is_time,),
     "durations": (types.is_duration,),
 }
-POSSIBLE = f"casts stay within a family: {', '.join(_FAMILIES)}, and lists of them"  # but for timestamps to times
-INSTEAD = "cast the frame and store it again, in place of the table or under a new name"
-_UNITS = ("s", "ms", "us", "ns")
+INSTEAD = 'else store all rows anew, cast, under a new name (if_exists="replace" replaces all rows)'
+_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_DIGITS = {16: 3, 32: 7}  # that a float of so many bits keeps
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
-_LISTS = ("fixed_size_list", "list", "large_list")
 
 
-def kind_of_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
-    """Return whether a cast ``widens`` (no value can be lost), ``narrows`` (some can) or ``converts``."""
-    if before == after:
-        return "widens"
+def loss(before: pa.DataType, after: pa.DataType) -> str | None:
+    """Say how a cast may change stored values; None where the engine keeps or refuses each of them.
+
+    What is exact is a list, each entry tried at the edges of its values; every other cast is called lossy.
+    """
     if is_list(before) and is_list(after):
-        return _kind_of_list_cast(before, after)
-    if types.is_dictionary(before) != types.is_dictionary(after):
-        return "converts"
-    if types.is_dictionary(before):
-        return kind_of_cast(before.value_type, after.value_type)
-    old, new = types.is_timestamp(before), types.is_timestamp(after)
-    if not _in_reach(before, after) or (new and not old):
-        return "converts"
-    if not _keeps_all_values(before, after):
-        return "narrows"
-    return "converts" if old and before.tz != after.tz else "widens"
-
-
-def _kind_of_list_cast(before: pa.DataType, after: pa.DataType) -> KindOfCast:
-    items = kind_of_cast(before.value_type, after.value_type)
-    old, new = list_kind(before), list_kind(after)
-    fits = old == new or _LISTS.index(old[0]) < _LISTS.index(new[0])
-    if items == "widens" and not (fits and before.value_field.nullable <= after.value_field.nullable):
-        return "narrows"
-    return items
-
-
-def _keeps_all_values(before: pa.DataType, after: pa.DataType) -> bool:
-    """Return whether the one type of a family holds every value of the other."""
+        return loss(before.value_type, after.value_type)
+    before, after = _plain(before), _plain(after)
+    kind = family(before)
+    if before == after or (kind == family(after) and kind in ("integers", "text", "binary")):
+        return None
     if types.is_timestamp(before) and not types.is_timestamp(after):
-        return False
-    if family(before) in ("text", "binary"):
-        return bool(types.is_large_string(after) or types.is_large_binary(after))
+        return f"the {'day' if types.is_time(after) else 'time of day'} would be lost"
+    if kind != family(after) or not kind:
+        return f"{before} to {after} is not known to keep values"
+    if types.is_floating(before):
+        narrows = after.bit_width < before.bit_width
+        return f"{before} to {after} keeps {_DIGITS[after.bit_width]} digits" if narrows else None
     if types.is_decimal(before):
-        whole_digits = before.precision - before.scale, after.precision - after.scale
-        return bool(before.scale <= after.scale and whole_digits[0] <= whole_digits[1])
-    if types.is_timestamp(before) or types.is_duration(before) or types.is_time(before):
-        units = _UNITS.index(before.unit), _UNITS.index(after.unit)
-        # every date of a calendar fits into seconds up to microseconds; nanoseconds end in the year 2262
-        ends = after.unit == "ns" and not types.is_time(after)
-        return units[0] == units[1] or (units[0] < units[1] and not ends)
-    signed = types.is_signed_integer(before), types.is_signed_integer(after)
-    return bool(before.bit_width < after.bit_width and signed[0] <= signed[1])
+        rounds = after.scale < before.scale
+        return f"{before.scale} decimal places would be rounded to {after.scale}" if rounds else None
+    return _loss_of_dates(before, after) if types.is_date(before) else _loss_of_times(before, after)
 
 
-def drops_zone(before: pa.DataType, after: pa.DataType) -> bool:
-    """Return whether a cast takes away a zone other than UTC, whose local time the engine does not keep."""
-    if is_list(before) and is_list(after):
-        return drops_zone(before.value_type, after.value_type)
-    both = types.is_timestamp(before) and types.is_timestamp(after)
-    return both and after.tz is None and before.tz not in (None, *_UTC)
+def _loss_of_dates(before: pa.DataType, after: pa.DataType) -> str | None:
+    if types.is_date(after):
+        return None if types.is_date32(before) else "dates in far years would wrap"
+    return None if after.tz in (None, *_UTC) else f"midnight would become another time in {after.tz}"
+
+
+def _loss_of_times(before: pa.DataType, after: pa.DataType) -> str | None:
+    old, new = (getattr(arrow, "tz", None) for arrow in (before, after))
+    if old is None and new not in (None, *_UTC):
+        return f"clock times would be taken for those of {new}"
+    if new is None and old not in (None, *_UTC):
+        return f"clock times in {old} would become UTC's"
+    units = list(_UNITS)
+    if units.index(after.unit) < units.index(before.unit):
+        return f"{_UNITS[before.unit]} would be cut to {_UNITS[after.unit]}"
+    return None
 
 
 def refusal(before: pa.DataType, after: pa.DataType, lists: str = "") -> str | None:
-    """Say that the engine cannot do a cast; None where it can. ``lists`` are those that the path leads `through`."""
-    why = _obstacle(before, after) if lists in ("", "list") else f" inside a {lists}"
-    return None if why is None else f"cannot cast {before} to {after}{why}"
+    """Say why the engine does not do a cast; None where it does. ``lists`` are those that the path leads `through`."""
+    return _obstacle(before, after) if lists in ("", "list") else f"nothing inside a {lists} is cast"
 
 
 def through(lists: str, arrow: pa.DataType) -> str:
@@ -98,26 +81,35 @@ def through(lists: str, arrow: pa.DataType) -> str:
 
 
 def _obstacle(before: pa.DataType, after: pa.DataType) -> str | None:
-    """Return what to say behind both types; None where nothing stands against the cast."""
     (old, size), (new, new_size) = list_kind(before), list_kind(after)
     if not old or not new:
-        possible = _in_reach(before, after) or (before == after and types.is_boolean(after))
-        return None if possible else ""
+        is_same_bool, before, after = before == after and types.is_boolean(after), _plain(before), _plain(after)
+        kind = family(before)
+        if is_same_bool or (kind == family(after) != "") or (types.is_timestamp(before) and types.is_time(after)):
+            return _corruption(before, after)
+        return f"{before} stays within {kind}" if kind else f"{before} is never cast"
     item = after.value_field
     if new == "fixed_size_list":
         if old == new and size != new_size:
-            return ": the length of a fixed_size_list stays"
+            return "the length of a fixed_size_list stays"
         if not item.nullable:
-            return ": the items of a fixed_size_list stay nullable"
+            return "the items of a fixed_size_list stay nullable"
     elif old == "fixed_size_list" and before.value_type == item.type and (item.name, item.nullable) != ("item", True):
-        return ': what was in a fixed_size_list is nullable and named "item"'
+        return 'what was in a fixed_size_list is nullable and named "item"'
     return _obstacle(before.value_type, item.type)
 
 
-def _in_reach(*both: pa.DataType) -> bool:
-    """Return whether a cast leads from one type that is no list to another."""
-    before, after = (arrow.value_type if types.is_dictionary(arrow) else arrow for arrow in both)
-    return family(before) == family(after) != "" or (types.is_timestamp(before) and types.is_time(after))
+def _corruption(before: pa.DataType, after: pa.DataType) -> str | None:
+    """Say what the engine does wrong in a cast without a word, which nobody can mean; None where it does it right."""
+    if types.is_date(before) and types.is_timestamp(after) and after.unit in ("us", "ns"):
+        return f"dates in far years would wrap, unless cast to {pa.timestamp('ms', after.tz)} first"
+    if types.is_timestamp(before) and types.is_date64(after):
+        return "its values would not be whole days, as those of date32 are"
+    return None
+
+
+def _plain(arrow: pa.DataType) -> pa.DataType:
+    return arrow.value_type if types.is_dictionary(arrow) else arrow
 
 
 def family(arrow: pa.DataType) -> str:

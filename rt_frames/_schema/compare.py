@@ -8,7 +8,7 @@ names of the items of lists, and the order of fields, are no difference.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._display import callers_level
-from rt_frames._names import closest, did_you_mean, duplicates
+from rt_frames._names import closest, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import through
-from rt_frames._schema.data_type import is_list, list_kind, storage
+from rt_frames._schema.data_type import child_fields, is_list, list_kind, storage
 from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
@@ -33,11 +33,17 @@ def plan(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     strict: bool = True,
+    stored: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
-    """Compare two schemas in portable types; everything that does not fit is an AlterationError."""
+    """Compare two schemas in portable types; everything that does not fit is an AlterationError.
+
+    Where ``before`` is what is ``stored``, renames of which the old name is gone and the new one there are done.
+    """
     asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
-    comparison = _Comparison(asked, nulls, compare_nullability)
+    if asked or nulls:
+        asked, nulls = _to_paths_of(before, after, asked, nulls, stored)
+    comparison = _Comparison(asked, nulls, stored or compare_nullability, compare_nullability)
     found = comparison.compare(list(before), list(after))
     if comparison.one_sided and strict:
         raise AlterationError(comparison.advice(strict=True))
@@ -46,10 +52,56 @@ def plan(
     for option, paths in (("rename", asked), ("nullable", nulls)):
         if unknown := [path for path in paths if path not in comparison.seen]:
             raise AlterationError(
-                f"{option} names {unknown[0]!r}, but no such column is on both sides; paths are those of before; "
+                f"{option} names {unknown[0]!r}, but no such column is on both sides; "
                 f"{did_you_mean(unknown[0], comparison.seen)}"
             )
     return AlterationPlan(found)
+
+
+def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Iterator[tuple[str, pa.Field, str]]:
+    """Give each column, and each field inside one, by its path, with the kind of the lists that it leads through."""
+    for column in fields:
+        path = join_path(parent, column.name)
+        yield path, column, lists
+        yield from walk(child_fields(storage(column.type)), path, through(lists, column.type))
+
+
+def _to_paths_of(
+    before: pa.Schema, after: pa.Schema, rename: Mapping[str, str], nullable: Mapping[str, bool], stored: bool
+) -> tuple[Mapping[str, str], Mapping[str, bool]]:
+    """Return what is asked for by the paths of ``before``, without the renames that are done."""
+    old, new = ({path for path, *_ in walk(side)} for side in (before, after))
+    done: dict[str, str] = {}  # by the path that was given, where the column is now
+
+    def now(path: str) -> str:
+        parent, _, name = path.rpartition(".")
+        return done.get(path) or join_path(parent and now(parent), name)
+
+    taken, found = set[str](), -1
+    while found < len(done):  # one may have taken the name that another gave free
+        found = len(done)
+        for path in rename.keys() - done.keys():
+            here = now(path)
+            there = join_path(here.rpartition(".")[0], rename[path])
+            if there not in old or (here in old and here not in taken):
+                continue
+            if path in new and there not in new:
+                text = f"rename is the wrong way round: {there!r} is the name before, and {path!r} the one after"
+                raise AlterationError(Message(text, "pass {}", rename={there: path.rpartition(".")[2]}))
+            if stored:
+                done[path] = there
+                taken.add(there)
+    left = {now(path): name for path, name in rename.items() if path not in done}
+
+    def later(path: str) -> str:
+        parent, _, name = path.rpartition(".")
+        return join_path(parent and later(parent), left.get(path, name))
+
+    renamed = {later(path): path for path in old} if left else {}
+    paths = [path if path in old else renamed.get(path, path) for path in map(now, nullable)]
+    if twice := duplicates(paths):
+        raise AlterationError(f"nullable names one column twice: {list_names(twice)}; leave one out")
+    return left, dict(zip(paths, nullable.values(), strict=True))
 
 
 def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
@@ -67,6 +119,7 @@ def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
 class _Comparison:
     rename: Mapping[str, str]
     nullable: Mapping[str, bool]
+    is_known: bool  # whether ``before`` may hold nulls
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
     one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)  # with their prefix
@@ -101,7 +154,7 @@ class _Comparison:
         rename = new.name if new.name != old.name else None
         nullable = self.nullable.get(path, new.nullable if self.compare_nullability else None)
         # frames are nullable whatever their tables are, so only "not null" is known of any side
-        if nullable == old.nullable and (self.compare_nullability or not nullable):
+        if nullable == old.nullable and (self.is_known or not nullable):
             nullable = None
         before, after = storage(old.type), storage(new.type)
         item, new_item = _innermost(before, after)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import closest, duplicates, join_path
-from rt_frames._schema.casts import INSTEAD, POSSIBLE, refusal, through
+from rt_frames._schema.casts import INSTEAD, refusal, through
 from rt_frames._schema.data_type import arrow_type, child_fields
 from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
@@ -131,10 +131,10 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
     for arrow, given in changes:
         lists = functools.reduce(through, (fields[above].type for above in _parents(given["path"])), "")
         if "data_type" in given and (reason := refusal(arrow, given["data_type"], lists)):
-            refused.append(f"column {given['path']!r:.200}: the engine {reason}")
+            refused.append(f"column {given['path']!r:.200} (from {arrow} to {given['data_type']}): {reason}")
     if refused:
         others = f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
-        raise HTTPError(400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {INSTEAD}; {POSSIBLE}")
+        raise HTTPError(400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {INSTEAD}")
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:

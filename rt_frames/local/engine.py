@@ -156,8 +156,6 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
     """Apply the changes that a request asks for, all or none, and return the new version."""
     dataset: Any = lance.dataset(str(folder))
     before, changes = dataset.version, parse_alterations(asked, dataset.schema)
-    for change in changes:
-        _check_dates(dataset, change)
     try:
         dataset.alter_columns(*(change.given for change in changes))
     except BaseException as error:
@@ -183,13 +181,6 @@ def _find_refused(dataset: Any, changes: list[Change], reason: str) -> list[Chan
     if not named and _OF_A_VALUE in reason and len(changes) > 1:
         named = [change for change in changes if _cast_error(dataset, change)]
     return named or changes
-
-
-def _check_dates(dataset: Any, change: Change) -> None:
-    """Refuse dates that a timestamp cannot hold; the engine would store other ones without a word."""
-    new = _innermost(change.given.get("data_type", pa.null()))
-    if is_.is_timestamp(new) and is_.is_date(_innermost(change.type)) and (error := _cast_error(dataset, change)):
-        raise HTTPError(400, f"{change}: {error}; choose a coarser unit")
 
 
 def _cast_error(dataset: Any, change: Change) -> str | None:
