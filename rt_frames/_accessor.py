@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, RemoteTable
+    from rt_frames._client import RemoteTable
     from rt_frames._schema.alterations import AlterationPlan
 
 Frame = TypeVar("Frame")
@@ -115,46 +115,7 @@ class RemoteAccessor(Generic[Frame]):
         __tracebackhide__ = True
         return _api.plan_alterations(before, self._frame, **options)
 
-    @_with_parameters_of(_api.plan_alterations, "after")
-    def alter_table(
-        self, name: str, before: Any = None, *, client: Client | None = None, **options: Any
-    ) -> RemoteTable:
-        """Alter a table so that its columns become those of this frame.
-
-        Parameters
-        ----------
-        name : str
-            The table.
-        before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable, optional
-            What the table was created from. None asks the service, where it can describe a table: a folder's, and
-            one with ``dialect="lancedb"``.
-        client : Client, optional
-            Where the table is. Defaults to the client of the last `rt_frames.connect`.
-        rename, nullable, strict, clean_names : optional
-            As in `rt_frames.plan_alterations`.
-
-        Returns
-        -------
-        RemoteTable
-            The table, with the version that the service answered.
-
-        Raises
-        ------
-        AlterationError
-            If the two don't fit; nothing was sent.
-        ValueError
-            If ``before`` is not given and the service cannot tell.
-        RemoteError
-            If the service refuses or cannot be reached, as in `rt_frames.alter_columns`.
-
-        Examples
-        --------
-        >>> import polars as pl
-        >>> before = pl.DataFrame({"n": [1, 2]})
-        >>> _ = before.remote.to_table("counts")
-        >>> before.cast(pl.Int32).remote.alter_table("counts", before).name
-        'counts'
-        """
+    @_with_parameters_of(_api.alter_table, "data")
+    def alter_table(self, *args: Any, **options: Any) -> RemoteTable:
         __tracebackhide__ = True
-        before = _api.table(name, client=client) if before is None else before
-        return _api.alter_columns(name, self.plan_alterations(before, **options), client=client)
+        return _api.alter_table(self._frame, *args, **options)

@@ -23,11 +23,11 @@ from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schema
 from rt_frames._http.dialects import FOLDER, parse_dialect
-from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
-from rt_frames._text import Message, show_value
+from rt_frames._text import Message, list_some, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -208,8 +208,8 @@ def to_table(
         The table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace"}, default "fail"
         If the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
-        ``created=False``; "replace" puts the data in its place, in one request that is done whole or not at all,
-        which a folder and ``dialect="lancedb"`` can do. None can append.
+        ``created=False``; "replace" replaces all rows of the table by these, in one request that is done whole or not
+        at all, which a folder and ``dialect="lancedb"`` can do. None can append.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         Codec of the Arrow IPC buffers. "auto" chooses batch by batch; None sends them uncompressed.
     progress : bool, optional
@@ -320,26 +320,34 @@ def plan_alterations(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     strict: bool = True,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
     clean_names: bool = False,
 ) -> AlterationPlan:
     """Work out what would have to change for a table made from ``before`` to have the columns of ``after``.
 
-    Nothing is sent.
+    Nothing is sent. The plan says which casts the service's engine refuses, and which may change stored values.
 
     Parameters
     ----------
     before, after : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable
         What the table was created from, or the table itself where the service can describe it, and what its columns
-        are to be. No rows are read; what can be read only once, such as a generator or reader, is refused.
+        are to be. No rows are read; what can be read only once, such as a generator or reader, is refused. ``before``
+        can also be the path (`os.PathLike`) of a file that holds what `pyarrow.Schema.serialize` gave.
     rename : dict of str to str, optional
         Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns are
-        compared by name: without it, two columns of one type that swapped their names are nothing to alter.
+        compared by name: without it, two columns of one type that swapped their names are nothing to alter. Of a
+        table, renames are done of which the old name is gone and the new one there; a swap always looks undone.
     nullable : dict of str to bool, optional
-        Columns to allow or forbid nulls in. Between two schemas the difference is found without it.
+        Columns to allow or forbid nulls in, by old or new names. Between two schemas the difference is found without.
     strict : bool, default True
         Whether a column on one side only is an error. The service can neither add nor drop columns.
+    dtypes : dict of str to dtype, optional
+        Types of columns of ``after``, as in `to_table`.
+    index : bool, optional
+        As in `to_table`, for the pandas frames of both sides.
     clean_names : bool, default False
-        Compare under the names that `to_table` makes with the same option.
+        As in `to_table`, for both sides.
 
     Returns
     -------
@@ -360,18 +368,27 @@ def plan_alterations(
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
     stored = [isinstance(side, RemoteTable) for side in (before, after)]
-    before, after = _schema_if_table("before", before), _schema_if_table("after", after)
+    before, after = _known_schema("before", before), _known_schema("after", after)
+    names: dict[str, Any] = {"index": index, "clean_names": clean_names}
     return plan(
-        arrow_schema(before, "before", clean_names, stored=stored[0]),
-        arrow_schema(after, "after", clean_names, stored=stored[1]),
+        arrow_schema(before, "before", **names, stored=stored[0]),
+        arrow_schema(after, "after", **names, stored=stored[1], dtypes=dtypes or {}),
         rename=rename,
         nullable=nullable,
         strict=strict,
+        stored=stored[0],
         compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
 
 
-def _schema_if_table(side: str, data: Any) -> Any:
+def _known_schema(side: str, data: Any) -> Any:
+    """Return the schema of a table, or that in a file; anything else as it is."""
+    if isinstance(data, os.PathLike) and side == "before":
+        try:
+            return pa.ipc.read_schema(pa.py_buffer(Path(data).read_bytes()))
+        except pa.ArrowException as error:
+            text = f"before: {data} holds no schema; keep one with Path(…).write_bytes(df.remote.schema.serialize())"
+            raise ValueError(text) from error
     if not isinstance(data, RemoteTable):
         return data
     if data.schema is None:
@@ -383,6 +400,97 @@ def _schema_if_table(side: str, data: Any) -> Any:
             '    rt.connect(…, dialect="lancedb")'
         )
     return data.schema
+
+
+@hide_frames
+def alter_table(
+    data: Any,
+    name: str,
+    before: Any = None,
+    *,
+    rename: Mapping[str, str] | None = None,
+    nullable: Mapping[str, bool] | None = None,
+    strict: bool = True,
+    lossy: bool = False,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    clean_names: bool = False,
+    client: Client | None = None,
+) -> RemoteTable:
+    """Alter a table so that its columns become those of this frame.
+
+    What is already as wanted is left out, where the service can describe the table: a second call changes nothing.
+
+    Parameters
+    ----------
+    data : frame
+        A frame or schema, as `plan_alterations` takes it.
+    name : str
+        The table.
+    before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, path, or RemoteTable, optional
+        What the table was created from, as `plan_alterations` takes it. None asks the service, where it can describe a
+        table: a folder's, and one with ``dialect="lancedb"``.
+    rename, nullable, strict : optional
+        As in `plan_alterations`.
+    lossy : bool, default False
+        Whether casts may change stored values: round, cut or shift them, or make them infinite.
+    dtypes, index, clean_names : optional
+        As in `plan_alterations`.
+    client : Client, optional
+        Where the table is. Defaults to the client of the last `connect`.
+
+    Returns
+    -------
+    RemoteTable
+        The table, with the version that the service answered; shown with what changed.
+
+    Raises
+    ------
+    AlterationError
+        If the two don't fit, the table is as neither of them, the engine refuses a cast, or stored values may change
+        without ``lossy=True``; nothing was sent.
+    ValueError
+        If ``before`` is not given and the service cannot tell.
+    RemoteError
+        If the service refuses or cannot be reached, as in `alter_columns`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> before = pl.DataFrame({"n": [1, 2]})
+    >>> _ = before.remote.to_table("counts")
+    >>> before.cast(pl.Int32).remote.alter_table("counts")
+    RemoteTable('counts', version 2, n: int64 to int32, at tables)
+    """
+    options: dict[str, Any] = {"rename": rename, "nullable": nullable, "strict": strict}
+    options |= {"dtypes": dtypes, "index": index, "clean_names": clean_names}
+    asked = _resolve(client).table(name)
+    found = plan_alterations(asked if before is None else before, data, **options)
+    if before is not None and asked.schema is not None:
+        found = _check_state(name, found, plan_alterations(asked, data, **options))
+    check_values_kept(found, lossy=lossy)
+    altered = asked.alter_columns(found)
+    if isinstance(before, RemoteTable):
+        before._forget_schema()  # noqa: SLF001  # same package
+    return altered
+
+
+def _check_state(name: str, found: AlterationPlan, left: AlterationPlan) -> AlterationPlan:
+    """Return what is left to do, if all of it is a part of what was found between before and after."""
+    known = {one.path: one for one in found}
+    if strange := [str(one) for one in left if not _is_part(one, known.get(one.path))]:
+        raise errors.AlterationError(
+            f"table {name!r} is neither as before nor as after, from which it differs by {list_some(strange)}; nothing "
+            "was sent; leave before out to alter what is there"
+        )
+    return left
+
+
+def _is_part(one: Alteration, whole: Alteration | None) -> bool:
+    """Return whether a change is the same as another one, or as some of it, of a column of the same type."""
+    if whole is None or not one.to_json().items() <= whole.to_json().items():
+        return False
+    return one.data_type is None or bool(one.before == whole.before)
 
 
 def alter_columns(name: str, alterations: Alterations, *, client: Client | None = None) -> RemoteTable:

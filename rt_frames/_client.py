@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from rt_frames import errors
@@ -22,9 +22,9 @@ from rt_frames._http.response import Failure, parse_schema, parse_version
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._names import DialectName, check_table_name
 from rt_frames._progress import Progress
-from rt_frames._schema.alterations import Alteration, AlterationPlan, as_json
+from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
 from rt_frames._schema.data_type import to_schema
-from rt_frames._text import count, format_bytes, show_value
+from rt_frames._text import count, format_bytes, list_some, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -281,23 +281,24 @@ class Client:
         >>> rt.connect(default=False).alter_columns("readings", rt.Alteration("at", data_type="int32")).version
         2
         """
-        asked = as_json(alterations)
-        if not asked["alterations"]:
-            return self.table(name)
-        several = isinstance(alterations, AlterationPlan) and len(alterations.requests()) > 1
+        plan = as_plan(alterations)
+        if not plan:
+            return replace(self.table(name), _changed=plan)
+        several = isinstance(alterations, AlterationPlan) and len(plan.requests()) > 1
         each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
         hints: Hints = {errors.BadRequest: (each, {})} if several else {}
         start = time.monotonic()
-        result = self._send_json("alter", name, asked, parse_version, hints=hints)
+        result = self._send_json("alter", name, plan.to_json(), parse_version, hints=hints)
         log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
-        return RemoteTable(name, self, version=result.value, request_id=result.request_id, created=False)
+        facts = {"version": result.value, "created": False, "request_id": result.request_id}
+        return RemoteTable(name, self, **facts, _changed=plan)
 
 
 def _hints(dialect: Dialect, compression: Compression) -> Hints:
     """Return what a caller can do about errors of a create."""
     taken = "choose another name, or {} to leave the table as it is"
     if dialect.replace:
-        taken += ', or "replace" to put these rows in its place'
+        taken += ', or "replace", which replaces all its rows by these'
     hints: dict[type[errors.RemoteError], Hint] = {errors.TableExistsError: (taken, {"if_exists": "skip"})}
     if compression != "zstd":
         hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
@@ -349,6 +350,8 @@ class RemoteTable:
         True after creating it, False where it was there already, None where nobody asked.
     request_id : str or None
         The ``x-request-id`` of the request that this object comes from.
+    _changed : AlterationPlan or None
+        What was altered, for those who look at the table.
 
     Examples
     --------
@@ -367,6 +370,7 @@ class RemoteTable:
     version: int | None = None
     created: bool | None = None
     request_id: str | None = None
+    _changed: AlterationPlan | None = field(default=None, compare=False)
 
     @property
     @hide_frames
@@ -413,8 +417,8 @@ class RemoteTable:
         except (errors.OutcomeUnknown, errors.ServerError):
             self._forget_schema()
             raise
-        if altered.request_id is None:  # nothing was sent
-            return self
+        if not altered._changed:  # noqa: SLF001  # same package
+            return replace(self, _changed=altered._changed)  # noqa: SLF001  # same package
         self._forget_schema()
         return altered
 
@@ -508,6 +512,8 @@ def known_facts(table: RemoteTable) -> Iterator[str]:
         yield f"{format_bytes(table.nbytes)} sent"
     if table.version is not None:
         yield f"version {table.version}"
+    if table._changed is not None:  # noqa: SLF001  # same package
+        yield list_some([*map(str, table._changed)], 4) or "nothing to alter"  # noqa: SLF001  # same package
 
 
 def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:

@@ -39,6 +39,12 @@ def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
     return ", ".join(map(show_value, shown[:limit])) + (f", … ({len(shown):,})" if len(shown) > limit else "")
 
 
+def list_some(sentences: list[str], limit: int = MAX_LISTED) -> str:
+    """Put sentences in a row; of more than ``limit``, the first ones and how many more there are."""
+    more = len(sentences) - limit
+    return "; ".join(sentences[:limit]) + (f"; and {more:,} more" if more > 0 else "")
+
+
 def count(number: int, noun: str) -> str:
     """Write a number of things: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

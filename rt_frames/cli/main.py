@@ -31,13 +31,13 @@ from click.shell_completion import CompletionItem
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
-from rt_frames._names import DialectName, did_you_mean, join_path
+from rt_frames._names import DialectName, did_you_mean
 from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames._text import Message, count
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     import pyarrow as pa
 
@@ -391,17 +391,20 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
 @_pairs("--rename", "OLD=NEW", "Rename a column.", "PATH=VALUE")
 @_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
 @_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
+@click.option("--lossy", is_flag=True, help="Cast also where stored values may change, or the type so far is unknown.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and change nothing.")
 @_service
 @_json
-def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool, as_json: bool, **service: Any) -> None:
+def alter(
+    name: str, rename: Pairs, cast: Pairs, nullable: Pairs, lossy: bool, dry_run: bool, as_json: bool, **service: Any
+) -> None:
     """Change columns of table NAME.
 
     In one request, or in two where the engine does not take all in one. PATH is a column's name, or outer.inner for a
     field of a struct. DTYPE is what pandas, Polars or Arrow call it: int32, float64, string, date32, 'timestamp[us,
     tz=UTC]'.
     """
-    from rt_frames._schema.alterations import Alteration, AlterationPlan
+    from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 
     plan = AlterationPlan(
         Alteration(path, rename.get(path), cast.get(path), nullable[path] == "true" if path in nullable else None)
@@ -409,15 +412,14 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
     )
     if not plan:
         raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
+    table = _connect(**service).table(name)
+    plan = _look_at(table, plan)
     requests = plan.requests()
     if dry_run:
-        plan = _look_at_table(name, plan, service)
-        shown = [json.dumps(part.to_json()) for part in requests] if as_json else [repr(plan)]
-        click.echo("\n".join(shown))
-        if refused := [f"{one.path}: {one.refused}" for one in plan if one.before is not None and one.refused]:
-            raise click.ClickException(f"the embedded engine refuses {'; '.join(refused)}")
+        click.echo("\n".join(json.dumps(part.to_json()) for part in requests) if as_json else repr(plan))
+    check_values_kept(plan, lossy=lossy)
+    if dry_run:
         return
-    table = _connect(**service).table(name)
     for number, part in enumerate(requests, start=1):
         paths = ", ".join(one.path for one in part)
         try:
@@ -432,27 +434,16 @@ def alter(name: str, rename: Pairs, cast: Pairs, nullable: Pairs, dry_run: bool,
     _report("altered", table, as_json, requests=len(requests))
 
 
-def _look_at_table(name: str, plan: AlterationPlan, service: dict[str, Any]) -> AlterationPlan:
-    """Return a plan with the types that the table's columns have so far, where there is a service that tells."""
+def _look_at(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
+    """Return a plan with the types that the table's columns have so far, where the service tells."""
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames._schema.casts import through
-    from rt_frames._schema.data_type import child_fields
+    from rt_frames._schema.compare import walk
 
-    def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-        for field in fields:
-            path = join_path(parent, field.name)
-            yield path, {"before": field.type, "lists": lists}
-            yield from walk(child_fields(field.type), path, through(lists, field.type))
-
-    try:
-        schema = _connect(**service).table(name).schema
-    except errors.NotConnectedError:
-        schema = None
-    if schema is None:
+    if table.schema is None:
         return plan
-    known = dict(walk(schema))
+    known = {path: {"before": field.type, "lists": lists} for path, field, lists in walk(table.schema)}
     if unknown := [one.path for one in plan if one.path not in known]:
-        raise ValueError(f"table {name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
+        raise ValueError(f"table {table.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
     return AlterationPlan(dataclasses.replace(one, **known[one.path]) for one in plan)
 
 

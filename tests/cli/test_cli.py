@@ -96,7 +96,7 @@ def test_create_list_and_alter_from_a_shell(run, tmp_path, env, service):
     files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
     assert json.loads(run("create", "shell", *files, "--json", **env).stdout)["created"] is True
     assert "shell" in run("tables", **env).stdout.split()
-    options = ["--rename", "n=number", "--cast", "n=int32", "--nullable", "s=true"]
+    options = ["--rename", "n=number", "--cast", "n=int32", "--nullable", "s=true", "--lossy"]
     dry = run("alter", "shell", *options, "--dry-run", "--json", **env)
     assert [json.loads(line)["alterations"] for line in dry.stdout.splitlines()] == [
         [{"path": "n", "data_type": {"type": "int32"}}],
@@ -116,7 +116,7 @@ def test_create_list_and_alter_from_a_shell(run, tmp_path, env, service):
 def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, server):
     server.answering((200, {"version": 2}), (400, {"error": {"code": 400, "message": "no such column"}}))
     env = {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
-    done = run("alter", "t", "--cast", "a=int32", "--nullable", "b=false", **env)
+    done = run("alter", "t", "--cast", "a=int32", "--nullable", "b=false", "--lossy", **env)
     assert done.returncode == 1
     assert done.stderr == (
         "half done: the cast of a is done; the second request, for b, failed\n"
@@ -192,7 +192,7 @@ def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(run, tmp_path,
     script = Path(SCRIPT)
     line = (
         f"{script} create glob_flights data/*.parquet && {script} alter glob_flights "
-        "--rename dep_time=departure --cast distance=int32 --dry-run"
+        "--rename dep_time=departure --cast distance=int32 --dry-run --lossy"
     )
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ} | env
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True, cwd=tmp_path, env=kept)

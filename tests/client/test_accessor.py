@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
+from rt_frames import _api
 from tests.support.servers import KEY
 
 
@@ -180,7 +181,7 @@ def test_completion_shows_the_public_methods_alone(frame):
         ("to_table", rt.to_table, {"name"}),
         ("tee", rt.to_table, {"name"}),
         ("plan_alterations", rt.plan_alterations, {"before"}),
-        ("alter_table", rt.plan_alterations, {"name", "before", "client"}),
+        ("alter_table", _api.alter_table, {"name", "before"}),
     ],
 )
 def test_the_methods_show_and_take_the_options_of_the_functions_behind_them(method, function, others):
@@ -193,9 +194,9 @@ def test_the_methods_show_and_take_the_options_of_the_functions_behind_them(meth
     assert {name: option for name, option in own.items() if name not in others} == {
         name: option for name, option in options.items() if name not in others
     }
-    assert {name for name in others if own[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD} == others - {"client"}
+    assert {name for name in others if own[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD} == others
     with pytest.raises(TypeError, match="unexpected keyword argument 'if_exist'"):
-        getattr(pl.DataFrame({"a": [1]}).remote, method)(*["t"] * len(others - {"client"}), if_exist="skip")
+        getattr(pl.DataFrame({"a": [1]}).remote, method)(*["t"] * len(others), if_exist="skip")
 
 
 def test_the_documentation_of_a_method_is_the_functions_without_the_frame():

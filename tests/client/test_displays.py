@@ -91,7 +91,7 @@ def test_a_plan_shows_hostile_names_as_they_are():
     before = pl.DataFrame({HOSTILE: [1]})
     plan = rt.plan_alterations(before, before.cast(pl.Int16))
     assert HOSTILE in repr(plan)
-    assert {HOSTILE, "int64", "int16", "narrows"} <= set(seen_in(plan).words.split("\n"))
+    assert {HOSTILE, "int64", "int16", "casts"} <= set(seen_in(plan).words.split("\n"))
 
 
 def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_values():
@@ -103,11 +103,10 @@ def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_
     assert [row.split()[:5] for row in rows] == [
         ["a", "x", "int64", "int8", "renames,"],
         ["b", "int64", "not", "null", "changes"],
-        ["c", "double", "large_string", "converts;", "the"],
+        ["c", "double", "large_string", "casts;", "refused:"],
     ]
-    assert "narrows: values that do not fit are refused, truncated, rounded or made infinite" in repr(plan)
     marked = re.findall(r"<tr style=[^>]*><td [^>]*><code>(\w+)</code>", plan._repr_html_())
-    assert marked == ["a", "c"]
+    assert marked == ["c"]
     widened = rt.plan_alterations({"a": "int8"}, {"a": "int64"})
     assert "new name" not in repr(widened) + widened._repr_html_()
     assert "<tr style" not in widened._repr_html_()
