@@ -313,7 +313,13 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @main.command()
 @click.argument("name")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--if-exists", type=click.Choice(["fail", "skip", "replace"]), default="fail", show_default=True)
+@click.option(
+    "--if-exists",
+    type=click.Choice(["fail", "skip", "replace"]),
+    default="fail",
+    show_default=True,
+    help="If the name is taken: replace replaces all rows.",
+)
 @_pairs("--rename", "OLD=NEW", "Rename a column.")
 @click.option("--dry-run", is_flag=True, help="Show the columns and their types, and send nothing.")
 @_files

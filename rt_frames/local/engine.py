@@ -44,7 +44,7 @@ _REASONS = {
     "Cannot cast timezone": _NO_SUCH_TIME,
     "Merge operation": _TWO_REQUESTS,
     "non-nullable and cast": _TWO_REQUESTS,
-    "contains NULL values": "the column contains nulls; replace the table without them first",
+    "contains NULL values": "the column contains nulls; only storing all rows anew without them takes them away",
 }
 _CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
@@ -249,4 +249,5 @@ def _to_http_error(error: BaseException, what: str) -> HTTPError:
             return HTTPError(400, f"{what}: {reason}")
     text, place, _ = (text or type(error).__name__).partition(_PLACE)
     reason = one_line(text.rpartition(" ")[0] if place else text, 300).rstrip(" ,:")
-    return HTTPError(400, f"{what}: the engine says {reason!r}")
+    advice = "; choose a type that holds every value" if "Cast error" in reason else ""
+    return HTTPError(400, f"{what}: the engine says {reason!r}{advice}")
