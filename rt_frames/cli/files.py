@@ -13,6 +13,7 @@ import functools
 import glob
 import io
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -117,6 +118,7 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Sou
     formats = dict.fromkeys(_format(path, options) for path in found)
     if len({_OPENERS[form] for form in formats}) > 1:
         raise ValueError(f"the files are of several formats, {' and '.join(formats)}; make them alike first")
+    _check_options(next(iter(formats)), options)
     undo = contextlib.ExitStack()
     try:
         files = [_File(path, _regular(path, options.encoding, undo)) for path in found]
@@ -125,6 +127,19 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Sou
     except BaseException:
         undo.close()
         raise
+
+
+def _check_options(form: str, options: Options) -> None:
+    if options.decimal not in (".", ",") or options.decimal == options.separator:
+        raise ValueError(f"--decimal: expected . or , and not the separator, got {options.decimal!r}")
+    for name, option in {
+        "separator": "separator",
+        "decimal": "decimal",
+        "nulls": "null",
+        "header": "no-header",
+    }.items():
+        if form != "csv" and getattr(options, name) != getattr(_DEFAULTS, name):
+            raise ValueError(f"--{option}: only CSV has it, and this is {form}; leave it out")
 
 
 def read_table(path: Path, options: Options = _DEFAULTS) -> pa.Table:
@@ -221,8 +236,15 @@ def _explain(text: str) -> str:
         number, line, why = found.groups()
         advice = f"; {_ENCODING}" if "unicode" in why else ""
         return f", line {number}: {why}: {one_line(line or '', 100)!r}{advice}"
+    if "state machine" in said:
+        return ": some lines end in CR LF and some in LF, or CR; make them alike first"
     said = re.sub(r'^([A-Z]\w+ )+Error: | in file ".*",', "", said)
-    said = re.sub(r"Malformed JSON at byte \d+ in", "malformed JSON near", said)  # whose line is one too many
+    if found := re.match(r"Malformed JSON at byte \d+ in (\S+) (\d+): (.+)", said):
+        place, number, why = found.groups()  # one too many
+        advice = f"; {_ENCODING}" if "UTF-8" in why else ""
+        return (
+            f", {place.rpartition('/')[2]} {int(number) - 1}: malformed JSON: {one_line(why, 200).rstrip('.')}{advice}"
+        )
     return f" cannot be read: {one_line(said, 300)}"
 
 
@@ -361,7 +383,8 @@ def _cell(cell: str, name: str, kind: str, formats: Mapping[str, str | None], op
     """Return the SQL that casts the text of a cell exactly, or refuses it."""
     target, written = options.dtypes.get(name, pa.null()), formats.get(kind)
     if types.is_temporal(target):
-        by_type = kind.startswith(("DATE", "TIME"))
+        drops_zone = kind.endswith("ZONE") and types.is_timestamp(target) and target.tz is None
+        by_type = kind.startswith(("DATE", "TIME")) and not drops_zone
     else:
         by_type = types.is_null(target) or types.is_boolean(target)
     is_typed = kind in _CELLS and "%y" not in (written or "") and by_type  # the century of %y is a guess
@@ -386,9 +409,13 @@ def _cell(cell: str, name: str, kind: str, formats: Mapping[str, str | None], op
 def _refuse(where: str, cell: str, name: str, kind: str, value: str, has_header: bool) -> str:
     """Return the SQL that refuses some cells by their row, counted as a spreadsheet counts."""
     row = f"row_number() OVER () + {int(has_header)}"
-    start, end = _quote(f": column {name!r} is {kind}, and this is '"), _quote(f"'; give --dtype {name}=string")
+    start, end = _quote(f": column {name!r} is {kind}, and this is '"), _quote(f"'; give {_as_text(name)}")
     said = f"'row ' || ({row}) || {start} || left(CAST({cell} AS VARCHAR), 80) || {end}"
     return f"CASE WHEN {where} THEN error({said}) ELSE {value} END"
+
+
+def _as_text(name: str) -> str:
+    return f"--dtype {shlex.quote(f'{name}=string')}"
 
 
 def _quote(text: str) -> str:
@@ -411,14 +438,14 @@ def _open_json(files: list[_File], options: Options) -> _Opened:
         is_text = str(kind) == "DOUBLE" or not (types.is_null(target) or types.is_nested(target))
         columns[name] = "VARCHAR" if is_text else _json_type(kind)
         if "JSON" in columns[name]:
-            raise ValueError(
-                f"{files[0].path}: {name!r} holds values of several kinds, or none; give --dtype {name}=string"
-            )
+            raise ValueError(f"{files[0].path}: {name!r} holds values of several kinds, or none; give {_as_text(name)}")
         value = _cell(cell, name, str(kind), {}, options._replace(header=False)) if is_text else cell
         if types.is_decimal(target):  # DuckDB took it for a float, of which 15 digits hold
             value = _refuse(f"{cell} LIKE '%.%' AND length({cell}) > 16", cell, name, "a float", value, False)
         elif "DOUBLE" in columns[name]:
-            value = _refuse(rf"regexp_matches(CAST({cell} AS VARCHAR), '\binf\b')", cell, name, str(kind), value, False)
+            # from 2**53 on it may have been a whole number
+            unsure = rf"regexp_matches(CAST({cell} AS VARCHAR), '\binf\b|\b9\d{{15}}[.]0\b|e[+]')"
+            value = _refuse(unsure, cell, name, str(kind), value, False)
         cells.append(f"{value} AS {cell}")
 
     def relation(file: _File) -> Any:

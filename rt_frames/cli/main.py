@@ -243,7 +243,9 @@ _files = _options(
         metavar="ROWS",
         help="How many rows of each CSV file types are inferred from.",
     ),
-    _pairs("--dtype", "NAME=DTYPE", "A column's type, instead of the inferred one; repeatable."),
+    _pairs(
+        "--dtype", "NAME=DTYPE", "A column's type, by its name in the file, instead of the inferred one; repeatable."
+    ),
     click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."),
 )
 
@@ -407,8 +409,7 @@ def alter(
     """Change columns of table NAME.
 
     In one request, or in two where the engine does not take all in one. PATH is a column's name, or outer.inner for a
-    field of a struct. DTYPE is what pandas, Polars or Arrow call it: int32, float64, string, date32, 'timestamp[us,
-    tz=UTC]'.
+    field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 

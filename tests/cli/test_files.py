@@ -137,7 +137,7 @@ def test_each_cell_of_csv_is_as_it_stands_in_the_file(create, content, options, 
         ('a,b\n1,x\n2,"', "t.csv, line 3: Value with unterminated quote found."),
         ('a,b\n1,"x"y\n', "t.csv, line 2: Value with unterminated quote found."),
         ('a,b\n1,"x\\"y"\n2,"C:\\new"\n', "t.csv, line 2: Value with unterminated quote found."),
-        ("a,b\n1,2\r\n3,4\n", "t.csv cannot be read: The CSV Parser state machine reached an invalid state."),
+        ("a,b\n1,2\r\n3,4\n", "t.csv: some lines end in CR LF and some in LF, or CR; make them alike first"),
         ("a;b\n1;2\n3\n", "t.csv has one column, 'a;b'; give --separator ';'"),
         (b"a,b\n1,x\n2,\xe4\n", "t.csv, line 3: Invalid unicode (byte sequence mismatch) detected."),
         (b"a,\xe4\n1,x\n", "t.csv, line 1: this is not UTF-8; give --encoding, such as cp1252"),
@@ -348,8 +348,8 @@ def test_each_value_of_json_is_as_it_stands_in_the_file(create, content, columns
         ("", "t.ndjson cannot be read: "),
         ("[1, 2]", "t.ndjson cannot be read: "),
         ('{"a": 1}\n[1]\n', "t.ndjson cannot be read: "),
-        ('{"a": 1}\n' * LATE + '{"a": \n', f"t.ndjson cannot be read: malformed JSON near line {LATE + 2}: unexpected"),
-        ('{"a": 1}\nneither\n', "t.ndjson cannot be read: malformed JSON near line "),
+        ('{"a": 1}\n' * LATE + '{"a": \n', f"t.ndjson, line {LATE + 1}: malformed JSON: unexpected"),
+        ('{"a": 1}\nneither\n', "t.ndjson, line 2: malformed JSON: "),
         ('{"a": 1, "a": 2}\n', "t.ndjson cannot be read: JSON transform error in line 1: Object"),
         ('{"a": 1, "A": 2}\n', "t.ndjson: columns without names, or equal but for case: 'A', 'A_1'"),
         ('{"": 1}\n', "t.ndjson"),
@@ -358,7 +358,7 @@ def test_each_value_of_json_is_as_it_stands_in_the_file(create, content, columns
         ('{"a": 1.5}\n{"a": 1e400}\n', "t.ndjson, row 2: column 'a' is DOUBLE, and this is '1e400'"),
         ('{"a": 1.5}\n{"a": 9007199254740993}\n', "t.ndjson, row 2: column 'a' is DOUBLE, and this is '9007"),
         ('{"a": {"x": [1e400]}}\n', "t.ndjson, row 1: column 'a' is STRUCT(x DOUBLE[]), and this is"),
-        (b'{"a": "\xe4"}\n', "t.ndjson cannot be read: "),
+        (b'{"a": "\xe4"}\n', "t.ndjson, value 1: malformed JSON: invalid UTF-8"),
     ],
 )
 def test_json_that_would_lose_something_is_refused(refused, content, said):
@@ -411,7 +411,7 @@ def test_the_file_that_is_not_like_the_first_is_named(refused, second, said):
 
 
 def test_of_many_json_files_the_bad_one_is_named(refused):
-    assert refused('{"a": 1}\n', "t.ndjson", u='{"a": \n').startswith("u.ndjson cannot be read: malformed JSON near")
+    assert refused('{"a": 1}\n', "t.ndjson", u='{"a": \n').startswith("u.ndjson, value 1: malformed JSON: ")
 
 
 def test_files_of_several_formats_are_refused(run, env, tmp_path, name):
@@ -536,7 +536,7 @@ def test_options_go_by_the_files_names_of_columns(create, content, options, colu
 
 def test_an_odd_name_is_said_as_it_is(refused):
     assert refused("it's\n" + "1\n" * LATE + "it's\n").endswith(
-        """column "it's" is BIGINT, and this is 'it's'; give --dtype it's=string"""
+        """column "it's" is BIGINT, and this is 'it's'; give --dtype 'it'"'"'s=string'"""
     )
 
 
@@ -611,3 +611,39 @@ def test_a_large_file_is_not_held(tmp_path):
     rows, megabytes = map(int, done.stdout.split())
     assert rows == 60 * 140_000
     assert megabytes < 500
+
+
+@pytest.mark.parametrize(
+    ("content", "file", "options", "said"),
+    [
+        ('{"a":[0.5,9007199254740993]}\n', "t.ndjson", [], "t.ndjson, row 1: column 'a' is DOUBLE[], and this is"),
+        ('{"a":{"x":0.5}}\n{"a":{"x":9007199254740993}}\n', "t.ndjson", [], "t.ndjson, row 2: column 'a' is STRUCT"),
+        ('[{"a":1},\n{"a":}]', "t.json", [], "t.json, value 2: malformed JSON: unexpected character"),
+        (
+            b'{"a":"\xff"}\n',
+            "t.ndjson",
+            [],
+            "t.ndjson, value 1: malformed JSON: invalid UTF-8 encoding in string; give --en",
+        ),
+        ("a\n2024-07-01T10:00:00+02:00\n", "t.csv", ["--dtype", "a=timestamp[us]"], "column 'a', row 0 (t.csv): "),
+        ("k, v\n" + "1,2\n" * LATE + "1,0xFF\n", "t.csv", [], f"t.csv, row {LATE + 2}: column ' v' is BIGINT"),
+        ("a,b\n1,2\r\n3,4\n", "t.csv", [], "t.csv: some lines end in CR LF and some in LF, or CR; make them alike"),
+        ("a\n1\n", "t.csv", ["--decimal", "x"], "--decimal: expected . or , and not the separator, got 'x'"),
+        ("a\n1\n", "t.csv", ["--decimal", ",", "--separator", ","], "--decimal: expected . or , and not the separator"),
+        ('{"a":"NA"}\n', "t.ndjson", ["--null", "NA"], "--null: only CSV has it, and this is ndjson; leave it out"),
+        ('{"a":1}\n', "t.ndjson", ["--no-header"], "--no-header: only CSV has it, and this is ndjson; leave it out"),
+    ],
+)
+def test_what_would_become_another_value_is_refused_where_it_stands(refused, content, file, options, said):
+    assert refused(content, file, *options).startswith(said)
+
+
+def test_a_type_that_is_offered_can_be_typed(refused, create):
+    content = "k,it's odd\n" + "1,2\n" * LATE + "1,0xFF\n"
+    assert refused(content).rstrip().endswith("give --dtype 'it'\"'\"'s odd=string'")
+    assert create(content, "t.csv", "--dtype", "it's odd=string")["it's odd"][-1].as_py() == "0xFF"
+
+
+def test_floats_inside_json_stay_what_they_are(create):
+    rows = [[0.5, 1e15, -2.0, 123456789012345.0, 1e-7], []]
+    assert create("".join(json.dumps({"a": row}) + "\n" for row in rows), "t.ndjson")["a"].to_pylist() == rows
