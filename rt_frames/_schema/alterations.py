@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, SupportsIndex, overload
 
 from rt_frames._display import Listing, as_html, as_text
-from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._names import duplicates, has_control_characters
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._schema.casts import INSTEAD, loss, refusal
+from rt_frames._schema.casts import INSTEAD, loss, refusal, refused_together
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import Message, count, list_names, list_some, show_value
 from rt_frames.errors import AlterationError
@@ -199,11 +199,15 @@ class AlterationPlan(tuple[Alteration, ...]):
         >>> [[one.path for one in part] for part in plan.requests()]
         [['n'], ['s']]
         """
-        if refused_together(self) is None:
+        if self._refused_together is None:
             return [self] if self else []
         casts = (replace(one, rename=None, nullable=None) for one in self if one.data_type is not None)
         others = (replace(one, data_type=None) for one in self if (one.rename, one.nullable) != (None, None))
         return [AlterationPlan(casts), AlterationPlan(others)]
+
+    @property
+    def _refused_together(self) -> str | None:
+        return refused_together((one.path, one.rename, one.data_type, one.nullable) for one in self)
 
     def __repr__(self) -> str:
         return as_text(self._listing()) if self else "AlterationPlan: nothing to alter"
@@ -215,7 +219,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         rows = [_row(one) for one in self]
         marked = {number: word for number, (*_, what) in enumerate(rows) for word in _NOTES if f"; {word}: " in what}
         notes = [note for word, note in _NOTES.items() if word in marked.values()]
-        if reason := refused_together(self):
+        if reason := self._refused_together:
             first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
             advice = f"Send two, as plan.requests() and rt-frames alter make them: {first}; then {then}."
             notes.append(f"The embedded engine refuses: {reason}. {advice}")
@@ -251,25 +255,6 @@ def check_values_kept(plan: AlterationPlan, *, lossy: bool) -> None:
 
 def _unknown(one: Alteration) -> str:
     return "" if one.data_type is None or one.before is not None else "its type so far is not known"
-
-
-def refused_together(alterations: Iterable[Alteration]) -> str | None:
-    """Say why the engine does not take these in one request, though each alone; None where it does.
-
-    With a cast in the request, every column that is not cast itself must keep what it has: the engine lets it
-    take neither a name that was in use nor another nullability, and forbids nulls nowhere.
-    """
-    alterations = list(alterations)
-    if all(one.data_type is None for one in alterations):
-        return None
-    given_up = {one.path for one in alterations if one.rename is not None}
-    for one in alterations:
-        if one.nullable is False or (one.nullable is not None and one.data_type is None):
-            return f"one request cannot change the nullability of {one.path!r} together with a cast"
-        target = join_path(one.path.rpartition(".")[0], one.rename or "")
-        if one.data_type is None and one.rename is not None and target in given_up:
-            return f"one request cannot rename {one.path!r} to a name that is in use together with a cast"
-    return None
 
 
 def as_plan(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> AlterationPlan:

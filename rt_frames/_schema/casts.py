@@ -7,9 +7,13 @@ and extension types.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._names import join_path
 from rt_frames._schema.data_type import is_list, list_kind
 
 _FAMILIES = {
@@ -105,6 +109,26 @@ def _corruption(before: pa.DataType, after: pa.DataType) -> str | None:
         return f"dates in far years would wrap, unless cast to {pa.timestamp('ms', after.tz)} first"
     if types.is_timestamp(before) and types.is_date64(after):
         return "its values would not be whole days, as those of date32 are"
+    return None
+
+
+def refused_together(changes: Iterable[tuple[str, str | None, Any, bool | None]]) -> str | None:
+    """Say why one request does not do changes that the engine does one by one; None where it does.
+
+    They are given as path, new name, new type and nullability. With a cast among them, every column that is not cast
+    itself must keep what it has: the engine lets it take neither a name that was in use nor another nullability, and
+    forbids nulls nowhere. Fields of a struct that are cast and take each other's names would take the values, too.
+    """
+    changes = list(changes)
+    if all(cast is None for _, _, cast, _ in changes):
+        return None
+    given_up = {path for path, name, _, _ in changes if name is not None}
+    for path, name, cast, nullable in changes:
+        if nullable is False or (nullable is not None and cast is None):
+            return f"one request cannot change the nullability of {path!r} together with a cast"
+        parent = path.rpartition(".")[0]
+        if (cast is None or parent) and name is not None and join_path(parent, name) in given_up:
+            return f"one request cannot rename {path!r} to a name that is in use together with a cast"
     return None
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import closest, duplicates, join_path
-from rt_frames._schema.casts import INSTEAD, refusal, through
+from rt_frames._schema.casts import INSTEAD, refusal, refused_together, through
 from rt_frames._schema.data_type import arrow_type, child_fields
 from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
@@ -51,6 +51,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
     _check_apart(changes)
     _check_casts(changes, fields)
     _check_new_names(changes, fields)
+    _check_together(changes)
     return changes
 
 
@@ -149,6 +150,13 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
             who = [path for path, name in renamed.items() if name in twice]
             what = f"columns {list_names(who)} cannot be renamed: {list_names(sorted(twice))} would be there twice"
             raise HTTPError(400, f"{what}; choose another name")
+
+
+def _check_together(changes: list[Change]) -> None:
+    """Refuse what the engine does in two requests alone, or wrongly in one."""
+    if reason := refused_together(tuple(map(given.get, _FIELDS.values())) for _, given in changes):
+        what = f"nothing was changed, {describe(changes)}: {reason}"
+        raise HTTPError(400, f"{what}; send two: casts first, then names and nullability")
 
 
 def describe(changes: list[Change]) -> str:

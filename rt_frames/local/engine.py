@@ -37,13 +37,10 @@ _NO_SUCH_TIME = (
     "a time does not exist in that zone, or exists twice, as when clocks change; set the zone in the frame, with "
     ".dt.tz_localize(…, nonexistent=…, ambiguous=…), and store it again"
 )
-_TWO_REQUESTS = "the engine does not do all of it in one request; send two: casts first, then names and nullability"
 
 # part of the engine's message → what it means
 _REASONS = {
     "Cannot cast timezone": _NO_SUCH_TIME,
-    "Merge operation": _TWO_REQUESTS,
-    "non-nullable and cast": _TWO_REQUESTS,
     "contains NULL values": "the column contains nulls; only storing all rows anew without them takes them away",
 }
 _CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)

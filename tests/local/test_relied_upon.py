@@ -21,7 +21,6 @@ from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.wsgi import Gateway_10, Server
 
 from rt_frames.local import LocalService, engine, server
-from tests.support.local import STRICT_MERGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,8 +205,6 @@ TABLE = pa.table(
 )
 WORDS = {
     "Cannot cast timezone": [{"path": "at", "data_type": pa.timestamp("us", "Europe/Berlin")}],
-    "Merge operation": [{"path": "n", "name": "m", "data_type": pa.int16()}, {"path": "m", "name": "n"}],
-    "non-nullable and cast": [{"path": "n", "nullable": False}, {"path": "t", "data_type": pa.large_string()}],
     "contains NULL values": [{"path": "m", "nullable": False}],
 }
 
@@ -222,7 +219,7 @@ def test_every_reason_that_is_read_from_lance_has_a_test():
     assert set(WORDS) == set(engine._REASONS)
 
 
-@pytest.mark.parametrize("words", [words for words in WORDS if STRICT_MERGES or words != "Merge operation"])
+@pytest.mark.parametrize("words", WORDS)
 def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(folder, words):
     with pytest.raises(OSError, match=words) as refused:
         lance.dataset(folder).alter_columns(*WORDS[words])
