@@ -223,7 +223,7 @@ class Converter:
         if types.is_dictionary(target):
             coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
             values = self._convert(coded.dictionary, target.value_type, path)
-            return self._dictionaries.unify(coded.indices, values, target, path)
+            return self._dictionaries.unify(coded.indices, values, path)
         if types.is_dictionary(array.type):
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):

@@ -16,7 +16,7 @@ class Dictionaries:
     def __init__(self, known: dict[tuple[str, pa.DataType], pa.Array]) -> None:
         self._known = known
 
-    def unify(self, codes: pa.Array, values: pa.Array, target: pa.DataType, path: str) -> pa.DictionaryArray:
+    def unify(self, codes: pa.Array, values: pa.Array, path: str) -> pa.DictionaryArray:
         """Return codes of some values as codes of their place's dictionary, which grows by those that are new."""
         # seen as signed, codes beyond 31 bits are below zero
         codes = codes.view(pa.int32()) if types.is_uint32(codes.type) else codes.cast(pa.int32())
@@ -32,7 +32,7 @@ class Dictionaries:
                 known = self._known[place] = pa.concat_arrays([known, new])
                 positions = _positions(values, known)
             codes = positions.take(codes)
-        return pa.DictionaryArray.from_arrays(codes, known, ordered=target.ordered, safe=False)
+        return pa.DictionaryArray.from_arrays(codes, known, safe=False)
 
 
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:

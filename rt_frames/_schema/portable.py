@@ -6,7 +6,7 @@
     list_view, large_list_view      → list, large_list
     run-end-encoded                 → its value type
     decimal32, decimal64            → decimal128
-    dictionary                      → of text, bytes and integers with int32 codes; of anything else, those values
+    dictionary                      → of text, bytes and integers with int32 codes, in no order, as none is stored; else those values
     extension types                 → their storage; arrow.uuid and arrow.json stay
     union, interval                 → none: an error that says what to cast to
 """
@@ -110,7 +110,7 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
         return pa.decimal128(arrow.precision, arrow.scale)
     if types.is_dictionary(arrow):
         value = to_portable(arrow.value_type, path, level + 1)
-        return pa.dictionary(pa.int32(), value, arrow.ordered) if _may_be_coded(value) else value
+        return pa.dictionary(pa.int32(), value) if _may_be_coded(value) else value
     if arrow.id in _INTERVAL_IDS:
         raise unsupported(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
     return arrow

@@ -177,6 +177,19 @@ def test_the_options_of_a_create_mean_the_same_in_plans(tmp_path):
     rt.disconnect()
 
 
+def test_the_order_of_a_dictionary_is_no_difference_as_none_is_stored(tmp_path):
+    codes, words = pa.array([1, 0, None], pa.int32()), pa.array(["a", "b"], pa.large_string())
+    ordered = pa.DictionaryArray.from_arrays(codes, words, ordered=True)
+    frame = pa.table({"c": ordered, "s": pa.StructArray.from_arrays([ordered], names=["x"])})
+    with rt.connect(tmp_path / "tables"):
+        created = rt.to_table(frame, "t")
+        assert created.schema == rt.table("t").schema == stored(created).schema
+        assert stored(created).to_table().to_pydict() == frame.to_pydict()
+        assert not rt.plan_alterations(rt.table("t"), frame)
+        assert not rt.plan_alterations(frame, rt.table("t"))
+    rt.disconnect()
+
+
 def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
     assert table.schema.field("qty").type == pa.int64()
     changes = [rt.Alteration("qty", rename="n", data_type="int32"), rt.Alteration("tag", rename="k")]
