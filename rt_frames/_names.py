@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from rt_frames._text import Message, list_names
+from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -76,6 +77,27 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
             unique = f"{name}_{numbers[name] + 1}"
         names[unique] = None
     return list(names)
+
+
+class CleanNames:
+    """Clean names for frames that come one after the other: the labels of the first decide for all."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bool, str, int], str] = {}
+
+    def __call__(self, labels: Iterable[Any]) -> list[str]:
+        """Return the names of one frame's columns, in the order of its labels."""
+        labels, seen, keys = list(labels), Counter[tuple[bool, str]](), []
+        for label in labels:
+            said = isinstance(label, str), str(label)  # by which NaN is itself, and 1 is not True
+            keys.append((*said, seen[said]))
+            seen[said] += 1
+        if not self._known:
+            self._known = dict(zip(keys, clean_names(labels), strict=True))
+        if new := [str(label) for label, key in zip(labels, keys, strict=True) if key not in self._known]:
+            text = f"columns {list_names(new)} are not in the first frame, whose labels decide the names for all"
+            raise UnsupportedTypeError(f"{text}; all data of one table needs the same columns")
+        return [self._known[key] for key in keys]
 
 
 def _clean(label: Any) -> str:

@@ -20,7 +20,7 @@ from rt_frames._frames import from_arrow
 from rt_frames._frames.convert import Layout, portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
-from rt_frames._names import check_column_names, check_no_dots
+from rt_frames._names import CleanNames, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._text import one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
@@ -63,7 +63,7 @@ def _parse_options(dtypes: Mapping[str, Any] | None, index: bool | None, clean_n
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
     casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
-    return Options(casts, index if index is None else bool(index), bool(clean_names))
+    return Options(casts, index if index is None else bool(index), CleanNames() if clean_names else None)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
@@ -199,7 +199,7 @@ def _check_index(data: Any, options: Options) -> None:
         raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
 
 
-def _open_arrow(data: Any, clean: bool) -> Source:
+def _open_arrow(data: Any, clean: CleanNames | None) -> Source:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):

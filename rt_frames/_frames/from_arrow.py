@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source, nbytes
-from rt_frames._names import clean_names
+from rt_frames._names import CleanNames, clean_names
 from rt_frames._schema.portable import is_portable, to_portable
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()  # readers, some of which go on after they were closed
 
 
-def open_table(table: pa.Table, clean: bool) -> Source:
+def open_table(table: pa.Table, clean: CleanNames | None) -> Source:
     """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
     if clean:
-        table = table.rename_columns(clean_names(table.column_names))
+        table = table.rename_columns(clean(table.column_names))
     size = nbytes(table, exact=False)
 
     def chunks() -> Iterable[Chunk]:
@@ -40,11 +40,11 @@ def open_table(table: pa.Table, clean: bool) -> Source:
     )
 
 
-def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
+def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Source:
     """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
     if reader in _BEGUN:
         raise ValueError("data: this reader was read by an earlier call, which took some of its rows; make it anew")
-    schema = clean_schema(reader.schema) if clean else reader.schema
+    schema = clean_schema(reader.schema, clean) if clean else reader.schema
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
@@ -59,9 +59,9 @@ def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
     return Source(schema, chunks, replayable=False, close=close)
 
 
-def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
+def open_dataset(dataset: ds.Dataset, clean: CleanNames | None) -> Source:
     """Open a dataset, which is read anew each time."""
-    schema = clean_schema(dataset.schema) if clean else dataset.schema
+    schema = clean_schema(dataset.schema, clean) if clean else dataset.schema
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
@@ -70,9 +70,9 @@ def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
     return Source(schema, chunks, zero_copy=False)
 
 
-def clean_schema(schema: pa.Schema) -> pa.Schema:
+def clean_schema(schema: pa.Schema, clean: Callable[[list[str]], list[str]] = clean_names) -> pa.Schema:
     """Return a schema under names that can be sent."""
-    return pa.schema([f.with_name(name) for f, name in zip(schema, clean_names(schema.names), strict=True)])
+    return pa.schema([f.with_name(name) for f, name in zip(schema, clean(schema.names), strict=True)])
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -> Iterator[Chunk]:

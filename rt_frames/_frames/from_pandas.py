@@ -20,7 +20,7 @@ from rt_frames._frames.convert import contains, first_bad
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
-from rt_frames._names import check_column_names, clean_names, not_a_name
+from rt_frames._names import check_column_names, not_a_name
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
@@ -91,7 +91,7 @@ def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str],
         labels = [f"level_{i}" if found[i] is None else found[i] for i in chosen]
     labels = [*labels, *frame.columns]
     if options.clean:
-        labels = clean_names(labels)
+        labels = options.clean(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
         raise ValueError(not_a_name(f"column labels must be strings; these are not: {list_names(odd)}"))
     check_column_names(labels, "; levels of the index count, index=False leaves them out" if chosen else "")

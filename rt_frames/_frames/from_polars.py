@@ -17,7 +17,7 @@ from pyarrow import types
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Options, Source
-from rt_frames._names import clean_names
+from rt_frames._names import CleanNames
 from rt_frames._prefetch import Worker, result
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._schema.portable import is_portable
@@ -32,7 +32,7 @@ def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: R
     if isinstance(frame, pl.LazyFrame):
         return _open_lazy(frame, options.clean, refusals)
     if options.clean:
-        frame = frame.rename(dict(zip(frame.columns, clean_names(frame.columns), strict=True)))
+        frame = frame.rename(dict(zip(frame.columns, options.clean(frame.columns), strict=True)))
     # not frame.schema, which takes longer
     found, chunk = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
     distinct = {id(arrow): arrow for arrow in found.values()}.values()  # by their hash they would take longer
@@ -48,11 +48,11 @@ def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: R
     )
 
 
-def _open_lazy(frame: pl.LazyFrame, clean: bool, refusals: Refusals) -> Source:
+def _open_lazy(frame: pl.LazyFrame, clean: CleanNames | None, refusals: Refusals) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
     schema = frame.collect_schema()
     if clean:
-        names = dict(zip(schema, clean_names(schema), strict=True))
+        names = dict(zip(schema, clean(schema), strict=True))
         frame, schema = frame.rename(names), pl.Schema((names[name], dtype) for name, dtype in schema.items())
     return Source(pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
+from rt_frames._names import CleanNames
 
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
@@ -37,7 +38,7 @@ class Options(NamedTuple):
 
     casts: Mapping[str, pa.DataType]
     keep_index: bool | None
-    clean: bool
+    clean: CleanNames | None
 
 
 class Part(NamedTuple):

@@ -6,7 +6,7 @@
     list_view, large_list_view      → list, large_list
     run-end-encoded                 → its value type
     decimal32, decimal64            → decimal128
-    dictionary                      → of text, bytes and integers with int32 codes, in no order, as none is stored; else those values
+    dictionary                      → of text, bytes and integers with int32 codes, unordered; else its values
     extension types                 → their storage; arrow.uuid and arrow.json stay
     union, interval                 → none: an error that says what to cast to
 """

@@ -154,7 +154,8 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 def _check_together(changes: list[Change]) -> None:
     """Refuse what the engine does in two requests alone, or wrongly in one."""
-    if reason := refused_together(tuple(map(given.get, _FIELDS.values())) for _, given in changes):
+    asked = ((one["path"], one.get("name"), one.get("data_type"), one.get("nullable")) for _, one in changes)
+    if reason := refused_together(asked):
         what = f"nothing was changed, {describe(changes)}: {reason}"
         raise HTTPError(400, f"{what}; send two: casts first, then names and nullability")
 

@@ -170,6 +170,34 @@ def test_a_reader_is_given_clean_names_batch_by_batch():
     assert batches == [{"a_b": [1], "a_b_2": [3]}, {"a_b": [2], "a_b_2": [4]}]
 
 
+IN_ANY_ORDER = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "lazy": pl.LazyFrame,
+    "arrow": pa.table,
+    "reader": lambda columns: pa.table(columns).to_reader(),
+}
+
+
+@pytest.mark.parametrize("make", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
+def test_the_labels_of_the_first_frame_name_the_columns_of_all(service, client, name, make):
+    first, then = {"x.y": [1], "x`y": [10], "z": [100]}, {"z": [200], "x`y": [20], "x.y": [2]}
+    rt.to_table(iter([make(first), make(then)]), name, clean_names=True)
+    assert stored(service, name).to_pydict() == {"x_y": [1, 2], "x_y_2": [10, 20], "z": [100, 200]}
+    for other in ({"x_y": [3], "x`y": [30], "z": [300]}, {"x.y": [3], "x`y": [30]}):
+        with pytest.raises(UnsupportedTypeError, match="same columns"):
+            rt.to_table([make(first), make(other)], "other", clean_names=True)
+
+
+def test_labels_that_are_no_text_are_known_again_in_any_order(service, client, name):
+    labels = [1, "1", 1.5, float("nan"), ("a", "b"), "a_b", "a.b", True]
+    frame = pd.DataFrame([range(len(labels))], columns=pd.Index(labels, dtype=object))
+    rt.to_table([frame, frame.iloc[:, ::-1] + 10], name, clean_names=True)
+    assert [set(column) for column in stored(service, name).to_pydict().values()] == [
+        {n, n + 10} for n in range(len(labels))
+    ]
+
+
 def test_dask_frames_are_given_clean_names():
     dd = pytest.importorskip("dask.dataframe")
     frame = dd.from_pandas(SALES.rename(columns={"sold": "sold.at"}), npartitions=2)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
 
@@ -366,3 +367,11 @@ def test_lists_of_one_size_become_lists(target):
 def test_what_lies_under_a_missing_struct_is_no_value():
     column = pa.StructArray.from_arrays([pa.array([1, 300])], ["a"], mask=pa.array([False, True]))
     assert cast(column, pa.struct([("a", pa.int8())])).to_pylist() == [{"a": 1}, None]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.date32(), pa.date64()])
+@pytest.mark.parametrize("year", ["10000", "40000", "-0001"])
+def test_years_that_text_does_not_give_back_are_refused_by_row(client, kind, year):
+    moments = pa.array(np.array(["2020-01-01", f"{year}-01-01"], "datetime64[ms]"))
+    with pytest.raises(UnsupportedTypeError, match=r"column 'v', row 1 .*cannot be kept exactly as large_string"):
+        rt.to_table(pa.table({"v": moments.cast(kind)}), "t", dtypes={"v": "large_string"})
