@@ -141,7 +141,7 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
     if isinstance(data, pa.Schema):
         return data
     if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
-        return data.schema
+        return data.schema  # pyright: ignore[reportAttributeAccessIssue]  # no list is a dataset
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
         fields = []
         for name, dtype in data.items():
