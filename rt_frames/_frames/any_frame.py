@@ -131,8 +131,8 @@ def _library(data: Any) -> Any:
 
 
 def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
-    if isinstance(data, list | tuple) and data:
-        return _schema_of(_without_partitions(data[0]), side, options, refusals)
+    if (first := _first(data)) is not None:
+        return _schema_of(_without_partitions(first), side, options, refusals)
     if side == "after":  # the other side may be without one
         _check_index(data, options)
     if library := _library(data):
@@ -141,7 +141,7 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
     if isinstance(data, pa.Schema):
         return data
     if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
-        return data.schema  # pyright: ignore[reportAttributeAccessIssue]  # no list is a dataset
+        return data.schema
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
         fields = []
         for name, dtype in data.items():
@@ -160,6 +160,10 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
         "RemoteTable that was created"
     )
+
+
+def _first(data: Any) -> Any:
+    return next(iter(data), None) if isinstance(data, list | tuple) else None
 
 
 def sent_schema(data: Any) -> pa.Schema:
