@@ -192,7 +192,7 @@ def to_table(
         any object with ``__arrow_c_stream__``, or a list or iterator of frames or record batches of one schema. It
         is never changed.
     name : str
-        The new table's name.
+        The new table's name; it cannot contain a slash or a backslash.
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -129,11 +130,15 @@ def _spell(name: str) -> str:
 
 
 def check_table_name(name: Any) -> None:
-    """Refuse names that no address can carry; the name itself is not repeated."""
+    """Refuse names that no address can carry, or that may lead to another table; the name itself is not repeated."""
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
-    if not name or name in (".", ".."):
-        raise ValueError("name: a table's name cannot be empty, '.' or '..'")
+    for read in (name, unquote(name)):  # what lies in between may decode an address once more than the service does
+        if read in ("", ".", ".."):
+            raise ValueError("name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot")
+        if "/" in read or "\\" in read:
+            where = "which may lead to another table, nor %2F or %5C, which stand for them in addresses"
+            raise ValueError(f"name: a table's name cannot contain / or \\, {where}; write _ or . in their place")
     if has_control_characters(name):
         raise ValueError("name: a table's name cannot contain control characters or lone surrogates")
     if len(name.encode()) > 255:

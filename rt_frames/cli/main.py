@@ -31,7 +31,7 @@ from click.shell_completion import CompletionItem
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
-from rt_frames._names import DialectName, did_you_mean
+from rt_frames._names import DialectName, check_table_name, did_you_mean
 from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames._text import Message, count
 from rt_frames._version import __version__
@@ -339,6 +339,7 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
+    check_table_name(name)
     reading = _take_reading(options)
     source, inferred = open_files(paths, reading)
     with contextlib.closing(source):

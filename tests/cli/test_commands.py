@@ -260,6 +260,16 @@ def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run,
     assert "'nowhere' is neither a URL nor a folder; give --url" in run("tables", RT_FRAMES_URL="nowhere").stderr
 
 
+@pytest.mark.parametrize(
+    "command", [["create", "a/b", "FILE", "--dry-run"], ["show", "a/b"], ["alter", "a/b", "--cast", "a=int8"]]
+)
+def test_a_name_that_leads_to_another_table_is_refused_by_every_command(run, file, server, command):
+    words = [file if word == "FILE" else word for word in command]
+    done = run(*words, "--url", server.url, RT_FRAMES_API_KEY=KEY)
+    assert "Error: name: a table's name cannot contain / or \\" in done.stderr
+    assert (done.returncode, server.connections) == (1, 0)
+
+
 def test_a_hint_names_options_that_the_command_has_and_no_others(run, file, server, tmp_path):
     pl.DataFrame({"a.b": [1]}).write_parquet(tmp_path / "dots.parquet")
     url = ("--url", tmp_path / "tables")
