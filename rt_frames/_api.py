@@ -428,8 +428,8 @@ def alter_table(
     name : str
         The table.
     before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, path, or RemoteTable, optional
-        What the table was created from, as `plan_alterations` takes it. None asks the service, where it can describe a
-        table: a folder's, and one with ``dialect="lancedb"``.
+        What the table was created from, as `plan_alterations` takes it. None asks the service, where it can describe
+        tables.
     rename, nullable, strict : optional
         As in `plan_alterations`.
     lossy : bool, default False

@@ -377,7 +377,7 @@ class RemoteTable:
     def schema(self) -> pa.Schema | None:
         """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
 
-        A folder can, and a service with ``dialect="lancedb"``. After altering it is asked for anew.
+        After altering it is asked for anew.
 
         Examples
         --------

@@ -289,10 +289,7 @@ def tables(as_json: bool, **service: Any) -> None:
 @_service
 @_json
 def show(name: str, as_json: bool, **service: Any) -> None:
-    """Show the columns of table NAME.
-
-    Only a folder, or a service with --dialect lancedb, can describe tables.
-    """
+    """Show the columns of table NAME, where the service can describe it."""
     table = _connect(**service).table(name)
     schema = _schema(table)
     if as_json:
@@ -308,7 +305,7 @@ def _print_columns(title: str, schema: pa.Schema) -> None:
 
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
-        raise ValueError(f"{table.client} cannot describe table {table.name!r}; only a folder or --dialect lancedb can")
+        raise ValueError(f"{table.client} cannot describe table {table.name!r}; a folder can, and other dialects may")
     return table.schema
 
 
