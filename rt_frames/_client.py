@@ -234,25 +234,26 @@ class Client:
         request = Request(
             operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
             nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
-            hints=_hints(self._dialect, compression),
+            may_be_there=if_exists == "skip", hints=_hints(self._dialect, compression),
         )  # fmt: skip
         try:
-            listed = self._check_name_is_free(request, if_exists)
+            listed = self._check_name_is_free(request)
+            if listed and request.may_be_there:
+                return self._skip(name)
             return self._upload(request._replace(listed_before=listed), source, compression, progress)
-        except errors.TableExistsError:
-            if if_exists != "skip":
-                raise
-            log.info("skipped table %s, which is there already; nothing was stored", name)
-            return RemoteTable(name, self, created=False)
         finally:
             source.close()
 
-    def _check_name_is_free(self, request: Request, if_exists: IfExists) -> bool | None:
+    def _skip(self, name: str) -> RemoteTable:
+        log.info("skipped table %s, which is there already; nothing was stored", name)
+        return RemoteTable(name, self, created=False)
+
+    def _check_name_is_free(self, request: Request) -> bool | None:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
-        if if_exists != "skip" and request.nbytes is not None and request.nbytes <= LIST_FIRST_ABOVE:
+        if not request.may_be_there and request.nbytes is not None and request.nbytes <= LIST_FIRST_ABOVE:
             return None
         listed = request.table in self._open_session().list_tables(before=request)
-        if listed and if_exists != "replace":
+        if listed and request.operation == "create" and not request.may_be_there:
             text = f"table {request.table!r} exists already; nothing was sent"
             raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
         return listed
@@ -265,6 +266,8 @@ class Client:
                 body=stream, length=stream.length, on_sent=lambda sent: bar.update(sent, stream.rows)
             )
             result = self._open_session().send(request)
+        if not result.created:
+            return self._skip(name)
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
         log.info("%sd table %s, %s, %.0f ms, %s", request.operation, name, size, ms, result.request_id)

@@ -91,6 +91,8 @@ class Request(NamedTuple):
         Whether the source of the body could be read once only.
     listed_before : bool, optional
         Whether the table was listed before, where the caller looked.
+    may_be_there : bool
+        Whether a table that is there already is as welcome as a new one.
     hints : dict of error to hint
         What the caller can do about some errors: the arguments of a `Message` after its text.
     """
@@ -109,6 +111,7 @@ class Request(NamedTuple):
     rows: int | None = None
     used_up: bool = False
     listed_before: bool | None = None
+    may_be_there: bool = False
     hints: Hints = MappingProxyType({})
 
     @property
@@ -139,11 +142,15 @@ LIST = Request("list", "GET", "", JSON, parse_table_names)
 
 
 class Result(NamedTuple):
-    """What a successful request brought: the value in its answer, its id, and the bytes of body sent."""
+    """What a successful request brought: the value in its answer, its id, and the bytes of body sent.
+
+    ``created`` is False where the table was there already, and may be.
+    """
 
     value: Any
     request_id: str
     sent: int
+    created: bool = True
 
 
 class Session:
@@ -222,6 +229,10 @@ class Session:
             late = time.monotonic() + pause - start > RETRY_DEADLINE
             if attempt > retries or late or not _may_repeat(outcome, request):
                 outcome.facts.update(request_id=request_id, attempts=attempt)
+                if request.may_be_there and outcome.kind is errors.TableExistsError:
+                    if (listed := self._look_for(request)) is True:
+                        return Result(None, request_id, 0, created=False)
+                    outcome = _doubt_taken(outcome, request, listed)
                 raise self._complete(outcome, request)
             # an answer may repeat what was sent, so it is told by its status alone
             status = outcome.facts.get("status")
@@ -233,9 +244,7 @@ class Session:
         """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
         status, advice = failure.facts.get("status"), ""
         if failure.kind in _OPEN and request.makes_table:
-            listed = None
-            with contextlib.suppress(errors.RemoteError):
-                listed = request.table in self.list_tables(retries=0)
+            listed = self._look_for(request)
             failure.facts.update(listed=listed, listed_before=request.listed_before)
             advice = _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
         elif failure.kind in _OPEN and not request.is_read:
@@ -248,6 +257,12 @@ class Session:
         if advice and status != STORED_NOTHING:
             failure = failure._replace(text=f"{failure.text}; {advice}")
         return request.error(failure)
+
+    def _look_for(self, request: Request) -> bool | None:
+        """Look once whether a request's table is listed; None where that cannot be told."""
+        with contextlib.suppress(errors.RemoteError):
+            return request.table in self.list_tables(retries=0)
+        return None
 
     def _find_dialect(self) -> str | None:
         """Look once which other dialect the server speaks, for the message alone."""
@@ -374,6 +389,15 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failu
     part = "all" if upload.complete else format_bytes(upload.sent)
     text = f"table {request.table!r}: {part} was sent, but no response confirms it ({reason})"
     return Failure(errors.OutcomeUnknown, text, facts)
+
+
+def _doubt_taken(failure: Failure, request: Request, listed: bool | None) -> Failure:
+    """Return the failure of a create that was refused as if its table were there, which the list does not confirm."""
+    seen = f"no table {request.table!r} is listed, so something else is in the way; nothing was stored"
+    if listed is None:
+        seen = f"the tables could not be listed, so it is not known whether table {request.table!r} is there"
+    kind = errors.ConflictError if failure.facts["status"] == 409 else errors.BadRequest
+    return failure._replace(kind=kind, text=f"{failure.text}; {seen}")
 
 
 def _describe_outcome(request: Request, listed: bool | None, *, partially_sent: bool) -> str:

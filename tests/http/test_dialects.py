@@ -147,7 +147,7 @@ def test_errors_of_such_servers_are_told_apart(lancedb, server, answer, kind):
 
 
 def test_a_create_that_finds_the_name_taken_is_skipped(lancedb, server):
-    server.answering((400, {"error": "table t already exists"}))
+    server.listing((200, []), (400, {"error": "table t already exists"}), (200, ["t"]))
     assert FRAME.remote.to_table("t", if_exists="skip").created is False
 
 

@@ -215,10 +215,55 @@ def test_skip_leaves_a_listed_table_as_it_is(remote, server):
     assert (table.created, server.posts) == (False, [])
 
 
-def test_skip_believes_the_service_too(remote, server):
-    server.answering((409, {}))
+NONE, TAKEN = (200, {"tables": []}), (200, {"tables": ["t"]})
+
+
+@pytest.mark.parametrize("refusal", [(409, {}), (400, {"error": "table t already exists"})])
+def test_skip_believes_a_refusal_that_the_list_confirms(remote, server, refusal):
+    server.listing(NONE, refusal, TAKEN)
     assert FRAME.remote.to_table("t", if_exists="skip").created is False
-    assert len(server.posts) == 1
+    assert [r.method for r in server.requests] == ["GET", "POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        ((409, {"error": "locked by a migration"}), ConflictError),
+        ((409, {"error": "t", "code": 5}), ConflictError),
+        ((400, {"error": "an index of that name already exists"}), BadRequest),
+    ],
+)
+@pytest.mark.parametrize(
+    ("look", "words"),
+    [
+        (NONE, "no table 't' is listed, so something else is in the way; nothing was stored"),
+        ((500, {}), "the tables could not be listed, so it is not known whether table 't' is there"),
+        ((200, b"<html>"), "the tables could not be listed, so it is not known whether table 't' is there"),
+    ],
+)
+def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(remote, server, refusal, kind, look, words):
+    server.listing(NONE, refusal, look)
+    with pytest.raises(ResponseError, match=rf"answered {refusal[0]}, {refusal[1]['error']}; {words}$") as error:
+        FRAME.remote.to_table("t", if_exists="skip")
+    assert type(error.value) is kind
+    assert (error.value.status, error.value.message) == (refusal[0], refusal[1]["error"])
+    assert [r.method for r in server.requests] == ["GET", "POST", "GET"]
+
+
+@pytest.mark.parametrize("listed", [[], ["t"]])
+def test_skip_passes_on_that_the_callers_own_source_found_a_table(remote, server, listed):
+    own = TableExistsError("table 'another' exists", table="another")
+
+    def batches():
+        yield FRAME
+        server.listed = listed
+        raise own
+
+    server.answering((200, {}))
+    with pytest.raises(TableExistsError) as error:
+        rt.to_table(batches(), "t", if_exists="skip")
+    assert error.value is own
+    assert (own.table, str(own)) == ("another", "table 'another' exists")
 
 
 def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, server):
@@ -286,7 +331,9 @@ def test_info_tells_what_was_skipped_and_why_something_is_sent_again(remote, ser
     caplog.set_level("INFO", "rt_frames")
     cell = "a cell that nobody else may read"
     refusal = {"error": {"message": f"slow down with {cell} and {KEY}"}}
-    server.answering((429, refusal, {"Retry-After": "0"}), (200, {"version": 1}), (409, {"error": "it exists"}))
+    server.listing(
+        (429, refusal, {"Retry-After": "0"}), (200, {"version": 1}), NONE, (409, {"error": "it exists"}), TAKEN
+    )
     pl.DataFrame({"text": [cell]}).remote.to_table("t")
     pl.DataFrame({"text": [cell]}).remote.to_table("t", if_exists="skip")
     first, _, third = (record.getMessage() for record in caplog.records)
