@@ -46,13 +46,6 @@ class Response(NamedTuple):
     body: bytes
     problem: str | None = None
 
-    @property
-    def is_web_page(self) -> bool:
-        """Whether it is some web site that answered; frameworks give JSON that type, too, unless told otherwise."""
-        start = self.body.lstrip()[:1]
-        html = "text/html" in self.headers.get("Content-Type", "").lower()
-        return start == b"<" or (html and (start not in (b"", b"{") or self.problem is not None))
-
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
     """Read a body of at most ``max_bytes``; the connection sees to the deadline."""
@@ -129,6 +122,32 @@ def parse_version(response: Response) -> int | None:
     """Read the version that a write made, where the service tells it; success has many forms."""
     version = _get(_decode_json(response.body), "version")
     return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+
+def find_doubt(response: Response, key: Key) -> str:
+    """Say why an answer confirms no write though its status is that of a success; nothing where it does.
+
+    It does with no body, or with a JSON object that holds no error; what else answers so is something in between.
+    """
+    status, start = response.status, response.body.lstrip()[:1]
+    if status == 202:
+        return "the service answered 202, accepted but not done"
+    if status not in (200, 201, 204):
+        return f"the service answered {status}, which confirms nothing"
+    # frameworks give JSON that type, too, unless told otherwise
+    is_html = status != 204 and "text/html" in response.headers.get("Content-Type", "").lower()
+    if start == b"<" or (is_html and (start != b"{" or response.problem)):
+        return f"a web page answered {status}, check the address"
+    if response.problem:
+        return f"the service answered {status} with a body that cannot be read: {response.problem}"
+    if not start:
+        return ""
+    found = _decode_json(response.body)
+    if not isinstance(found, dict):
+        return f"the service answered {status}, but with no JSON object: {_show_body(response, key)[:100]!r}"
+    if not found.get("error"):
+        return ""
+    return f"the service answered {status} with an error, {find_message(response.body, key) or 'without a message'}"
 
 
 _ADVICE: dict[type[errors.RemoteError] | int, str] = {

@@ -46,6 +46,7 @@ from rt_frames._http.response import (
     Response,
     explain_refusal,
     explain_unreadable,
+    find_doubt,
     parse_table_names,
     read_response,
 )
@@ -335,10 +336,8 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
-    if not request.is_read and status == 202:
-        return _open_outcome(request, upload, "the service answered 202, accepted but not done")
-    if not request.is_read and response.is_web_page:
-        return _open_outcome(request, upload, f"a web page answered {status}, check the address")
+    if not request.is_read and (doubt := find_doubt(response, key)):
+        return _open_outcome(request, upload, doubt)
     try:
         return request.parse(response)
     except ValueError as error:

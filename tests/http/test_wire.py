@@ -140,14 +140,49 @@ def test_F44_a_list_of_ever_more_names_ends_before_memory_does(wire):
     assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize("status", [200, 201, 204])
 @pytest.mark.parametrize(
-    "body", [{}, {"version": 2}, {"location": "s3://x", "version": 2}, b"", b"null", b"[1]", b"\xff"]
+    "body", [{}, {"version": 2}, {"location": "s3://x", "version": 2}, {"error": None, "version": 2}, b"", b" \r\n"]
 )
-def test_every_body_of_a_success_means_success(remote, server, body):
-    server.answering((200, body))
+def test_a_success_has_no_body_or_a_json_object(remote, server, status, body):
+    body = b"" if status == 204 else body
+    server.answering((status, body))
     version = 2 if isinstance(body, dict) and "version" in body else None
     assert FRAME.remote.to_table("t").version == version
     assert remote.table("t").rename({"a": "b"}).version == version
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((200, {"error": "no space left"}), "the service answered 200 with an error, no space left"),
+        ((201, {"version": 2, "error": {"code": 3}}), "the service answered 201 with an error, without a message"),
+        ((200, {"error": f"not for {KEY}"}), r"the service answered 200 with an error, not for \*\*\*"),
+        ((200, b"It works!"), "the service answered 200, but with no JSON object: 'It works!'"),
+        ((200, f"{KEY} \n".encode()), r"the service answered 200, but with no JSON object: '\*\*\* \\n'"),
+        ((200, b"null"), "but with no JSON object: 'null'"),
+        ((200, b"[1]"), "but with no JSON object"),
+        ((200, b"\xff"), "but with no JSON object"),
+        ((200, b"{" * 100_000), "but with no JSON object"),
+        ((200, b"", {"Content-Type": "text/html"}), "a web page answered 200, check the address"),
+        ((206, {}), "the service answered 206, which confirms nothing"),
+        ((207, {"version": 2}), "the service answered 207, which confirms nothing"),
+        ((203, b""), "the service answered 203, which confirms nothing"),
+    ],
+)
+def test_what_else_says_success_leaves_the_outcome_open(remote, server, answer, words):
+    server.listed = ["t"]
+    server.answering(answer)
+    with pytest.raises(
+        OutcomeUnknown, match=rf"no response confirms it \(.*{words}.*\); table 't' is listed now"
+    ) as error:
+        FRAME.remote.to_table("t")
+    assert (error.value.listed, error.value.attempts) == (True, 1)
+    with pytest.raises(
+        OutcomeUnknown, match=rf"{words}.*\); look at the table's columns before sending the change again"
+    ):
+        remote.table("t").rename({"a": "b"})
+    assert len(server.posts) == 2
 
 
 @pytest.mark.parametrize(
