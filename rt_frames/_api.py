@@ -78,10 +78,9 @@ def connect(
     Parameters
     ----------
     target : str or path, optional
-        A base URL; or a database's name, with ``region`` and ``domain``; or a folder (a path, a string with a
-        separator or a leading dot or tilde, or the name of one that exists) for the embedded service, which makes
-        it when it is missing.
-        Without it, the environment says.
+        A base URL, which begins with ``https://``; or a database's name, with ``region`` and ``domain``; or a folder
+        for the embedded service, which makes it when it is missing: a path, or a string that begins with ``./``,
+        ``../``, ``/`` or ``~``. Without it, the environment says.
     api_key : str, optional
         The project's key; ``RT_FRAMES_API_KEY`` by default. A folder needs none.
     region, domain : str, optional
@@ -554,11 +553,11 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
             shown = target.rpartition("@")[2]
             raise ValueError(f"target: expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
         return target
-    if re.fullmatch(r"[\w.-]+:\d+(/.*)?", target) and not Path(target).exists():
-        raise ValueError(f"target: http:// or https:// is missing before {target!r:.100}")
-    if target.startswith((".", "~")) or "/" in target or os.sep in target or (target and Path(target).is_dir()):
+    if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
         return _parse_folder(target)
-    raise ValueError(Message(f"target: {target!r:.100} is neither a URL nor a folder", _THREE_WAYS, target="…"))
+    text = f"target: {target.rpartition('@')[2]!r:.100} is neither a URL nor a folder"
+    fix = "http:// or https:// is missing before an address, ./ before a folder"
+    raise ValueError(Message(f"{text}; {fix}", _THREE_WAYS, target="…"))
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:

@@ -150,7 +150,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 _KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _service = _options(
-    click.option("--url", help="The service's address, or a folder. Default: RT_FRAMES_URL."),
+    click.option("--url", help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL."),
     click.option("--key-file", type=_KEY_FILE, help="A file that holds the API key. Default: RT_FRAMES_API_KEY."),
     click.option("--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."),
     click.option(

@@ -92,13 +92,35 @@ def test_a_closed_default_client_is_none(tmp_path):
         rt.list_tables()
 
 
-def test_a_folder_that_exists_needs_no_separator(tmp_path, monkeypatch):
+@pytest.mark.parametrize("given", ["target", "RT_FRAMES_URL"])
+@pytest.mark.parametrize(
+    "target", ["tables", "tables/", "a/b", ".tables", "db.us-east-1.example.com", "db.us-east-1.example.com/", "h:8911"]
+)
+def test_what_a_string_means_does_not_depend_on_what_is_in_the_working_folder(tmp_path, monkeypatch, target, given):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="neither a URL nor a folder"):
-        rt.connect("tables")
-    (tmp_path / "tables").mkdir()
-    assert str(rt.connect("tables")) == "tables"
-    assert rt.connect("tables", region="us-east-1", domain="example.com", api_key=KEY).url.startswith("https://tables.")
+    if given == "RT_FRAMES_URL":
+        monkeypatch.setenv(given, target)
+    words = rf'(?s)target: {target!r} is neither a URL nor a folder; .*https:// is missing .*rt\.connect\("\./tables"\)'
+    for exists in (False, True):
+        if exists:
+            Path(target).mkdir(parents=True)
+        with pytest.raises(ValueError, match=words):
+            rt.connect(target if given == "target" else None, api_key=KEY)
+        assert Path(target).exists() is exists
+
+
+@pytest.mark.parametrize(
+    "target", [".", "./tables", "../tables", "~", "~/tables", "/tables", "./db.example.com", "./a:1"]
+)
+def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(tmp_path, monkeypatch, target):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    target = f"{tmp_path}/tables" if target == "/tables" else target
+    for _ in range(2):
+        with rt.connect(target) as client:
+            assert str(client) == str(Path(target).expanduser())
+            assert Path(target).expanduser().is_dir()
 
 
 def test_a_client_that_a_forked_process_cannot_use_says_so_there_and_no_pool_waits_for_ever(tmp_path):
@@ -138,9 +160,11 @@ def test_a_url_without_a_key_is_not_connected():
         ("words x1", {"region": "us-east-1", "domain": "example.com"}, "target.*host name"),
         ("", {}, r"rt\.connect\("),
         (3, {}, "expected a URL"),
+        ("//example.com/tables", {}, "http:// or https:// is missing"),
+        ("somebody:password@example.com/", {}, "target: 'example.com/' is neither"),
         ("ftp://example.com", {}, "https://HOST"),
         ("s3://bucket/tables", {"api_key": None}, "target: expected https://HOST, http://HOST or a folder, got 's3://"),
-        ("127.0.0.1:8911", {}, "http:// or https:// is missing before '127.0.0.1:8911'"),
+        ("127.0.0.1:8911", {}, "'127.0.0.1:8911' is neither a URL nor a folder; http:// or https:// is missing"),
         ("localhost:8911/", {"api_key": None}, "http:// or https:// is missing"),
         ("http://127.0.0.1:8911/v1/", {}, "url: leave /v1 out"),
         ("https://", {}, "https://HOST"),
