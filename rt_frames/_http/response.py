@@ -159,6 +159,8 @@ _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
     "would carry the API key",
     errors.ServerError: "it is not known whether the service acted",
+    405: "it takes no such request at that address",
+    501: "it takes no such request at that address",
     408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
     411: "it wants the length first, which compression=None sends for a frame in memory",
     STORED_NOTHING: "nothing was stored; try again when there is room",
@@ -200,7 +202,7 @@ def explain_refusal(response: Response, operation: errors.Operation, what: str, 
     if kind is errors.RateLimited:
         facts["retry_after"] = wait = parse_retry_after(response.headers.get("Retry-After", ""))
         advice = f"wait {f'{max(wait, 1):,.0f} s ' if wait else ''}before the next call"
-    elif kind is errors.ServerError and operation in READS:
+    elif kind is errors.ServerError and operation in READS and status != 501:
         advice = "try again later"
     elif status == STORED_NOTHING and message:
         advice = ""

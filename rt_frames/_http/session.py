@@ -244,17 +244,17 @@ class Session:
     def _complete(self, failure: Failure, request: Request) -> errors.RemoteError:
         """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
         status, advice = failure.facts.get("status"), ""
+        if status in (405, 501) or (status == 404 and request.operation in ("list", "create", "replace")):
+            if other := self._find_dialect():
+                hint = "this server speaks another dialect: connect with {}, or else check the URL"
+                return request.error(failure._replace(hint=(hint, {"dialect": other})))
+            advice = "there is no such project at this address; check the URL, or the database, region and domain"
         if failure.kind in _OPEN and request.makes_table:
             listed = self._look_for(request)
             failure.facts.update(listed=listed, listed_before=request.listed_before)
             advice = _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
         elif failure.kind in _OPEN and not request.is_read:
             advice = "look at the table's columns before sending the change again"
-        elif status == 404 and request.operation in ("list", "create", "replace"):
-            if other := self._find_dialect():
-                hint = "this server speaks another dialect: connect with {}, or else check the URL"
-                return request.error(failure._replace(hint=(hint, {"dialect": other})))
-            advice = "there is no such project at this address; check the URL, or the database, region and domain"
         if advice and status != STORED_NOTHING:
             failure = failure._replace(text=f"{failure.text}; {advice}")
         return request.error(failure)

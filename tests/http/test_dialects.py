@@ -39,13 +39,13 @@ def asked(server) -> list[str]:
     return [request.line.removesuffix(" HTTP/1.1") for request in server.requests]
 
 
-def routed(server, routes: dict[str, tuple]) -> None:
-    """Answer by the start of the path, the first that fits; anything else is not found."""
+def routed(server, routes: dict[str, tuple], otherwise: int = 404) -> None:
+    """Answer by the start of the path, the first that fits; anything else is not found, or with another status."""
 
     def script(connection) -> None:
         while True:
             request = connection.body(connection.head())
-            found = next((answer for path, answer in routes.items() if request.path.startswith(path)), (404, b""))
+            found = next((answer for path, answer in routes.items() if request.path.startswith(path)), (otherwise, b""))
             connection.answer(*found)
 
     server.script = script
@@ -167,6 +167,35 @@ def test_after_a_404_one_look_tells_which_dialect_fits_and_nothing_is_sent_again
                 call()
             assert (error.value.status, error.value.attempts) == (404, 1)
             assert [request.path for request in server.requests][1:] == [speaks]
+
+
+@pytest.mark.parametrize("status", [405, 501])
+@pytest.mark.parametrize(("dialect", "speaks"), [("documented", LIST), ("lancedb", "/v1/tables")])
+def test_a_405_or_501_is_explained_as_a_404_is(server, dialect, speaks, status):
+    routed(server, {speaks: (200, {"tables": []})}, status)
+    other = {"documented": "lancedb", "lancedb": "documented"}[dialect]
+    with rt.connect(server.url, api_key=KEY, dialect=dialect) as client:
+        calls = [
+            client.list_tables,
+            lambda: client.create_table("t", FRAME),
+            lambda: client.table("t").rename({"a": "b"}),
+        ]
+        for call in calls:
+            server.requests.clear()
+            with pytest.raises(
+                ResponseError, match=rf'{status}, .*; it takes no such request.*; this server speaks.*dialect="{other}"'
+            ) as error:
+                call()
+            assert (error.value.status, error.value.attempts) == (status, 1)
+            assert "not known whether" not in str(error.value)
+            assert [request.path for request in server.requests][1:] == [speaks]
+
+
+def test_a_405_of_a_server_that_speaks_neither_says_that_the_address_is_wrong(remote, server):
+    routed(server, {}, 405)
+    for call in (remote.list_tables, lambda: remote.create_table("t", FRAME)):
+        with pytest.raises(ResponseError, match=r"405, Method Not Allowed; .*no such project at this address"):
+            call()
 
 
 @pytest.mark.parametrize("other", [(404, b""), (200, b"<html>hello</html>"), (401, {}), (500, {})])
