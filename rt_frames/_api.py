@@ -21,7 +21,7 @@ import pyarrow as pa
 from rt_frames import errors
 from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
-from rt_frames._frames.any_frame import arrow_schema
+from rt_frames._frames.any_frame import arrow_schemas
 from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 from rt_frames._schema.any_dtype import data_type
@@ -366,16 +366,14 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
-    stored = [isinstance(side, RemoteTable) for side in (before, after)]
+    stored = [side for side, data in (("before", before), ("after", after)) if isinstance(data, RemoteTable)]
     before, after = _known_schema("before", before), _known_schema("after", after)
-    names: dict[str, Any] = {"index": index, "clean_names": clean_names}
     return plan(
-        arrow_schema(before, "before", **names, stored=stored[0]),
-        arrow_schema(after, "after", **names, stored=stored[1], dtypes=dtypes or {}),
+        *arrow_schemas(before, after, dtypes=dtypes, index=index, clean_names=clean_names, stored=stored),
         rename=rename,
         nullable=nullable,
         strict=strict,
-        stored=stored[0],
+        stored="before" in stored,
         compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from rt_frames._text import Message, list_names
-from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -81,7 +80,7 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
 
 
 class CleanNames:
-    """Clean names for frames that come one after the other: the labels of the first decide for all."""
+    """Clean names for frames that belong together: what the labels of the first are called, others call them, too."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bool, str, int], str] = {}
@@ -93,12 +92,21 @@ class CleanNames:
             said = isinstance(label, str), str(label)  # by which NaN is itself, and 1 is not True
             keys.append((*said, seen[said]))
             seen[said] += 1
+        names = [self._known.get(key, name) for key, name in zip(keys, clean_names(labels), strict=True)]
         if not self._known:
-            self._known = dict(zip(keys, clean_names(labels), strict=True))
-        if new := [str(label) for label, key in zip(labels, keys, strict=True) if key not in self._known]:
-            text = f"columns {list_names(new)} are not in the first frame, whose labels decide the names for all"
-            raise UnsupportedTypeError(f"{text}; all data of one table needs the same columns")
-        return [self._known[key] for key in keys]
+            self._known = dict(zip(keys, names, strict=True))
+            return names
+        cleaned = [(_clean(label), *key[:2]) for label, key in zip(labels, keys, strict=True)]
+        alike = Counter(name for name, is_text, text in set(cleaned) if not (is_text and name == text))
+        new = [
+            text
+            for (name, _, text), key in zip(cleaned, keys, strict=True)
+            if key not in self._known and alike[name] > 1
+        ]
+        if unclear := new or duplicates(names):
+            text = f"only their order would tell which columns {list_names(unclear)} are"
+            raise ValueError(f"clean_names: {text}; rename them")
+        return names
 
 
 def _clean(label: Any) -> str:

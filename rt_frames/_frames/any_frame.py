@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,26 +92,31 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
     return source
 
 
-def arrow_schema(
-    data: Any,
-    side: str,
+def arrow_schemas(
+    before: Any,
+    after: Any,
     *,
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
     clean_names: bool = False,
-    stored: bool = False,
-) -> pa.Schema:
-    """Return the portable schema of a frame or of a schema, for a comparison; nothing is read, tried out or used up.
+    stored: Collection[str] = (),
+) -> tuple[pa.Schema, pa.Schema]:
+    """Return the portable schemas of two frames or schemas that are compared; nothing is read, tried out or used up.
 
-    What is ``stored`` already may hold columns that could not be sent; they stay what they are.
+    A side that is ``stored`` already may hold columns that could not be sent; they stay what they are.
     """
-    options, refusals = _parse_options(dtypes, index, clean_names), Refusals()
+    options = _parse_options(dtypes, index, clean_names)
+    first = _arrow_schema(before, "before", options._replace(casts={}), "before" in stored)
+    return first, _arrow_schema(after, "after", options, "after" in stored)
+
+
+def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa.Schema:
+    refusals = Refusals()
     schema = _schema_of(_without_partitions(data), side, options, refusals)
-    schema = from_arrow.clean_schema(schema) if options.clean else schema
     _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
-    portable = portable_layout(schema, None if dtypes is None else options.casts, refusals).schema
-    if stored:
+    portable = portable_layout(schema, options.casts if side == "after" else None, refusals).schema
+    if is_stored:
         return pa.schema([old if old.name in refusals else new for old, new in zip(schema, portable, strict=True)])
     refusals.check(schema.names)
     return portable
@@ -138,6 +143,11 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
     if library := _library(data):
         schema: pa.Schema = library.arrow_schema(data, options, refusals)
         return schema
+    schema = _known_schema(data, side, refusals)
+    return from_arrow.clean_schema(schema, options.clean) if options.clean else schema
+
+
+def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if isinstance(data, pa.Schema):
         return data
     if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source, nbytes
-from rt_frames._names import CleanNames, clean_names
+from rt_frames._names import CleanNames
 from rt_frames._schema.portable import is_portable, to_portable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def open_dataset(dataset: ds.Dataset, clean: CleanNames | None) -> Source:
     return Source(schema, chunks, zero_copy=False)
 
 
-def clean_schema(schema: pa.Schema, clean: Callable[[list[str]], list[str]] = clean_names) -> pa.Schema:
+def clean_schema(schema: pa.Schema, clean: CleanNames) -> pa.Schema:
     """Return a schema under names that can be sent."""
     return pa.schema([f.with_name(name) for f, name in zip(schema, clean(schema.names), strict=True)])
 

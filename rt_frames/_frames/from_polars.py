@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.convert import contains
+from rt_frames._frames.from_arrow import clean_schema
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Options, Source
 from rt_frames._names import CleanNames
@@ -57,9 +58,10 @@ def _open_lazy(frame: pl.LazyFrame, clean: CleanNames | None, refusals: Refusals
     return Source(pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False)
 
 
-def arrow_schema(frame: pl.DataFrame | pl.LazyFrame, _options: Options, refusals: Refusals) -> pa.Schema:
+def arrow_schema(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals) -> pa.Schema:
     """Return the schema alone."""
-    return pa.schema(_types(frame.collect_schema(), refusals))
+    schema = pa.schema(_types(frame.collect_schema(), refusals))
+    return clean_schema(schema, options.clean) if options.clean else schema
 
 
 def _types(schema: Mapping[str, pl.DataType], refusals: Refusals) -> dict[str, pa.DataType]:

@@ -19,7 +19,7 @@ from rt_frames._display import callers_level
 from rt_frames._names import closest, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import through
-from rt_frames._schema.data_type import child_fields, is_list, list_kind, storage
+from rt_frames._schema.data_type import child_fields, is_list, list_kind, map_types, storage
 from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
@@ -38,8 +38,11 @@ def plan(
 ) -> AlterationPlan:
     """Compare two schemas in portable types; everything that does not fit is an AlterationError.
 
-    Where ``before`` is what is ``stored``, renames of which the old name is gone and the new one there are done.
+    Where ``before`` is what is ``stored``, renames of which the old name is gone and the new one there are done, and
+    extension types count as their storage, which is all that a service tells.
     """
+    if stored:
+        before, after = (pa.schema(f.with_type(map_types(f.type, storage)) for f in side) for side in (before, after))
     asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
     if asked or nulls:
         asked, nulls = _to_paths_of(before, after, asked, nulls, stored)
@@ -63,7 +66,7 @@ def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Itera
     for column in fields:
         path = join_path(parent, column.name)
         yield path, column, lists
-        yield from walk(child_fields(storage(column.type)), path, through(lists, column.type))
+        yield from walk(child_fields(column.type), path, through(lists, column.type))
 
 
 def _to_paths_of(
@@ -156,13 +159,13 @@ class _Comparison:
         # frames are nullable whatever their tables are, so only "not null" is known of any side
         if nullable == old.nullable and (self.is_known or not nullable):
             nullable = None
-        before, after = storage(old.type), storage(new.type)
-        item, new_item = _innermost(before, after)
+        before, after = old.type, new.type
+        item, new_item, one_kind = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
             if before != after or self.rename or self.nullable:  # which may be about something inside
                 inside = self._compare_inside(path, before, after, lists)
-        elif item != new_item or (self.compare_nullability and before != after):
+        elif item != new_item or not one_kind or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after)
         changes = rename is not None or data_type is not None or nullable is not None
         if (changes or inside) and ("." in old.name or "." in new.name):
@@ -217,15 +220,23 @@ def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field,
     return [*pairs, (left[0], *free.values())] if len(left) == len(free) == 1 else pairs
 
 
-def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
-    """Go down through lists that are alike to what the innermost of them hold."""
+def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType, bool]:
+    """Go down through lists to what the innermost of them hold, and tell whether all are of one kind, large or not."""
+    one_kind = True
     # is_nested first: most columns are flat
-    while types.is_nested(before) and is_list(before) and list_kind(before) == list_kind(after):
-        before, after = storage(before.value_type), storage(after.value_type)
-    return before, after
+    while types.is_nested(before) and is_list(before) and is_list(after):
+        (kind, size), (new_kind, new_size) = list_kind(before), list_kind(after)
+        if size != new_size:
+            break
+        one_kind = one_kind and kind == new_kind
+        before, after = before.value_type, after.value_type
+    return before, after, one_kind
 
 
 def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataType:
+    if any(isinstance(side, pa.BaseExtensionType) for side in _innermost(before, after)[:2]):
+        text = f"column {path!r} is {before} before and {after} after, which the service never casts"
+        raise AlterationError(f"{text}; keep its type, or create a new table")
     if types.is_null(before):
         text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
         raise AlterationError(Message(text, "create a new table with {}", dtypes={path.partition(".")[0]: "…"}))

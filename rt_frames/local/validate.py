@@ -121,7 +121,8 @@ def _check_json(texts: pa.Array, path: str) -> None:
     """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value."""
     for text in texts.drop_null().to_pylist():
         try:
-            json.loads(text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names)
+            read = json.loads(text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names)
+            json.dumps(read, allow_nan=False, ensure_ascii=False).encode()  # NaN and lone surrogates are read, too
         except (ValueError, RecursionError) as error:
             reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
             raise HTTPError(400, f"column {path!r:.200} {reason}; correct it, or send the column as text") from None
@@ -133,9 +134,10 @@ def _check_number(digits: str) -> None:
         raise ValueError("a number beyond those of 64 bits")
 
 
-def _check_names(pairs: list[tuple[str, Any]]) -> None:
+def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := duplicates(name for name, _ in pairs):
         raise ValueError(f"{list_names(twice)} more than once in one object")
+    return dict(pairs)
 
 
 @contextlib.contextmanager

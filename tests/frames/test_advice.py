@@ -184,9 +184,23 @@ def test_the_labels_of_the_first_frame_name_the_columns_of_all(service, client, 
     first, then = {"x.y": [1], "x`y": [10], "z": [100]}, {"z": [200], "x`y": [20], "x.y": [2]}
     rt.to_table(iter([make(first), make(then)]), name, clean_names=True)
     assert stored(service, name).to_pydict() == {"x_y": [1, 2], "x_y_2": [10, 20], "z": [100, 200]}
-    for other in ({"x_y": [3], "x`y": [30], "z": [300]}, {"x.y": [3], "x`y": [30]}):
+    for other in ({"x_z": [3], "x`y": [30], "z": [300]}, {"x.y": [3], "x`y": [30]}):
         with pytest.raises(UnsupportedTypeError, match="same columns"):
             rt.to_table([make(first), make(other)], "other", clean_names=True)
+    with pytest.raises(ValueError, match=r"only their order would tell which columns 'x\.z', 'x`z' are; rename them"):
+        rt.to_table([make(first), make({"x.z": [3], "x`z": [30], "z": [300]})], "other", clean_names=True)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_plans_tell_columns_by_their_labels_in_any_order(client, name, make):
+    columns = {"x.y": [1], "x`y": ["a"], "z": [1.5]}
+    frame, turned = make(columns), make(dict(reversed(columns.items())))
+    assert not rt.plan_alterations(frame, turned, clean_names=True)
+    table = rt.to_table(make({"x.y": [1], "z": [1.5]}), name, clean_names=True)
+    assert not rt.plan_alterations(table, make({"z": [1.5], "x.y": [1]}), clean_names=True)
+    table = rt.to_table(frame, f"{name}_2", clean_names=True)
+    with pytest.raises(ValueError, match=r"only their order would tell which columns 'x\.y', 'x`y' are; rename them"):
+        rt.plan_alterations(table, frame, clean_names=True)
 
 
 def test_labels_that_are_no_text_are_known_again_in_any_order(service, client, name):

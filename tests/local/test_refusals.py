@@ -309,6 +309,9 @@ VALUES = {
     "empty text for JSON": (json_of("1", None, ""), "'c'", "Expecting"),
     "JSON of 65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),
     "JSON beyond doubles": (json_of("1e400"), "'c'", "64 bits"),
+    "JSON with NaN": (json_of('{"a": [NaN]}'), "'c'", "JSON compliant"),
+    "JSON with half a surrogate pair": (json_of('{"a": "\\ud800"}'), "'c'", "surrogates"),
+    "JSON with such a name": (json_of('{"\\ud800": 1}'), "'c'", "surrogates"),
     "JSON of one name twice": (json_of('{"a": 1, "a": 2}'), "'c'", "'a' more than once"),
     "JSON in a list in a struct": (
         pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1], json_of("1e400"))], ["x"]),

@@ -348,11 +348,41 @@ def test_alterations_are_taken_in_every_form():
     assert as_plan(AlterationPlan()) == as_plan(AlterationPlan().to_json()) == AlterationPlan()
 
 
-def test_an_extension_type_is_no_other_type_than_what_it_is_stored_as():
-    before = columns(u=pa.binary(16), l=pa.list_(pa.binary(16)), j=pa.string())
-    after = columns(u=pa.uuid(), l=pa.list_(pa.uuid()), j=pa.json_())
-    assert not plan(before, after)
-    assert not plan(after, before)
+UUIDS = pa.ListArray.from_arrays([0, 1, 1], pa.array([b"0" * 16], pa.uuid()))
+
+
+@pytest.mark.parametrize(
+    ("extension", "storage"),
+    [(pa.uuid(), pa.binary(16)), (pa.json_(), pa.string()), (UUIDS.type, pa.list_(pa.binary(16)))],
+    ids=str,
+)
+def test_json_and_uuid_are_other_types_than_what_they_are_stored_as(extension, storage):
+    for before, after in [(extension, storage), (storage, extension)]:
+        with pytest.raises(AlterationError, match=r"column 'c' is .* before and .* after, which the service never"):
+            rt.plan_alterations(columns(c=before), columns(c=after))
+    assert not rt.plan_alterations(columns(c=extension), columns(c=extension))
+    with pytest.raises(AlterationError, match="never casts"):
+        rt.plan_alterations(columns(c=pa.dictionary(pa.int32(), pa.string())), columns(c=pa.json_()))
+
+
+def test_of_a_stored_table_its_service_tells_only_how_such_types_are_stored(tmp_path):
+    texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["1", None]))
+    table = pa.table({"j": texts, "u": pa.array([b"0" * 16, None], pa.uuid()), "l": UUIDS})
+    with rt.connect(tmp_path, default=False) as client:
+        made = client.create_table("t", table)
+        assert not rt.plan_alterations(made, table)
+        assert not rt.plan_alterations(client.table("t"), table)
+
+
+def test_lists_of_structs_are_alike_whether_large_or_not():
+    def lists(make, item):
+        return columns(c=make(pa.struct({"x": item})))
+
+    assert not rt.plan_alterations(lists(pa.list_, pa.int64()), lists(pa.large_list, pa.int64()))
+    (change,) = rt.plan_alterations(lists(pa.list_, pa.int64()), lists(pa.large_list, pa.int32()))
+    assert (change.path, change.refused, change.loss) == ("c.item.x", None, None)
+    (change,) = rt.plan_alterations(columns(c=pa.list_(pa.int8())), columns(c=pa.large_list(pa.int8())))
+    assert change.to_json()["data_type"]["type"] == "large_list"
 
 
 def test_the_two_requests_of_a_plan_still_show_what_was_before():
