@@ -202,7 +202,7 @@ class _Look:
         if least >= 0 and most < 2**64:
             return pa.uint64()
         high = 2**63 if least < 0 else 2**64
-        text = "a whole number that does not fit into 64 bits with the others; make them text, or floats"
+        text = "a whole number that does not fit into 64 bits with the others; make them text"
         raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
 
     def _check_exact(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> None:
@@ -260,20 +260,25 @@ class _Look:
         pairs = ((known[0][2], leaf) for known in (present, typed) for leaf in known)
         unlike = (pair for pair in pairs if {pair[0], pair[1][2]} not in ({pair[0]}, {"int", "float"}))
         first, (row, other, kind) = next(unlike)
-        example = "" if steps else f", for example {_of_one_kind(f'df[{self._column!r}]', {first, kind})}"
+        code = None if steps else _code_for_one_kind(f"df[{self._column!r}]", [value for _, value, _ in present])
+        example = f", for example {code}" if code else ""
         return UnsupportedTypeError(
             f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
             f"({show_value(other, 40)}); make it one kind first{example}"
         )
 
 
-def _of_one_kind(column: str, kinds: set[str]) -> str:
-    """Return the code that makes one kind of two."""
-    if kinds <= {"int", "float", "Decimal"}:
+def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
+    """Return the code that makes one kind of values, where it changes none of them."""
+    kinds = set(map(_kind, values))
+    if kinds <= {"int", "float", "Decimal"} and not any(map(_is_inexact, values)):
         return f"{column}.astype(float)"
-    if all(kind.startswith("date") for kind in kinds):
-        return f"pandas.to_datetime({column}{', utc=True' if kinds - {'date', _NAIVE} else ''})"
-    return f"{column}.{TO_TEXT}"
+    if all(kind.startswith(_AWARE) for kind in kinds):
+        return f"pandas.to_datetime({column}, utc=True)"
+    if kinds == {"date", _NAIVE}:
+        return f"pandas.to_datetime({column})"
+    written = {"str", "bool", "int", "float", "Decimal", "date", "time", "UUID"}
+    return f"{column}.{TO_TEXT}" if kinds <= written else None
 
 
 def _is_text(values: _Objects) -> bool:
@@ -323,7 +328,12 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_inexact(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(float(value)) != int(value)
+    """Return whether no float is the same number."""
+    number = int(value) if isinstance(value, np.integer) else value
+    try:
+        return bool(float(number) != number)
+    except OverflowError:
+        return True
 
 
 def _is_beyond_python(value: Any) -> bool:

@@ -75,11 +75,10 @@ CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
         (objects(1.5, Decimal(1)), "df['x'].astype(float)", lambda df: df["x"].astype(float)),
         (objects(DAY, NOON), "pandas.to_datetime(df['x'])", lambda df: pd.to_datetime(df["x"])),
         (
-            objects(NOON, NOON_UTC),
+            objects(NOON_UTC, NOON_UTC.astimezone(datetime.timezone(datetime.timedelta(hours=2)))),
             "pandas.to_datetime(df['x'], utc=True)",
             lambda df: pd.to_datetime(df["x"], utc=True),
         ),
-        (objects(DAY, NOON_UTC), "pandas.to_datetime(df['x'], utc=True)", lambda df: pd.to_datetime(df["x"], utc=True)),
         (PERIODS.to_frame(), ".dt.to_timestamp()", lambda df: df["x"].dt.to_timestamp()),
         (CUT.to_frame(), ".cat.rename_categories(str)", lambda df: df["x"].cat.rename_categories(str)),
         (pd.DataFrame({"x": pd.interval_range(0, 2)}), ".array.left", lambda df: pd.Series(df["x"].array.left)),
@@ -99,7 +98,19 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(frame, code, help
     open_source(column.to_frame() if isinstance(column, pl.Series) else pd.DataFrame({"x": column}))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [(NOON, NOON_UTC), (DAY, NOON_UTC), ("a", b"b"), (1, b"b"), ("a", [1]), ("a", {"b": 1}), (1, "a", b"b")],
+    ids=str,
+)
+def test_nothing_is_offered_that_would_change_a_value(values):
+    assert refusal(objects(*values)).endswith("; make it one kind first")
+
+
 WITH_MISSING = [
+    objects(1, Decimal("0.1"), None),
+    objects(2**60 + 1, Decimal(1), None),
+    objects(10**400, 0.5, None),
     objects(2**60 + 1, 0.5, None),
     objects("a", 1, None, np.nan, pd.NA, pd.NaT),
     objects(1, True, None),
