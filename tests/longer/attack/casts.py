@@ -33,6 +33,9 @@ EDGES: dict[str, list[Any]] = {
     "datetimes": [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 5), dt.datetime(2020, 1, 1, 5, 0, 0, 1)],
     "aware": [dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1, 5, 0, 0, 1, tzinfo=UTC)],
     "far datetimes": [dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(1, 1, 1)],
+    "years of five digits": [
+        *map(np.datetime64, ["40000-01-01T00:00:01", "10000-02-29T05:00:00", "-0044-03-15T12:00:00"])
+    ],
     "times": [dt.time(5), dt.time(5, 0, 0, 1), dt.time(23, 59, 59, 999999)],
     "spans": [
         dt.timedelta(seconds=1),

@@ -48,7 +48,7 @@ def _with_own_categories(pieces: list[pd.DataFrame]) -> list[pd.DataFrame]:
 
 def pandas_case(r: random.Random, maker: str | None) -> Case:
     frame = make_pandas.frame(r, rows_of(r), maker)
-    way = r.choice(["frame", "frame", "frame", "iterator", "dask"])
+    way = r.choice(["frame", "frame", "frame", "iterator", "turned", "dask"])
     pieces = [frame] if way == "frame" else _cuts(r, frame)
     if len(pieces) > 1 and r.random() < 0.5:
         pieces = _with_own_categories(pieces)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import logging
 import re
@@ -183,6 +184,12 @@ def _without_objects(frame: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
+def _read_by_arrow(frame: pl.DataFrame) -> pl.DataFrame:
+    """Draw no types of Polars' own in a capsule, which Arrow cannot read and so cannot name a column of."""
+    pa.RecordBatchReader.from_stream(_without_objects(frame)).read_all()
+    return frame
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in schema.types], schema=schema)
 
@@ -202,18 +209,33 @@ def _lazy_filter(frame: pl.DataFrame) -> pl.LazyFrame:
     return frame.with_row_index("row_").lazy().filter(pl.col("row_") >= 0).drop("row_")
 
 
+def _scanned(frame: pl.DataFrame) -> pl.LazyFrame:
+    file = io.BytesIO()
+    _without_objects(frame).write_ipc(file)
+    file.seek(0)
+    return pl.scan_ipc(file)
+
+
+def _turned(case: Case) -> Any:
+    """Give the columns of every second piece in the opposite order."""
+    return (piece[list(piece.columns)[::-1]] if i % 2 else piece for i, piece in enumerate(case.pieces))
+
+
 WAYS: dict[str, dict[str, Callable[[Case], Any]]] = {
     "pandas": {
         "frame": lambda case: case.pieces[0],
         "iterator": lambda case: iter(case.pieces),
+        "turned": _turned,
         "dask": _dask,
     },
     "polars": {
         "frame": joined,
         "lazy": lambda case: joined(case).lazy(),
         "lazy filter": lambda case: _lazy_filter(joined(case)),
+        "scanned": lambda case: _scanned(joined(case)),
+        "turned": _turned,
         "iterator": lambda case: iter(case.pieces),
-        "capsule": lambda case: Capsule(_without_objects(joined(case))),
+        "capsule": lambda case: Capsule(_read_by_arrow(joined(case))),
     },
     "arrow": {
         "table": joined,

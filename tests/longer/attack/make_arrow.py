@@ -25,6 +25,17 @@ TEXT = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_
 
 JSON_TYPES = [pa.json_(pa.string()), pa.json_(pa.large_string()), pa.json_(pa.string_view())]
 JSON = ['{"a": 1}', "[1, null]", "3", '"text"', '{"b": {"c": [0.5, "Ä", "longer than twelve bytes"]}}', "null", "{}"]
+ODD_JSON = [
+    '{"a": NaN}',
+    "-Infinity",
+    '"\\ud800"',
+    '{"a": 1, "a": 2}',
+    "[1e400]",
+    "18446744073709551616",
+    "{",
+    "01",
+    "",
+]
 
 
 class Tagged(pa.ExtensionType):
@@ -100,7 +111,8 @@ def array_of(r: random.Random, type_: pa.DataType, rows: int, nulls: float | Non
     nulls = r.choice([0, 0, 0.2, 0.6]) if nulls is None else nulls
     valid = [r.random() >= nulls for _ in range(rows)]
     if type_ in JSON_TYPES:
-        texts = [r.choice(JSON) if r.random() >= nulls else None for _ in range(rows)]
+        known = [*JSON, *ODD_JSON] if r.random() < 0.2 else JSON
+        texts = [r.choice(known) if r.random() >= nulls else None for _ in range(rows)]
         return pa.ExtensionArray.from_storage(type_, pa.array(texts, type_.storage_type))
     if isinstance(type_, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(type_, array_of(r, type_.storage_type, rows, nulls))
