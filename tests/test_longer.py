@@ -57,13 +57,24 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
     assert any(what.endswith("interrupted") for what in counted)
 
 
-@pytest.mark.long
-@pytest.mark.skipif(
-    not any(map(fronts.binary, fronts.FRONTS)), reason="neither nginx nor haproxy nor squid is installed"
+has_a_front = pytest.mark.skipif(
+    not any(map(fronts.binary, fronts.FRONTS)), reason="neither nginx, Apache, haproxy nor squid is installed"
 )
-def test_what_goes_through_nginx_haproxy_and_squid_arrives_once_and_whole():
+
+
+@pytest.mark.long
+@has_a_front
+def test_what_goes_through_nginx_apache_haproxy_and_squid_arrives_once_and_whole():
     for name, counts in fronts.run(60, seed=1).items():
         assert sum(many for what, many in counts.items() if what.endswith("created")) >= 40, name
+
+
+@pytest.mark.long
+@has_a_front
+def test_a_name_leads_to_its_own_table_or_is_refused_whatever_decodes_its_address():
+    for door, counts in fronts.run_names().items():
+        assert counts["done"] >= 2, door
+        assert counts["ValueError"] >= 20, door
 
 
 draws_maps = pytest.mark.skipif(not hasattr(pl, "Map"), reason="what is drawn has Polars' maps, which came with 2.1")

@@ -1,11 +1,11 @@
-"""nginx, haproxy and squid in front of the embedded service, those of them that are installed, on ports of their own.
+"""nginx, Apache, haproxy and squid, those that are installed, in front of the embedded service, on ports of their own.
 
 Through each: creates of every kind, lists and alters, early refusals, hints, limits of bodies, connections that are
 closed after a second, and reloads in the middle of it all. Every table is stored once and whole, every refusal is of
 its class, what is "safe to send again" is, and the key is in no file that they write.
 
 Run: ``python -m tests.longer.fronts [--creates 300] [--seed N]``; Debian has them: ``apt-get install nginx-light
-haproxy squid``.
+apache2 haproxy squid``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,29 @@ http {{
   server {{ listen 127.0.0.1:{tls} ssl; location / {{ proxy_pass {service}; proxy_request_buffering off; }} }}
   server {{ listen 127.0.0.1:{limit}; client_max_body_size {most}; location / {{ proxy_pass {service}; }} }}
   server {{ listen 127.0.0.1:{idle}; keepalive_timeout 1s; location / {{ proxy_pass {service}; }} }}
+  server {{ listen 127.0.0.1:{decoding}; location / {{ proxy_pass {service}/; }} }}
+  server {{ listen 127.0.0.1:{below}; location /api/ {{ proxy_pass {service}/; }} }}
 }}
+"""
+APACHE = """
+ServerName 127.0.0.1
+PidFile {folder}/apache.pid
+ErrorLog {folder}/error.log
+DefaultRuntimeDir {folder}
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so
+LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so
+Listen 127.0.0.1:{plain}
+Listen 127.0.0.1:{decoding}
+<VirtualHost 127.0.0.1:{plain}>
+  AllowEncodedSlashes NoDecode
+  ProxyPass / {service}/ nocanon
+</VirtualHost>
+<VirtualHost 127.0.0.1:{decoding}>
+  AllowEncodedSlashes On
+  ProxyPass / {service}/
+</VirtualHost>
 """
 HAPROXY = """
 global
@@ -96,9 +118,37 @@ cache deny all
 coredump_dir {folder}
 shutdown_lifetime 1 seconds
 """
+# as names of tables, for what decodes an address once more, or resolves the dots in it
+NAMES = [
+    *[
+        "a.b",
+        ".hidden",
+        "a b",
+        "%",
+        "a%20b",
+        "a%2520b",
+        "%2e%2e",
+        "%2E",
+        "..",
+        ".",
+        "a..b",
+        "ä",
+        "日本",
+        "a+b",
+        "a&b=c",
+    ],
+    *["a/b", "a%2Fb", "a%252Fb", "a\\b", "../table/kept/drop", "x/../kept", "kept/", "kept%2F", "/kept", "kept%00"],
+    *["kept?", "kept?mode=overwrite", "kept#", "kept;x", "kept%3F", "kept%23", "kep%74", " kept", "kept ", "KEPT"],
+]
 # how each is started in the foreground and told to read its configuration again, and what it has
 FRONTS: dict[str, tuple[str, list[str], signal.Signals, list[str]]] = {
-    "nginx": (NGINX, ["-e", "{folder}/start.log", "-c"], signal.SIGHUP, ["plain", "tls", "limit", "idle"]),
+    "nginx": (
+        NGINX,
+        ["-e", "{folder}/start.log", "-c"],
+        signal.SIGHUP,
+        ["plain", "tls", "limit", "idle", "decoding", "below"],
+    ),
+    "apache2": (APACHE, ["-D", "FOREGROUND", "-f"], signal.SIGUSR1, ["plain", "decoding"]),
     "haproxy": (HAPROXY, ["-W", "-db", "-f"], signal.SIGUSR2, ["plain", "tls", "limit", "idle", "hints"]),
     "squid": (SQUID, ["-N", "-f"], signal.SIGHUP, ["proxy"]),
 }
@@ -274,12 +324,63 @@ def run(creates: int, seed: int) -> dict[str, collections.Counter[str]]:
     return counts
 
 
+def address(door: str, port: int) -> str:
+    return f"{'https' if door == 'tls' else 'http'}://127.0.0.1:{port}{'/api' if door == 'below' else ''}"
+
+
+def run_names() -> dict[str, collections.Counter[str]]:
+    """Give tables names that may lead elsewhere, through all that speaks plain HTTP: each is its own table, or none."""
+    counts: dict[str, collections.Counter[str]] = {}
+    for name in ("nginx", "apache2", "haproxy"):
+        if not binary(name):
+            continue
+        with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+            Path(place).chmod(0o711)
+            cert = Path(place) / "cert.pem"
+            trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(cert)
+            service = stack.enter_context(Process(Path(place) / "tables"))
+            url = service.caller.url
+            known = {"service": url, "address": urlsplit(url).netloc, "cert": cert}
+            _, ports = stack.enter_context(front(name, Path(place) / "front", **known))
+            for door, port in ports.items():
+                if door != "tls":
+                    counts[f"{name} {door}"] = _names(address(door, port), service)
+    return counts
+
+
+def _names(url: str, service: Process) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    stored = {"kept": ["kept"]}
+    with rt.connect(url, api_key=KEY, default=False) as client:
+        client.create_table("kept", pa.table({"x": stored["kept"]}), if_exists="skip")
+        for name in NAMES:
+            for call in (
+                lambda: client.create_table(name, pa.table({"x": [name]})),  # noqa: B023  # called at once
+                lambda: client.table(name).rename({"x": "y"}).rename({"y": "x"}),  # noqa: B023
+            ):
+                try:
+                    call()
+                except (ValueError, rt.errors.ResponseError) as error:
+                    counts[type(error).__name__] += 1
+                else:
+                    stored[name] = [name]
+                    counts["done"] += 1
+        tables = service.tables()
+        assert {name: tables[name].to_table().to_pydict() for name in tables} == {
+            n: {"x": x} for n, x in stored.items()
+        }
+        assert tables["kept"].version == 1
+        for name in stored.keys() - {"kept"}:
+            shutil.rmtree(service.root / f"{name}.lance")
+    return counts
+
+
 def visit(name: str, place: Path, service: Process, visitor: Visitor, creates: int) -> None:
     """Go through all the doors of one front."""
     known = {"service": service.caller.url, "address": urlsplit(service.caller.url).netloc, "cert": place / "cert.pem"}
     with contextlib.ExitStack() as stack:
         process, ports = stack.enter_context(front(name, place / f"{name}-front", **known))
-        doors = {door: f"{'https' if door == 'tls' else 'http'}://127.0.0.1:{port}" for door, port in ports.items()}
+        doors = {door: address(door, port) for door, port in ports.items()}
         if proxy := doors.pop("proxy", None):  # squid goes to what speaks TLS
             behind = next(other for other in ("haproxy", "nginx") if binary(other))
             _, behind_ports = stack.enter_context(front(behind, place / f"{behind}-behind-front", **known))
@@ -314,6 +415,8 @@ def main() -> None:
     parser.add_argument("--creates", type=int, default=300)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
+    for door, counts in run_names().items():
+        print(door, dict(counts))
     print(f"seed {options.seed}")
     for name, counts in run(options.creates, options.seed).items():
         print(name, dict(counts))
