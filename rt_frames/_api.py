@@ -23,6 +23,7 @@ from rt_frames._client import Client, IfExists, RemoteTable
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
 from rt_frames._http.dialects import FOLDER, parse_dialect
+from rt_frames._http.options import Key, Secret, hide_values
 from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from rt_frames.local import LocalService
 
 _default_client: Client | None = None
-_default_settings: dict[str, str] | None = None  # what the environment said when it described the default client
+_default_settings: dict[str, Secret] | None = None  # what the environment said when it described the default client
 
 __all__ = [
     "Alteration",
@@ -58,7 +59,6 @@ __all__ = [
 ]
 
 
-@hide_frames
 def connect(
     target: str | os.PathLike[str] | None = None,
     *,
@@ -122,23 +122,31 @@ def connect(
     >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
     Client('https://words-x1.us-east-1.example.com')
     """
-    where = parse_target(target, region, domain)
-    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
+    __tracebackhide__ = True
+    api_key, headers = None if api_key is None else Key(api_key), hide_values(headers)
     options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
-    if isinstance(where, Path):
-        if api_key is not None:
-            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        client: Client = FolderClient(where, dialect=FOLDER, **options)
-    else:
-        key = api_key if api_key is not None else os.environ.get("RT_FRAMES_API_KEY")
-        if key is None:
-            text = f"no API key for {where.rpartition('@')[2]:.100}"
-            raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
-        client = Client(where, api_key=key, allow_insecure=allow_insecure, dialect=spoken, **options)
+    client = _make_client(target, api_key, region, domain, dialect, allow_insecure, options)
     if default:
         global _default_client, _default_settings
         _default_client, _default_settings = client, None
     return client
+
+
+@hide_frames
+def _make_client(
+    target: Any, api_key: Key | None, region: str | None, domain: str | None, dialect: str | None,
+    allow_insecure: bool, options: dict[str, Any],
+) -> Client:  # fmt: skip
+    where = parse_target(target, region, domain)
+    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
+    if isinstance(where, Path):
+        if api_key is not None:
+            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
+        return FolderClient(where, dialect=FOLDER, **options)
+    if api_key is None and not (api_key := Key(os.environ.get("RT_FRAMES_API_KEY"))):
+        text = f"no API key for {where.rpartition('@')[2]:.100}"
+        raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
+    return Client(where, api_key=api_key, allow_insecure=allow_insecure, dialect=spoken, **options)
 
 
 def disconnect() -> None:
@@ -163,7 +171,7 @@ def _resolve(client: Client | None) -> Client:
             raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
         return client
     global _default_settings
-    settings = {name: value for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
+    settings = {name: Secret(value) for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
     found = _default_client
     if found is None or found.closed or _default_settings not in (None, settings):
         found, _default_settings = connect(), settings
@@ -559,10 +567,19 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:
-    folder = Path(target).expanduser()
-    if folder.is_file():
+    try:
+        folder = Path(target).expanduser()
+        is_file = folder.resolve().is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a circle of links, a name that is too long
+        raise _not_a_folder(target, error) from None
+    if is_file:
         raise ValueError(f"target: {folder} is a file; expected a folder, for the tables of the embedded service")
     return folder
+
+
+def _not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
+    reason = getattr(error, "strerror", None) or error
+    return ValueError(f"target: {show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
 
 
 def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
@@ -601,8 +618,11 @@ class FolderClient(Client):
         self._link = None  # nothing to compress for
 
     def _start_service(self) -> str:
-        place = os.getpid(), self._folder.resolve()
-        url = _start_service(place)
+        place = os.getpid(), Path(os.path.realpath(self._folder))
+        try:
+            url = _start_service(place)
+        except OSError as error:
+            raise _not_a_folder(self._folder, error) from error
         self._leave = leave = weakref.finalize(self, _leave_service, place)
         leave.atexit = False  # services end with the process by themselves
         return url
@@ -625,12 +645,13 @@ class FolderClient(Client):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
-        return functools.partial(FolderClient, start=False, dialect=self._dialect, **self._options), (self._folder,)
+        options = {**self._options, "dialect": self._dialect, "verify": True, "start": False}
+        return functools.partial(FolderClient, **options), (self._folder,)
 
 
 _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients
 _services_lock = threading.RLock()  # a client may be collected while another is made
-_services_key = secrets.token_urlsafe(32)
+_services_key = Key(secrets.token_urlsafe(32))
 _unlock = _services_lock.release
 os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
 

@@ -17,7 +17,15 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.dialects import Dialect, parse_dialect
-from rt_frames._http.options import Key, is_loopback, parse_base_url, parse_headers, parse_retries, parse_timeouts
+from rt_frames._http.options import (
+    Key,
+    hide_values,
+    is_loopback,
+    parse_base_url,
+    parse_headers,
+    parse_retries,
+    parse_timeouts,
+)
 from rt_frames._http.response import Failure, parse_schema, parse_version
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._names import DialectName, check_table_name
@@ -82,19 +90,21 @@ class Client:
         allow_insecure: bool = False,
         dialect: DialectName | Dialect = "documented",
     ) -> None:
+        api_key = self._key = Key(api_key)
+        headers = hide_values(headers)
         self._dialect = parse_dialect(dialect)
         self._options: dict[str, Any] = {
             "timeout": parse_timeouts(timeout),
             "retries": parse_retries(retries),
             "headers": parse_headers(headers),
-            "verify": verify if isinstance(verify, bool) else os.fspath(verify),
+            "verify": verify if isinstance(verify, bool) else os.fsdecode(verify),
         }
         base = parse_base_url(url, allow_insecure=allow_insecure)
-        self._key = Key(api_key)
+        self._key.check()
         self._is_loopback = is_loopback(base)
         self._link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self._dialect, self._key, **self._options)
-        self._missing_key_message: str | None = None  # where this process lacks the key
+        self._unusable = ""  # why, where it was unpickled without what it needs
         self.closed = False  # whether `close` was called: a default client is then forgotten
 
     @property
@@ -113,7 +123,9 @@ class Client:
         return self.url
 
     def __repr__(self) -> str:
-        return f"Client({str(self)!r})"
+        return (
+            f"Client({str(self)!r})" if "_session" in vars(self) else "Client(…)"
+        )  # tracebacks show what is half made
 
     def __enter__(self) -> Self:
         return self
@@ -145,8 +157,8 @@ class Client:
 
     def _open_session(self) -> Session:
         """Return the session; what keeps it from being used is said now that it is needed."""
-        if self._missing_key_message is not None:
-            raise errors.NotConnectedError(self._missing_key_message)
+        if self._unusable:
+            raise errors.NotConnectedError(self._unusable)
         return self._session
 
     def _send_json(
@@ -318,18 +330,23 @@ def _to_schema(response: Response) -> pa.Schema | None:
 
 
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:
-    """Make a client again in another process, whose environment must hold the same key: keys are not pickled."""
-    key = os.environ.get("RT_FRAMES_API_KEY")
-    if key and hmac.compare_digest(Key(key).fingerprint(salt), fingerprint):
-        return Client(url, api_key=key, **options)
-    client = Client(url, api_key="none", **options)
-    # told when the client is used: pools do not survive an error before that
-    client._missing_key_message = f"a client of {url} was unpickled, and " + (  # noqa: SLF001  # same package
-        "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
-        "rt_frames.connect(..., api_key=...) in this process"
-        if key
-        else "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
-    )
+    """Make a client again in another process, whose environment must hold the same key: keys are not pickled.
+
+    What is missing there is told when the client is used: pools do not survive an error before that.
+    """
+    key, problem = Key(os.environ.get("RT_FRAMES_API_KEY")), ""
+    if not key:
+        problem = "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
+    elif not hmac.compare_digest(key.fingerprint(salt), fingerprint):
+        problem = (
+            "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
+            "rt_frames.connect(..., api_key=...) in this process"
+        )
+    try:
+        client = Client(url, api_key="none" if problem else key, **options)
+    except ValueError as error:  # of a CA bundle that is not here
+        problem, client = problem or str(error), Client(url, api_key="none", **{**options, "verify": False})
+    client._unusable = problem and f"a client of {url} was unpickled, and {problem}"  # noqa: SLF001  # same package
     return client
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import ipaddress
-import math
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
 
-from rt_frames._text import Message
+from urllib3.util import parse_url
 
+from rt_frames._text import Message, show_value
+
+MAX_SECONDS = 10**6  # less than what sockets can count, 2**31 ms
+SHORT = 8  # characters; a shorter key may well be a part of ordinary words
 _OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
 
 
@@ -35,23 +39,36 @@ class Secret(str):
 
 
 class Key(Secret):
-    """An API key."""
+    """An API key, made of whatever was given in the first line that sees it, so that no frame shows it."""
 
-    def __new__(cls, value: str) -> Self:
-        if not isinstance(value, str) or not value or not all("!" <= char <= "~" for char in value):
+    def __new__(cls, value: Any) -> Self:
+        return super().__new__(cls, value if isinstance(value, str) else "")
+
+    def check(self) -> None:
+        """Refuse what no header can carry."""
+        if not self or not all("!" <= char <= "~" for char in self):
             raise ValueError(
                 "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
                 "check how it was copied or read from its file"
             )
-        return super().__new__(cls, value)
 
     def fingerprint(self, salt: bytes) -> bytes:
         """Return what tells this key from another one, and does not tell the key."""
         return hashlib.blake2b(self.encode(), salt=salt).digest()
 
     def hide(self, text: str) -> str:
-        """Strike the key out of a server's words."""
-        return text.replace(self, "***")
+        """Strike the key out of a server's words, with any escapes; a short one only where it is a whole word."""
+        spelled = "".join(map(_spell, self))
+        if len(self) < SHORT:
+            spelled = rf"(?:(?<!\w)|(?<=\\[bfnrt])){spelled}(?!\w)"
+        return re.sub(spelled, "***", text)
+
+
+def _spell(char: str) -> str:
+    """Return a pattern of a character as JSON, HTML and addresses may write it."""
+    code, name = f"{ord(char):02x}", re.escape(html.escape(char))
+    escapes = rf"u00{code}|%{code}|&#0{{0,4}}{ord(char)};|&#x0{{0,4}}{code};"
+    return rf"\\{{0,3}}(?:{name}|(?i:{escapes})|{re.escape(char)})"
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:
@@ -61,13 +78,14 @@ def parse_timeouts(timeout: Any) -> Timeouts:
     parts = timeout if isinstance(timeout, tuple) else (timeout,) * 3
     if len(parts) != 3 or not all(_is_positive(part) for part in parts):
         raise ValueError(
-            f"timeout: expected a positive number of seconds, or a tuple (connect, write, read), got {timeout!r}"
+            f"timeout: expected a positive number of seconds up to {MAX_SECONDS:,}, or a tuple (connect, write, read), "
+            f"got {show_value(timeout)}"
         )
     return Timeouts(*map(float, parts))
 
 
 def _is_positive(number: Any) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number <= MAX_SECONDS
 
 
 def parse_retries(retries: Any) -> int:
@@ -77,36 +95,44 @@ def parse_retries(retries: Any) -> int:
     return retries
 
 
+def hide_values(headers: Any) -> Any:
+    """Make secrets of the values of further headers, in the first line that sees them; what is no text, None."""
+    if not isinstance(headers, Mapping):
+        return headers
+    return {name: Secret(value) if isinstance(value, str) else None for name, value in headers.items()}
+
+
 def parse_headers(headers: Any) -> dict[str, str]:
-    """Read further headers; values are not shown in the error, they may be secrets."""
+    """Read further headers, whose values are hidden."""
     if headers is not None and not isinstance(headers, Mapping):
         raise TypeError(f"headers: expected a dict of strings, got {type(headers).__name__}")
     for name, value in (headers or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str) or not name.isascii() or not name.isprintable():
-            raise ValueError(f"headers: names and values must be strings, see {name!r}")
+        if not isinstance(name, str) or not re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII):
+            raise ValueError(f"headers: {show_value(name)} is no name that a header can have")
+        if not isinstance(value, str):
+            raise ValueError(f"headers: the value of {name!r} is not a string")
         if not value.isascii() or not value.isprintable() or value != value.strip():
             raise ValueError(f"headers: the value of {name!r} has characters that a header cannot hold")
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"headers: {name!r} is set by this package; the key goes into api_key")
-    return {name: Secret(value) for name, value in (headers or {}).items()}
+    return dict(headers or {})
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
-    """Read the service's address, ``https://host[:port]``, without a slash at the end."""
+    """Read the service's address, ``https://host[:port]``, as it is sent to, without a slash at the end."""
     if not isinstance(url, str):
         raise TypeError(f"url: expected a string, got {type(url).__name__}")
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018  # raises for a port that is none
-    except ValueError as error:
-        raise ValueError(f"url: {error}") from None
     shown = url.rpartition("@")[2][:100]
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = parse_url(url)  # the parser of what sends
+    except ValueError:
+        raise ValueError(f"url: expected https://HOST or https://HOST:PORT, got {shown!r}") from None
+    if parts.scheme not in ("http", "https") or not parts.host:
         raise ValueError(f"url: expected https://HOST, got {shown!r}")
-    odd = not url.isascii() or not url.isprintable() or " " in url
-    if odd or parts.username is not None or parts.query or parts.fragment:
+    odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
+    if odd or any(part is not None for part in (parts.auth, parts.query, parts.fragment)):
         raise ValueError("url: expected https://HOST alone, without user, query, fragment or odd characters")
-    base = url.rstrip("/")
+    base = parts.url.rstrip("/")
     if base.endswith("/v1"):
         raise ValueError(f"url: leave /v1 out, got {shown!r}; every request's own address begins with it")
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
@@ -145,8 +171,8 @@ def _check_ca_bundle(name: str, path: str) -> str:
 
 def is_loopback(base: str) -> bool:
     """Return whether an address is this machine's own."""
-    host = urlsplit(base).hostname or ""
+    host = parse_url(base).host or ""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")

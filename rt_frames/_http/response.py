@@ -17,10 +17,11 @@ from urllib.parse import quote
 import pyarrow as pa
 import requests
 import urllib3
+from requests.structures import CaseInsensitiveDict
 
 from rt_frames import errors
 from rt_frames._http.options import Key
-from rt_frames._text import one_line, shorten
+from rt_frames._text import make_printable, one_line, shorten
 
 READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
@@ -45,6 +46,12 @@ class Response(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     problem: str | None = None
+
+    def without(self, key: Key) -> Response:
+        """Return what errors may tell of an answer, which may repeat the key."""
+        body = key.hide(self.body.decode(json.detect_encoding(self.body), "replace")).encode()
+        headers = {name.lower(): key.hide(value) for name, value in self.headers.items()}
+        return Response(self.status, CaseInsensitiveDict(headers), body, self.problem and key.hide(self.problem))
 
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
@@ -115,7 +122,7 @@ def _read_arrow_names(body: bytes) -> Any:
     try:
         return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
-        raise ValueError(f"the answer is not an Arrow stream with a name column ({str(error)[:100]})") from None
+        raise ValueError(f"the answer is not an Arrow stream with a name column ({error})") from None
 
 
 def parse_version(response: Response) -> int | None:
@@ -124,7 +131,7 @@ def parse_version(response: Response) -> int | None:
     return version if isinstance(version, int) and not isinstance(version, bool) else None
 
 
-def find_doubt(response: Response, key: Key) -> str:
+def find_doubt(response: Response) -> str:
     """Say why an answer confirms no write though its status is that of a success; nothing where it does.
 
     It does with no body, or with a JSON object that holds no error; what else answers so is something in between.
@@ -144,10 +151,10 @@ def find_doubt(response: Response, key: Key) -> str:
         return ""
     found = _decode_json(response.body)
     if not isinstance(found, dict):
-        return f"the service answered {status}, but with no JSON object: {_show_body(response, key)[:100]!r}"
+        return f"the service answered {status}, but with no JSON object: {_show_body(response)[:100]!r}"
     if not found.get("error"):
         return ""
-    return f"the service answered {status} with an error, {find_message(response.body, key) or 'without a message'}"
+    return f"the service answered {status} with an error, {find_message(response.body) or 'without a message'}"
 
 
 _ADVICE: dict[type[errors.RemoteError] | int, str] = {
@@ -189,14 +196,14 @@ def error_class(status: int, operation: errors.Operation, message: str = "") -> 
     return errors.ServerError if status // 100 == 5 else _BY_STATUS.get(status, errors.ResponseError)
 
 
-def explain_refusal(response: Response, operation: errors.Operation, what: str, key: Key, sent: str = "") -> Failure:
+def explain_refusal(response: Response, operation: errors.Operation, what: str, sent: str = "") -> Failure:
     """Read an answer that is not a success; ``sent`` tells how much of a body it is about."""
     status = response.status
-    message = find_message(response.body, key)
+    message = find_message(response.body)
     kind = error_class(status, operation, message)
     if kind is errors.ConflictError and _get(_decode_json(response.body), "code") == NAME_TAKEN:
         kind = errors.TableExistsError
-    facts = {"status": status, "message": message, "body": _show_body(response, key)}
+    facts = {"status": status, "message": message, "body": _show_body(response)}
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(status) or _ADVICE.get(kind, "")
     if kind is errors.RateLimited:
@@ -214,20 +221,18 @@ def explain_refusal(response: Response, operation: errors.Operation, what: str, 
     return Failure(kind, text if not advice or advice in said else f"{text}; {advice}", facts)
 
 
-def explain_unreadable(response: Response, what: str, key: Key, error: ValueError) -> Failure:
+def explain_unreadable(response: Response, what: str, problem: str) -> Failure:
     """Say that an answer is a success by its status alone."""
-    body = _show_body(response, key)
-    text = f"could not {what}: {error}; the answer starts with {body[:200]!r}; check the address"
-    return Failure(
-        errors.ResponseError, text, {"status": response.status, "message": key.hide(str(error)), "body": body}
-    )
+    body, message = _show_body(response), shorten(make_printable(problem), MAX_MESSAGE)
+    text = f"could not {what}: {message}; the answer starts with {body[:200]!r}; check the address"
+    return Failure(errors.ResponseError, text, {"status": response.status, "message": message, "body": body})
 
 
-def _show_body(response: Response, key: Key) -> str:
-    return shorten(key.hide(response.body.decode("utf-8", "replace")), MAX_BODY_SHOWN)
+def _show_body(response: Response) -> str:
+    return shorten(response.body.decode("utf-8", "replace"), MAX_BODY_SHOWN)
 
 
-def find_message(body: bytes, key: Key) -> str:
+def find_message(body: bytes) -> str:
     """Find the sentence for people in an error's body: JSON of any known form, HTML, or plain text."""
     text, decoded = body[: 2**16].decode("utf-8", "replace"), _decode_json(body)
     if decoded is not None:
@@ -236,7 +241,7 @@ def find_message(body: bytes, key: Key) -> str:
         # not html.parser, which takes minutes for 64 kB of tags that never end
         text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
     printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in text)
-    return one_line(key.hide(printable), MAX_MESSAGE)
+    return one_line(printable, MAX_MESSAGE)
 
 
 def _find_sentence(value: Any, levels: int = 9) -> str:
@@ -251,7 +256,7 @@ def _find_sentence(value: Any, levels: int = 9) -> str:
 
 
 def _find_host(location: str) -> str:
-    found = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:\[\]-]+)", location)
+    found = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:*\[\]-]+)", location)
     return found[1][:100] if found else "another path of the same host"
 
 

@@ -31,8 +31,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import requests
-from requests.utils import get_environ_proxies, select_proxy
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProxyError, SSLError
+from requests.exceptions import InvalidProxyURL, InvalidSchema
+from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProxyError,
+    SSLError,
+    URLSchemeUnknown,
+)
+from urllib3.util import parse_url
 
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
@@ -51,7 +60,7 @@ from rt_frames._http.response import (
     read_response,
 )
 from rt_frames._http.upload import Buffers, Upload
-from rt_frames._text import Message, format_bytes, one_line, shorten
+from rt_frames._text import Message, format_bytes, make_printable, one_line, shorten
 from rt_frames._version import __version__
 
 log = logging.getLogger("rt_frames")
@@ -62,7 +71,8 @@ RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
 _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
 _OPEN = (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
-_NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
+_BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
+_NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 
 
 class Request(NamedTuple):
@@ -261,7 +271,7 @@ class Session:
 
     def _look_for(self, request: Request) -> bool | None:
         """Look once whether a request's table is listed; None where that cannot be told."""
-        with contextlib.suppress(errors.RemoteError):
+        with contextlib.suppress(Exception):  # which must not hide the first fault
             return request.table in self.list_tables(retries=0)
         return None
 
@@ -269,7 +279,9 @@ class Session:
         """Look once which other dialect the server speaks, for the message alone."""
         others = (dialect for dialect in DIALECTS.values() if dialect.name != self._dialect.name)
         answers = ((other.name, self._attempt(LIST._replace(path=other.tables), str(uuid.uuid4()))) for other in others)
-        return next((name for name, answer in answers if isinstance(answer, Result)), None)
+        with contextlib.suppress(Exception):
+            return next((name for name, answer in answers if isinstance(answer, Result)), None)
+        return None
 
     def _attempt(self, request: Request, request_id: str) -> Result | Failure | BaseException:
         """Send once; what the source raised is returned, so that it does not drag the request along as its context."""
@@ -278,7 +290,7 @@ class Session:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
         try:
             with self._exchange(request, upload, request_id) as stream:
-                response = read_response(stream, MAX_LIST_BYTES if request.is_read else MAX_ANSWER_BYTES)
+                response = read_response(stream, MAX_LIST_BYTES if request.is_read and stream.ok else MAX_ANSWER_BYTES)
             value = _interpret(request, upload, response, self._key)
             if isinstance(value, Failure):
                 return value
@@ -318,11 +330,18 @@ class Session:
     def _proxies(self) -> dict[str, str]:
         """Take proxies from the environment, for https alone: one would read plain http."""
         use = self.base.startswith("https:") and not is_loopback(self.base)
-        return get_environ_proxies(self.base) if use else {}
+        proxies = get_environ_proxies(self.base) if use else {}
+        if proxy := select_proxy(self.base, proxies):
+            with contextlib.suppress(ValueError, TypeError):  # whose words show the password
+                if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
+                    return proxies
+            raise InvalidProxyURL("it is not a URL")
+        return proxies
 
     def _proxy(self) -> str:
         """Name the proxy, without what it is logged in with."""
-        return (select_proxy(self.base, self._proxies()) or "").rpartition("@")[2].rpartition("://")[2]
+        proxies = get_environ_proxies(self.base)
+        return (select_proxy(self.base, proxies) or "").rpartition("@")[2].rpartition("://")[2]
 
 
 def _interpret(request: Request, upload: Upload | None, response: Response, key: Key) -> Any:
@@ -332,16 +351,16 @@ def _interpret(request: Request, upload: Upload | None, response: Response, key:
         return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
     if status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        return explain_refusal(response, request.operation, request.what, key, sent)
+        return explain_refusal(response.without(key), request.operation, request.what, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
-    if not request.is_read and (doubt := find_doubt(response, key)):
+    if not request.is_read and (doubt := find_doubt(response.without(key))):
         return _open_outcome(request, upload, doubt)
     try:
         return request.parse(response)
     except ValueError as error:
-        return explain_unreadable(response, request.what, key, error)
+        return explain_unreadable(response.without(key), request.what, key.hide(str(error)))
 
 
 def _interpret_failure(
@@ -350,10 +369,10 @@ def _interpret_failure(
     """Return what it means that no answer came: the state of the body decides."""
     cause = upload.cause if upload is not None and upload.cause is not None else error
     causes = list(_causes(cause))
-    reason = shorten(key.hide(str(causes[-1]) or type(causes[-1]).__name__), 200)
+    reason = shorten(make_printable(key.hide(str(causes[-1]) or type(causes[-1]).__name__)), 200)
     if upload is not None and upload.begun:
         return _open_outcome(request, upload, reason)
-    through = f"proxy {proxy} for " if any(isinstance(e, ProxyError) for e in causes) else ""
+    through = f"proxy {proxy} for " if any(isinstance(e, _BY_PROXY) for e in causes) else ""
     where = f"{through}{base}: {reason}; nothing was sent"
     if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
         advice = "check the host name, or name the authority that signed it with REQUESTS_CA_BUNDLE"
@@ -427,7 +446,7 @@ def _may_repeat(failure: Failure, request: Request) -> bool:
 
 def _pause(failure: Failure, attempt: int) -> float:
     asked = failure.facts.get("retry_after")
-    return asked if asked is not None else random.uniform(0, min(8.0, 0.5 * 2**attempt))  # noqa: S311  # nosec B311  # jitter, no secret
+    return asked if asked is not None else random.uniform(0, 0.5 * 2 ** min(attempt, 4))  # noqa: S311  # nosec B311  # jitter, no secret
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -15,6 +15,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import ConnectError, NotConnectedError
+from tests.support.faults import assert_no_key, certificates
 from tests.support.servers import KEY
 
 URL = "https://words-x1.us-east-1.example.com"
@@ -177,6 +178,18 @@ def test_a_url_without_a_key_is_not_connected():
         (URL, {"retries": -1}, "retries"),
         (URL, {"headers": {"a": "b\n"}}, "headers"),
         (URL, {"headers": {"X-API-Key": "b"}}, "headers.*api_key"),
+        (URL, {"headers": {"x-api-key ": "b"}}, "headers: 'x-api-key ' is no name"),
+        (URL, {"headers": {"a:b": "c"}}, "headers: 'a:b' is no name"),
+        (URL, {"headers": {" a": "c"}}, "headers: ' a' is no name"),
+        (URL, {"headers": {"a\n": "c"}}, "headers: .* is no name"),
+        (URL, {"headers": {"": "c"}}, "headers: '' is no name"),
+        (URL, {"headers": {"a": b"c"}}, "headers: the value of 'a' is not a string"),
+        (URL, {"timeout": 1e10}, "timeout: .*up to 1,000,000"),
+        (URL, {"timeout": (1, 10**400, 1)}, "timeout: .*up to 1,000,000"),
+        (URL, {"timeout": float("nan")}, "timeout: .*got nan"),
+        (r"http://evil.example\.localhost", {}, "url: .*odd characters"),
+        ("http://localhost@evil.example", {}, "url: .*without user"),
+        ("http://localhost%2eevil.example", {}, "allow_insecure"),
         ("./folder", {"api_key": KEY}, "api_key"),
     ],
 )
@@ -188,6 +201,51 @@ def test_a_wrong_form_says_what_is_wrong_with_it(target, options, message):
 
 def test_plain_http_to_another_machine_needs_a_word():
     assert rt.connect("http://example.com", api_key=KEY, allow_insecure=True, default=False).url == "http://example.com"
+
+
+@pytest.mark.parametrize("given", ["target", "RT_FRAMES_URL"])
+@pytest.mark.parametrize("folder", ["/file/below", "/circle", "/circle/below", "/" + "x" * 300, "~nobody-here/x"])
+def test_a_folder_that_cannot_be_is_an_argument_that_cannot_be_used(tmp_path, monkeypatch, folder, given):
+    (tmp_path / "file").touch()
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    target = folder if folder[0] == "~" else f"{tmp_path}{folder}"
+    monkeypatch.setenv("RT_FRAMES_URL", target)
+    with pytest.raises(ValueError, match=r"target: '.*cannot be a folder of tables: .*; choose another"):
+        rt.connect(target) if given == "target" else rt.list_tables()
+
+
+def test_the_longest_time_that_is_taken_can_be_waited_for(server):
+    with rt.connect(server.url, api_key=KEY, timeout=10**6, default=False) as client:
+        assert client.list_tables() == []
+        assert client.create_table("t", pl.DataFrame({"a": [1]})).created
+
+
+WRONG = [
+    {"target": 3}, {"target": "ftp://example.com"}, {"target": "http://example.com"}, {"target": "https://a?b"},
+    {"target": "./folder"}, {"region": "us"}, {"timeout": -1}, {"retries": -1}, {"dialect": "x"}, {"verify": "/none"},
+    {"headers": {"authorization": KEY, "b c": "d"}}, {"headers": {"authorization": f"{KEY}\n"}},
+    {"headers": {"authorization": KEY.encode()}}, {"api_key": f"{KEY}\n"}, {"api_key": KEY.encode()},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("door", ["connect", "Client", "environment"])
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_no_error_about_an_argument_has_the_key_in_its_frames(monkeypatch, caplog, door, wrong):
+    given = {"target": URL, "api_key": KEY, **wrong}
+    target, key = given.pop("target"), given.pop("api_key")
+    monkeypatch.setenv("RT_FRAMES_URL", str(target))
+    monkeypatch.setenv("RT_FRAMES_API_KEY", key if isinstance(key, str) else "k k")
+    monkeypatch.setenv("RT_FRAMES_DIALECT", given.get("dialect", ""))
+    call = {
+        "connect": lambda: rt.connect(target, api_key=key, **given),
+        "Client": lambda: rt.Client(target, api_key=key, **given),
+        "environment": rt.list_tables if given.keys() <= {"dialect"} else lambda: rt.connect(**given),
+    }[door]
+    if door == "environment" and target in (3, "./folder"):
+        pytest.skip("text is what an environment holds, and a folder needs no key")
+    with pytest.raises((ValueError, TypeError)) as raised:
+        call()
+    assert_no_key(raised.value, caplog)
 
 
 def everything_in(value: object, depth: int = 6) -> str:
@@ -220,6 +278,28 @@ def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(server,
         with pytest.raises(NotConnectedError, match="another key than the one it was made with"):
             use()
     assert server.connections == 0
+
+
+@pytest.mark.parametrize("missing", ["verify", "REQUESTS_CA_BUNDLE", "a key without a line end"])
+@pytest.mark.parametrize("target", [URL, "./tables"])
+def test_F42_unpickling_never_raises_but_the_first_call_does(tmp_path, monkeypatch, target, missing):
+    monkeypatch.chdir(tmp_path)
+    certificates()[0].cert_pem.write_to_path("ca.pem")
+    verify = "ca.pem" if missing == "verify" else True
+    key = KEY if target == URL else None
+    client = rt.connect(target, api_key=key, verify=verify, default=False)
+    packed = pickle.dumps(client)
+    Path("ca.pem").unlink()
+    monkeypatch.setenv("RT_FRAMES_API_KEY", f"{KEY}\n" if "key" in missing else KEY)
+    if missing == "REQUESTS_CA_BUNDLE":
+        monkeypatch.setenv(missing, "ca.pem")
+    unpickled = pickle.loads(packed)
+    assert str(unpickled) == str(client)
+    if target == URL:
+        with pytest.raises(NotConnectedError, match=r"was unpickled, and .*(another key|ca.pem)"):
+            unpickled.list_tables()
+    else:
+        assert unpickled.list_tables() == []
 
 
 def test_F42_a_copy_is_the_client_itself_whatever_the_environment_says(server, monkeypatch):

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import rt_frames as rt
 from rt_frames.errors import (
     AuthenticationError,
     BadRequest,
@@ -14,6 +15,7 @@ from rt_frames.errors import (
     OutcomeUnknown,
     PayloadTooLarge,
     RedirectError,
+    RemoteError,
     ResponseError,
     ServerError,
     TableExistsError,
@@ -124,6 +126,38 @@ def test_F20_every_refusal_has_its_class_and_a_short_message_without_the_key(rem
             assert error.message == "your key *** is ***"
             assert "***" in error.body
         assert all(char.isprintable() for char in str(error))
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "shown"),
+    [
+        ("ab/c+d=efg", r"no ab\/c\u002Bd=efg", "no ***"),
+        ("ab/c+d=efg", r"no ab\u002fc\u002bd\u003Defg", "no ***"),
+        ("ab/c+d=efg", "no ab&#x2F;c&#43;d&#61;efg or ab%2Fc%2bd%3Defg", "no *** or ***"),
+        ('a"b<c&\\defg', r"no a\"b<c&\\defg", "no ***"),
+        ('a"b<c&\\defg', "no a&quot;b&lt;c&amp;%5cdefg", "no ***"),
+        ("test", "table 'test_sales' of latest test", "table 'test_sales' of latest ***"),
+        ("test", r"no\ntest", "no ***"),
+        ("test-key", "my_test-keys", "my_***s"),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 503, 200])
+def test_F20_a_key_is_struck_out_however_it_is_spelled_and_words_are_left(server, key, said, shown, status):
+    body = f'{{"error": "{said}"}}'.encode()
+    for encoded in (body, body.decode().encode("utf-16")):
+        server.answering((status, encoded))
+        client = rt.connect(server.url, api_key=key, retries=0, default=False)
+        with pytest.raises(RemoteError) as raised:
+            client.table("t").rename({"a": "b"})
+        assert shown in str(raised.value)
+        assert status == 200 or "***" in raised.value.body
+        assert key not in f"{raised.value} {vars(raised.value)}".replace("latest", "").replace("test_sales", "")
+
+
+def test_F20_headers_that_errors_tell_of_may_hold_the_key_too(remote, server, caplog):
+    server.listing((302, b"", {"Location": f"https://{KEY}.example.com/"}), (200, b"", {"Content-Encoding": KEY}))
+    fails(remote.list_tables, RedirectError, caplog, r"redirects to \*\*\*\.example\.com")
+    fails(remote.list_tables, ResponseError, caplog, r"encoded as '\*\*\*'")
 
 
 @pytest.mark.parametrize("message", ["column 'a' is odd", "", "nothing was changed, column 'a' is odd"])

@@ -289,6 +289,17 @@ def test_F40_a_proxy_that_lets_nothing_through_is_named(tmp_path, monkeypatch, c
         assert all(KEY.encode() not in request.head for request in proxy.requests)
 
 
+@pytest.mark.parametrize(
+    "proxy", ["http://u:{}@proxy:99999", "u:{}@proxy:99999", "http://u:{}/x@proxy", "http://u:{}@", "http://u:{}@[::1"]
+)
+def test_F40_a_proxy_that_is_no_url_is_named_without_its_password(monkeypatch, caplog, proxy):
+    monkeypatch.setenv("HTTPS_PROXY", proxy.format("pass-word"))
+    client = rt.connect("https://service.test", api_key=KEY, retries=0, default=False)
+    for call in (client.list_tables, lambda: client.create_table("t", frame(1))):
+        error = fails(call, rt.errors.ConnectError, caplog, "it is not a URL; nothing was sent; check the proxy")
+        assert "pass-word" not in str(error) + caplog.text
+
+
 def test_F40_a_proxy_whose_certificate_nobody_vouches_for_is_named(monkeypatch, caplog):
     with Server(tls=certificates()[1]) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)

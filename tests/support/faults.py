@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import os
 import pickle
 import ssl
 import time
@@ -49,13 +50,26 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     """Look for the key in everything that an error shows, and in the log."""
     for one in chain(error):
-        shown = [str(one), repr(one), "".join(traceback.format_exception(one)), repr(one.__dict__)]
+        shown = [
+            str(one),
+            repr(one),
+            "".join(traceback.format_exception(one)),
+            repr(one.__dict__),
+            *local_variables(one),
+        ]
         if isinstance(one, rt.errors.RemoteError):
             again = pickle.loads(pickle.dumps(one))
             assert (type(again), str(again), again.__dict__) == (type(one), str(one), one.__dict__)
             shown.append(pickle.dumps(one).decode("latin-1"))
         assert all(KEY not in text for text in shown), type(one)
     assert KEY not in caplog.text
+
+
+def local_variables(error: BaseException) -> Iterator[str]:
+    """Show what those see who print an error with the variables of its frames, but for the tests' own."""
+    for frame in traceback.TracebackException.from_exception(error, capture_locals=True).stack:
+        if f"{os.sep}tests{os.sep}" not in frame.filename:
+            yield repr(frame.locals)
 
 
 def resident(what: str) -> int:
