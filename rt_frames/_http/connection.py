@@ -6,7 +6,8 @@
 - A write that fails is no answer: what the server said before it hung up is still looked for.
 - The whole answer must arrive by a deadline, however slowly it drips.
 - A body rides a connection from the pool only if it is small and the last answer there has only just come: what a
-  server closes meanwhile would leave the outcome open. One that was broken off leaves no connection.
+  server closes meanwhile would leave the outcome open. No body rides any more once the server closed one just then.
+  One that was broken off leaves no connection.
 
 Relied upon, one test each in tests/http/test_connection.py:
 
@@ -37,6 +38,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any, cast
 
 import requests
@@ -60,12 +62,14 @@ _INTERIM_START = b"HTTP/1.1 1"
 _SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
-# the body that is about to be sent: a pool asks a connection whether it may be used, not for what
-_next_body: ContextVar[Upload | None] = ContextVar("_next_body", default=None)
+# who sends, and the body that comes next: a pool asks a connection whether it may be used, not for what
+_sending: ContextVar[tuple[Any, Upload | None]] = ContextVar("_sending", default=(SimpleNamespace(hung_up=False), None))
 
 
 class Adapter(HTTPAdapter):
-    """requests' adapter over these connections; it never repeats anything by itself."""
+    """requests' adapter over these connections to one server; it never repeats anything by itself."""
+
+    hung_up = False  # whether the server closed a connection just after an answer, without saying so
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Make the manager of pools, which are then ours."""
@@ -80,11 +84,11 @@ class Adapter(HTTPAdapter):
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
         """Send a request, whose body may be an `Upload`."""
-        token = _next_body.set(request.body)  # type: ignore[arg-type]  # requests knows of no body of this kind
+        token = _sending.set((self, request.body))  # type: ignore[arg-type]  # requests knows of no body of this kind
         try:
             return super().send(request, *args, **options)
         finally:
-            _next_body.reset(token)
+            _sending.reset(token)
 
 
 class UploadConnection(HTTPConnection):
@@ -94,15 +98,19 @@ class UploadConnection(HTTPConnection):
     _upload: Upload | None = None
     _early = b""
     _warm_until = 0.0
+    _was_warm = False
 
     @property
     def is_connected(self) -> bool:
         """Whether the next request may use it as it is; for most uploads it is opened anew."""
-        body = _next_body.get()
-        warm = body is None or (body.is_small and time.monotonic() < self._warm_until)
-        return warm and super().is_connected
+        adapter, body = _sending.get()
+        is_warm = time.monotonic() < self._warm_until
+        is_open = super().is_connected
+        adapter.hung_up |= is_warm and self.sock is not None and not is_open
+        return is_open and (body is None or (is_warm and body.is_small and not adapter.hung_up))
 
     def connect(self) -> None:
+        self._warm_until = 0.0
         self.socket_options = [*_SOCKET_OPTIONS]
         try:
             super().connect()
@@ -141,12 +149,12 @@ class UploadConnection(HTTPConnection):
         if self.sock is None:
             self.connect()
         sock: Any = self.sock
-        self._upload, self._early = body, b""
+        self._upload, self._early, self._was_warm = body, b"", time.monotonic() < self._warm_until
         if body is not None:
             body.begun = True
             # TLS inside TLS must send what it began: a record that is broken off cannot be taken up again
             self.timeout = body.timeout if isinstance(sock, SSLTransport) else min(body.timeout, POLL_AFTER)
-        with _hanging_up(sock):
+        with self._hanging_up(sock):
             super().request(method, url, None, headers, **options)
             if body is not None:
                 self._send_body(sock, body)
@@ -206,21 +214,22 @@ class UploadConnection(HTTPConnection):
         upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
         broken_off = upload is not None and not upload.complete
         seconds = min(patience, LAST_WORDS) if broken_off else patience
-        with _hanging_up(self.sock), self._reading_answers(seconds, self._early, broken_off=broken_off):
+        with self._hanging_up(self.sock), self._reading_answers(seconds, self._early, broken_off=broken_off):
             answer = super().getresponse()
         self._warm_until = time.monotonic() + _warm_seconds(answer)
         return answer
 
-
-@contextlib.contextmanager
-def _hanging_up(sock: Any) -> Iterator[None]:
-    """Let the server hear of it where this fails; a socket that is closed stays open in processes forked meanwhile."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has no such thing
-            sock.shutdown(socket.SHUT_RDWR)
-        raise
+    @contextlib.contextmanager
+    def _hanging_up(self, sock: Any) -> Iterator[None]:
+        """Let the server hear of it where this fails: a closed socket stays open in processes forked meanwhile."""
+        try:
+            yield
+        except BaseException as error:
+            if self._was_warm and isinstance(error, ConnectionError):
+                _sending.get()[0].hung_up = True
+            with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has no such thing
+                sock.shutdown(socket.SHUT_RDWR)
+            raise
 
 
 def _warm_seconds(answer: Any) -> float:

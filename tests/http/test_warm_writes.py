@@ -14,7 +14,7 @@ import pytest
 
 from rt_frames import errors
 from tests.support.faults import certificates, connected
-from tests.support.servers import Connection, Server
+from tests.support.servers import Connection, Server, usual
 
 SMALL = pl.DataFrame({"n": np.arange(10_000), "word": ["some text"] * 10_000})
 
@@ -125,6 +125,43 @@ def test_F41_what_gets_no_answer_on_a_connection_that_was_just_used_is_never_sen
     with pytest.raises(errors.OutcomeUnknown):
         remote.create_table("t", SMALL)
     assert len(server.posts) == 2
+
+
+def test_F41_once_a_server_hung_up_on_a_connection_that_was_just_used_every_write_opens_its_own(wire):
+    server, connect = wire
+    remote = connect()
+
+    def script(connection: Connection) -> None:
+        connection.body(connection.head())
+        connection.answer(200, {"version": 1})
+        connection.body(connection.head())
+        server.script = usual
+
+    server.script = script
+    remote.create_table("t", SMALL)
+    with pytest.raises(errors.OutcomeUnknown):
+        remote.create_table("t", SMALL)
+    before = server.connections
+    for _ in range(3):
+        remote.create_table("t", SMALL)
+    assert (len(server.posts), server.connections - before) == (5, 3)
+
+
+def test_F41_a_server_that_closes_after_each_answer_without_a_word_fails_at_most_one_write(wire):
+    server, connect = wire
+
+    def script(connection: Connection) -> None:
+        request = connection.body(connection.head())
+        connection.answer(200, {"tables": []} if request.method == "GET" else {"version": 1})
+
+    server.script = script
+    remote, failed = connect(retries=9), 0
+    for number in range(40):
+        try:
+            remote.create_table(f"t{number}", SMALL, if_exists="skip")
+        except errors.TransportError:
+            failed += 1
+    assert failed <= 1
 
 
 @pytest.mark.parametrize(
