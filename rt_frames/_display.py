@@ -55,7 +55,9 @@ def as_text(listing: Listing) -> str:
         widths[widths.index(max(widths))] -= 1
     lines.insert(1, tuple("-" * width for width in widths))
     drawn = ["  ".join(map(str.ljust, map(shorten, line, widths), widths)).rstrip() for line in lines]
-    return "\n".join([listing.title, "", *drawn, *_more(listing), *(f"\n{make_printable(n)}" for n in listing.notes)])
+    return "\n".join(
+        [make_printable(listing.title), "", *drawn, *_more(listing), *(f"\n{make_printable(n)}" for n in listing.notes)]
+    )
 
 
 def as_html(listing: Listing) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import sys
@@ -41,6 +42,13 @@ class Progress:
 
     def update(self, sent: int, rows: int) -> None:
         """Show how many bytes were sent and rows were read so far; fewer than before where the body is sent anew."""
+        try:
+            self._draw(sent, rows)
+        except Exception:  # noqa: BLE001  # what cannot be shown ends the display, not the upload
+            self._shown = False
+            self.__exit__()
+
+    def _draw(self, sent: int, rows: int) -> None:
         if self._bar is None:
             if not self._is_due():
                 return
@@ -56,8 +64,10 @@ class Progress:
         return bool(self._shown)
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        bar, self._bar = self._bar, None
+        with contextlib.suppress(Exception):
+            if bar is not None:
+                bar.close()
 
 
 def _in_notebook() -> bool:

@@ -29,7 +29,7 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import clean_names
-from rt_frames._text import list_names, one_line
+from rt_frames._text import list_names, make_printable, one_line
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -94,6 +94,9 @@ class _File(NamedTuple):
 
     path: Path
     regular: Path
+
+    def __str__(self) -> str:
+        return make_printable(str(self.path))
 
 
 class _Opened(NamedTuple):
@@ -160,7 +163,7 @@ def _to_source(opened: _Opened, files: list[_File], options: Options, close: Cal
         for file in files:
             with _naming(file):
                 for batch in opened.read(file):
-                    yield to_chunk(batch.rename_columns(names), str(file.path))
+                    yield to_chunk(batch.rename_columns(names), str(file))
 
     schema = pa.schema([field.with_name(name) for field, name in zip(opened.schema, names, strict=True)])
     casts = {new: asked[old] for old, new in zip(held, names, strict=True) if old in asked}
@@ -178,15 +181,16 @@ def _expand(path: Path) -> Iterator[Path]:
 
 
 def _format(path: Path, options: Options) -> str:
+    shown = make_printable(str(path))
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; name its files, for example '{path}/*.parquet'")
+        raise ValueError(f"{shown} is a folder; name its files, for example '{shown}/*.parquet'")
     if path != PIPE and not path.exists():
-        raise ValueError(f"{path}: there is no such file")
+        raise ValueError(f"{shown}: there is no such file")
     found = options.format or SUFFIXES.get(_suffix(path))
     if found is None:
         excel = "; read what Excel wrote with pandas.read_excel" if _suffix(path).startswith(".xl") else ""
         known = f"{', '.join(SUFFIXES)} do; give --format {'|'.join(_OPENERS)}"
-        raise ValueError(f"{path}: its name does not say what it holds, as {known}{excel}")
+        raise ValueError(f"{shown}: its name does not say what it holds, as {known}{excel}")
     return found
 
 
@@ -223,7 +227,7 @@ def _naming(*files: _File) -> Iterator[None]:
         duckdb_error = getattr(sys.modules.get("duckdb"), "Error", OSError)
         if isinstance(error, pa.ArrowException | OSError | UnicodeError | csv.Error | duckdb_error):
             file = next((file for file in files if f'"{file.regular.absolute()}"' in str(error)), files[0])
-            raise ValueError(f"{file.path}{_explain(str(error))}") from error
+            raise ValueError(f"{file}{_explain(str(error))}") from error
         raise
 
 
@@ -273,9 +277,7 @@ def _open_arrow(reader: Callable[[str], Any], files: list[_File], _options: Opti
         _check_names(file, schema.names, files[0], schemas[0].names)
         if unlike := [(now, one) for now, one in zip(schema, schemas[0], strict=True) if not now.equals(one)]:
             now, one = unlike[0]
-            raise ValueError(
-                f"{file.path}: column {now.name!r} is {now.type}, and {one.type} in {files[0].path}; cast it first"
-            )
+            raise ValueError(f"{file}: column {now.name!r} is {now.type}, and {one.type} in {files[0]}; cast it first")
     return _Opened(schemas[0], lambda file: reader(str(file.regular))[1])
 
 
@@ -284,7 +286,7 @@ def _check_names(file: _File, names: list[str], first: _File, expected: list[str
         more, less = {*names} - {*expected}, {*expected} - {*names}
         lists = [f"{list_names(sorted(some))} {word}" for some, word in ((more, "added"), (less, "missing")) if some]
         found = " and ".join(lists) or "their order"
-        raise ValueError(f"{file.path} has other columns than {first.path}: {found}; make them alike first")
+        raise ValueError(f"{file} has other columns than {first}: {found}; make them alike first")
 
 
 def _query(function: str, files: list[_File], select: str = "*", **options: Any) -> Any:
@@ -370,12 +372,12 @@ def _read_names(file: _File, separator: str, options: Options) -> list[str]:
     with _naming(file), file.regular.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
         names = next(csv.reader(text, delimiter=separator, strict=True), [])
     if not names:
-        raise ValueError(f"{file.path}, line 1: there are no columns")
+        raise ValueError(f"{file}, line 1: there are no columns")
     if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
-        raise ValueError(f"{file.path}, line 1: this is not UTF-8; {_ENCODING}")
+        raise ValueError(f"{file}, line 1: this is not UTF-8; {_ENCODING}")
     other = re.search(r"[,;\t|]", names[0])
     if len(names) == 1 and options.separator is None and other and other[0] != separator:
-        raise ValueError(f"{file.path} has one column, {names[0]!r:.100}; give --separator {other[0]!r}")
+        raise ValueError(f"{file} has one column, {names[0]!r:.100}; give --separator {other[0]!r}")
     return names if options.header else [f"column{number}" for number in range(len(names))]
 
 
@@ -429,16 +431,14 @@ def _open_json(files: list[_File], options: Options) -> _Opened:
                        maximum_sample_files=2**31)  # fmt: skip
         keys = _query("read_json_objects", files, "DISTINCT unnest(json_keys(json))", format="auto").fetchall()
     if changed := {key for (key,) in keys} ^ set(found.columns):
-        raise ValueError(
-            f"{files[0].path}: columns without names, or equal but for case: {list_names(sorted(changed))}"
-        )
+        raise ValueError(f"{files[0]}: columns without names, or equal but for case: {list_names(sorted(changed))}")
     columns, cells = {}, []
     for name, kind in zip(found.columns, found.types, strict=True):
         cell, target = _identifier(name), options.dtypes.get(name, pa.null())
         is_text = str(kind) == "DOUBLE" or not (types.is_null(target) or types.is_nested(target))
         columns[name] = "VARCHAR" if is_text else _json_type(kind)
         if "JSON" in columns[name]:
-            raise ValueError(f"{files[0].path}: {name!r} holds values of several kinds, or none; give {_as_text(name)}")
+            raise ValueError(f"{files[0]}: {name!r} holds values of several kinds, or none; give {_as_text(name)}")
         value = _cell(cell, name, str(kind), {}, options._replace(header=False)) if is_text else cell
         if types.is_decimal(target):  # DuckDB took it for a float, of which 15 digits hold
             value = _refuse(f"{cell} LIKE '%.%' AND length({cell}) > 16", cell, name, "a float", value, False)

@@ -33,7 +33,7 @@ from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
 from rt_frames._names import DialectName, check_table_name, did_you_mean
 from rt_frames._prefetch import end_at_next_interrupt
-from rt_frames._text import Message, count
+from rt_frames._text import Message, count, make_printable
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -56,13 +56,18 @@ _OPEN = "; each request is done whole or not at all: see which, with rt-frames t
 def _in_shell(error: Any, command: click.Command) -> str:
     """Write what an error or a warning says; a hint only where the command has its options."""
     message = error.args[0] if error.args else None
-    if not isinstance(message, Message):
-        return str(error)
-    options = {_OPTIONS.get(name, name): value for name, value in message.options.items()}
-    if not options or not options.keys() <= {option.name for option in command.params}:
-        return message.text
-    hint = _NO_SERVICE if "url" in options else message.hint
-    return f"{message.text}; {hint.replace('{}', ' '.join(_spell(*option) for option in options.items()), 1)}"
+    text = str(error)
+    if isinstance(message, Message):
+        options = {_OPTIONS.get(name, name): value for name, value in message.options.items()}
+        text = message.text
+        if options and options.keys() <= {option.name for option in command.params}:
+            hint = _NO_SERVICE if "url" in options else message.hint
+            text += f"; {hint.replace('{}', ' '.join(_spell(*option) for option in options.items()), 1)}"
+    return _printable_lines(text)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(make_printable, text.split("\n")))
 
 
 def _spell(name: str, value: Any) -> str:
@@ -106,7 +111,7 @@ class _Command(click.Command):
         except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
             lines = _in_shell(error, self).split("\n")
             if verbose:
-                traceback.print_exc()
+                click.echo(_printable_lines(traceback.format_exc()), err=True)
             elif len(lines) > 3:
                 lines[2:] = ["… (-v shows all)"]
             raise click.ClickException("\n".join(lines)) from error
@@ -168,8 +173,8 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
     where = _api.parse_target(url, None, None)
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
-    key = key_file.read_text().strip() if key_file is not None else None
-    client = _api.connect(where, api_key=key, default=False, **options)
+    # no variable holds the key, tracebacks may show them
+    client = _api.connect(where, api_key=key_file.read_text().strip() if key_file else None, default=False, **options)
     if context := click.get_current_context(silent=True):  # there is none where a shell completes a word
         context.call_on_close(client.close)
     return client
@@ -181,7 +186,7 @@ def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str
         names = _connect(**service, timeout=2, retries=0).list_tables()
     except Exception:  # noqa: BLE001  # a shell that completes a word has no place for errors
         return []
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in names if name.startswith(incomplete) and name.isprintable()]
 
 
 def _complete_table_or_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -271,7 +276,7 @@ def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
     if as_json:
         click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
     elif not _is_quiet():
-        click.echo(f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}")
+        click.echo(make_printable(f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}"))
 
 
 @main.command()
@@ -281,7 +286,7 @@ def tables(as_json: bool, **service: Any) -> None:
     """List the tables."""
     names = _connect(**service).list_tables()
     if names or as_json:
-        click.echo(json.dumps(names) if as_json else "\n".join(names))
+        click.echo(json.dumps(names) if as_json else "\n".join(map(make_printable, names)))
 
 
 @main.command()
@@ -348,7 +353,7 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
         if dry_run:
             return
         table = _connect(**options, make_folder=True).create_table(
-            name, source, if_exists=if_exists, progress=sys.stderr.isatty() and not _is_quiet()
+            name, source, if_exists=if_exists, progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty())
         )
     replaced = if_exists == "replace" and (table.version or 1) > 1
     done = "replaced" if replaced else "created" if table.created else "skipped existing table"
@@ -467,10 +472,9 @@ def serve(root: Path, host: str, port: int) -> None:
 
     if not _is_quiet():
         logging.getLogger("rt_frames.access").setLevel(logging.DEBUG)
-    key = os.environ.get("RT_FRAMES_API_KEY")
-    with LocalService(root, host=host, port=port, api_key=key) as service:
+    with LocalService(root, host=host, port=port, api_key=os.environ.get("RT_FRAMES_API_KEY")) as service:
         click.echo(f"export RT_FRAMES_URL={service.url}")
-        if key is None:
+        if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
         click.echo("export RT_FRAMES_DIALECT=lancedb")  # it speaks both, and this one can describe and replace tables
         click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)

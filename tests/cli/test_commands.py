@@ -8,6 +8,7 @@ import logging
 import os
 import pty
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -305,6 +306,40 @@ def complete(*words: object) -> list[str]:
     *args, incomplete = map(str, words)
     completer = ShellComplete(main, {}, "rt-frames", "_RT_FRAMES_COMPLETE")
     return [item.value for item in completer.get_completions(args, incomplete)]
+
+
+HOSTILE = ["red\x1b[31m", "two\nError: lines", "turned\u202eround", "half\ud800", "bell\x07", "fine é"]
+
+
+def test_a_terminal_gets_text_of_others_without_what_moves_its_cursor(run, server, tmp_path, monkeypatch):
+    server.listed = HOSTILE
+    server.answering((200, {}))
+    env = {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
+    shown = [r"red\x1b[31m", r"two\nError: lines", r"turned\u202eround", r"half\ud800", r"bell\x07", "fine é"]
+    assert run("tables", **env).stdout.splitlines() == shown
+    assert json.loads(run("tables", "--json", **env).stdout) == HOSTILE
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert complete("show", "") == ["fine é"]
+    for number, words in enumerate([("create", "t", tmp_path / "*"), ("-v", "create", "t", tmp_path / "*")]):
+        (tmp_path / f"a\x1b[2J\n{number}.csv").write_text("a\n1,2\n")
+        done = run(*words, **env)
+        assert r"a\x1b[2J\n0.csv" in done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+    server.script = lambda connection: (connection.head(), connection.sock.sendall(b"SSH \x1b[2J\r\n\r\n"))
+    for words in (["tables"], ["-vv", "tables"]):
+        done = run(*words, **env)
+        assert r"SSH \x1b[2J" in done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_what_cannot_be_written_to_standard_error_ends_no_upload(file, service, name, stderr):
+    command = shlex.join([sys.executable, "-m", "rt_frames.cli", "create", name, str(file), "--url", service.url])
+    env = {**os.environ, "RT_FRAMES_API_KEY": KEY}
+    done = subprocess.run(f"{command} {stderr}", shell=True, capture_output=True, text=True, check=False, env=env)
+    assert "created" in done.stdout
+    assert stored(service, name).num_rows == 2
 
 
 def test_shells_complete_the_names_of_tables(tmp_path, monkeypatch):

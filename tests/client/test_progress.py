@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import termios
@@ -131,3 +132,21 @@ def test_a_long_upload_is_shown_on_a_terminal_alone(service, name):
     assert "6 rows" in shown
     assert f"{name}_1_short: " not in shown
     assert subprocess.run([*command, f"{name}_2"], capture_output=True, text=True, check=True).stderr == ""
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full", "closed", "broken"])
+def test_a_bar_that_cannot_be_drawn_ends_and_the_upload_goes_on(service, name, stderr):
+    break_it = {
+        "closed": "sys.stderr.close()",
+        "broken": "sys.stderr = type('Broken', (), {'write': lambda *_: 1 / 0, 'flush': lambda *_: None})()",
+    }
+    code = f"""
+import sys, polars as pl, rt_frames as rt
+{break_it.get(stderr, "")}
+rt.connect({service.url!r}, api_key={service.api_key!r})
+frames = (pl.DataFrame({{"n": range(100_000)}}) for _ in range(5))
+print(rt.to_table(frames, {name!r}, progress=True).rows)
+"""
+    command = shlex.join([sys.executable, "-c", code]) + (f" {stderr}" if "2>" in stderr else "")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("500000\n", "")
