@@ -263,6 +263,7 @@ PROXIES = [
     (drip, "(timed out|in time);.*check the proxy", 2),
     (refuse("407 Proxy Authentication Required"), "407.*HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT", 1),
     (refuse("403 Forbidden"), "403 Forbidden; nothing was sent; check the proxy", 1),
+    (refuse("403 \x1b[2JNo\rway"), r"403 \\x1b\[2JNo\\rway; nothing", 1),
     (refuse("502 Bad Gateway"), "502 Bad Gateway; nothing was sent; check the proxy", 2),
 ]
 

@@ -22,6 +22,7 @@ from rt_frames.errors import (
     TransportError,
     UploadInterrupted,
 )
+from tests.support.faults import fails
 from tests.support.servers import KEY
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -253,6 +254,15 @@ def test_a_description_is_asked_for_again_since_that_changes_nothing(lancedb, se
     server.answering(first, (200, {"schema": SCHEMA}))
     assert rt.table("t").schema == pa.schema({"a": pa.int64()})
     assert len(server.posts) == 2
+
+
+@pytest.mark.parametrize("levels", [40, 300, 900, 100_000])
+def test_a_description_that_is_nested_without_end_is_not_understood(lancedb, server, caplog, levels):
+    nested = '{"type": "list", "fields": [{"name": "item", "nullable": true, "type": ' * levels
+    server.answering(
+        (200, f'{{"schema": {{"fields": [{{"name": "a", "type": {nested}1{"}]}" * levels}}}]}}}}'.encode())
+    )
+    fails(lambda: rt.table("t").schema, ResponseError, caplog, "could not describe table 't'")
 
 
 def test_a_description_that_never_comes_is_no_open_outcome(server):

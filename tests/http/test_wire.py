@@ -19,12 +19,17 @@ from rt_frames.errors import (
     AuthenticationError,
     BadRequest,
     ConflictError,
+    ConnectError,
     OutcomeUnknown,
     PayloadTooLarge,
+    RateLimited,
     ResponseError,
+    ServerError,
     TableExistsError,
     TableNotFoundError,
+    UploadInterrupted,
 )
+from tests.support.faults import local_variables
 from tests.support.servers import KEY
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -285,20 +290,29 @@ def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(remote, ser
     assert [r.method for r in server.requests] == ["GET", "POST", "GET"]
 
 
-@pytest.mark.parametrize("listed", [[], ["t"]])
-def test_skip_passes_on_that_the_callers_own_source_found_a_table(remote, server, listed):
-    own = TableExistsError("table 'another' exists", table="another")
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("if_exists", ["fail", "skip"])
+@pytest.mark.parametrize(
+    "kind", [TableExistsError, OutcomeUnknown, UploadInterrupted, ServerError, RateLimited, ConnectError]
+)
+def test_an_error_of_this_package_out_of_the_callers_own_source_is_passed_on_as_it_is(
+    remote, server, kind, if_exists, after
+):
+    own = kind("no table 'another'", table="another", attempts=7)
+    before = (own.args, dict(vars(own)))
 
     def batches():
-        yield FRAME
-        server.listed = listed
+        yield from [FRAME] * after
+        server.listed = ["t"]
         raise own
 
-    server.answering((200, {}))
-    with pytest.raises(TableExistsError) as error:
-        rt.to_table(batches(), "t", if_exists="skip")
+    with pytest.raises(kind) as error:
+        rt.to_table(batches(), "t", if_exists=if_exists)
     assert error.value is own
-    assert (own.table, str(own)) == ("another", "table 'another' exists")
+    assert KEY not in "".join(local_variables(own))
+    assert (own.args, vars(own)) == before
+    assert (own.__cause__, own.__context__, getattr(own, "__notes__", [])) == (None, None, [])
+    assert len(server.posts) <= after
 
 
 def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, server):

@@ -25,7 +25,18 @@ from tests.support.sources import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MIB", "Source", "assert_no_key", "certificates", "chain", "connected", "fails", "frame", "in_bounds"]
+__all__ = [
+    "MIB",
+    "Source",
+    "assert_no_key",
+    "certificates",
+    "chain",
+    "connected",
+    "fails",
+    "frame",
+    "in_bounds",
+    "local_variables",
+]
 
 MIB = 2**20
 
