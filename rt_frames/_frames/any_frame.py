@@ -159,8 +159,8 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
                 fields.append((name, to_arrow_type(dtype, name)))
         refusals.check(list(data))
         return pa.schema(fields)
-    if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
-        return pa.schema(data)
+    if (exported := _exported_schema(data)) is not None:
+        return exported
     if isinstance(data, str):
         raise TypeError(
             f"{side}: expected a frame or schema, got the string {show_value(data)}; for a table pass rt.table(…)"
@@ -170,6 +170,15 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
         "RemoteTable that was created"
     )
+
+
+def _exported_schema(data: Any) -> pa.Schema | None:
+    with contextlib.suppress(pa.ArrowInvalid):  # of one column
+        if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
+            return pa.schema(data)
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.table(data).schema
+    return None
 
 
 def _first(data: Any) -> Any:
@@ -224,15 +233,16 @@ def _open_arrow(data: Any, clean: CleanNames | None) -> Source:
         return from_arrow.open_reader(data, clean)
     if is_a(data, "pyarrow.dataset", "Dataset"):
         return from_arrow.open_dataset(data, clean)
-    if not hasattr(data, "__arrow_c_stream__") or _is_column(data):
+    if not _offers_arrow(data) or _is_column(data):
         raise TypeError(f"data: {_advice(data)}")
     try:
-        reader = pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_stream__"):
+            return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data), clean)
+        return from_arrow.open_table(pa.table(data), clean)
     except pa.ArrowInvalid as error:
         raise UnsupportedTypeError(
             f"data: Arrow cannot read what {_name(data)} offers ({one_line(str(error), 200)}); cast the column first"
         ) from error
-    return from_arrow.open_reader(reader, clean)
 
 
 _READERS = {".csv": "scan_csv", ".ndjson": "scan_ndjson", ".jsonl": "scan_ndjson", ".arrow": "scan_ipc"}
@@ -252,7 +262,7 @@ def _advice(data: Any) -> str:
         return f"{_name(data)} is not a dataframe; make one first, for example pandas.DataFrame(data)"
     return (
         f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
-        "object with __arrow_c_stream__, or an iterator of frames or record batches can be sent"
+        "object with __arrow_c_stream__ or __arrow_c_array__, or an iterator of frames or record batches can be sent"
     )
 
 
@@ -262,7 +272,11 @@ def _is_column(data: Any) -> bool:
 
 
 def _is_iterable(data: Any) -> bool:
-    return isinstance(data, Iterator | list | tuple) and not hasattr(data, "__arrow_c_stream__")
+    return isinstance(data, Iterator | list | tuple) and not _offers_arrow(data)
+
+
+def _offers_arrow(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def _name(data: Any) -> str:

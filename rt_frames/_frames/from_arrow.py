@@ -14,6 +14,7 @@ from pyarrow import types
 from rt_frames._frames.source import Chunk, Source, nbytes
 from rt_frames._names import CleanNames
 from rt_frames._schema.portable import is_portable, to_portable
+from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -50,7 +51,12 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Sourc
     def chunks() -> Iterator[Chunk]:
         _BEGUN.add(reader)
         with contextlib.closing(reader):
-            yield from _chunks(reader, names)
+            try:
+                yield from _chunks(reader, names)
+            except pa.ArrowInvalid as error:
+                if "non-zero null count" not in str(error):
+                    raise
+                raise UnsupportedTypeError("data: it has rows that are null as a whole; leave them out") from error
 
     def close() -> None:
         if reader not in _BEGUN:

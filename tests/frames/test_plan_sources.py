@@ -13,6 +13,7 @@ import pytest
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.compare import stored
 from tests.support.sources import Source
 
 BEFORE = pl.DataFrame({"n": [1, 2], "s": ["x", "y"]})
@@ -36,12 +37,46 @@ class CapsuleWithSchema(Capsule):
         return TABLE.schema.__arrow_c_schema__()
 
 
+class OneBatch:
+    """A batch of a library that nobody knows, as arro3 and nanoarrow have them."""
+
+    def __init__(self, batch=None) -> None:
+        self.batch = batch or TABLE.to_batches()[0]
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.batch.__arrow_c_array__(requested_schema)
+
+
+@pytest.mark.parametrize("data", [OneBatch(), iter([OneBatch(), OneBatch()]), [OneBatch()]], ids=str)
+def test_a_batch_of_any_library_is_sent_alone_and_in_iterators(service, client, name, data):
+    rows = rt.to_table(data, name).rows
+    assert stored(service, name).to_pylist() == (TABLE.to_pylist() * 2)[:rows]
+
+
+NO_BATCHES = [pa.array([1]), pa.StructArray.from_arrays([pa.array([1])], ["a"], mask=pa.array([True]))]
+
+
+@pytest.mark.parametrize("array", NO_BATCHES, ids=["column", "null"])
+def test_what_is_no_batch_is_refused(client, array):
+    with pytest.raises(UnsupportedTypeError, match=r"^data: Arrow cannot read what .*OneBatch offers"):
+        rt.to_table(OneBatch(array), "t")
+    for odd in (OneBatch(NO_BATCHES[0]), pa.int64()):
+        with pytest.raises(TypeError, match=r"^before: .* is neither a frame in memory nor a schema"):
+            rt.plan_alterations(odd, BEFORE)
+
+
+def test_a_stream_of_rows_that_are_null_as_a_whole_is_refused(client):
+    with pytest.raises(UnsupportedTypeError, match=r"^data: it has rows that are null as a whole"):
+        rt.to_table(Capsule(pa.chunked_array([NO_BATCHES[1]])), "t")
+    assert "t" not in rt.list_tables()
+
+
 @pytest.mark.parametrize(
     "before",
     [
         *[BEFORE, BEFORE.lazy(), BEFORE.to_pandas(), TABLE, TABLE.to_batches()[0], ds.dataset(TABLE), [BEFORE, BEFORE]],
         *[BEFORE.schema, TABLE.schema, {"n": "int64", "s": str}, {"n": pl.Int64, "s": pd.StringDtype()}],
-        CapsuleWithSchema(),
+        *[CapsuleWithSchema(), OneBatch()],
     ],
     ids=lambda before: type(before).__name__,
 )
