@@ -69,8 +69,22 @@ def infer(column: str, values: _Objects) -> ObjectType:
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
     """Convert objects; an array, or several where they hold more than Arrow keeps in one."""
-    given = values if target.as_they_are else [_plain(value, target.arrow) for value in values]
-    return pa.array(given, type=target.arrow, from_pandas=target.may_be_missing)
+    if target.as_they_are:
+        return pa.array(values, type=target.arrow, from_pandas=target.may_be_missing)
+    if is_.is_temporal(target.arrow) and (counted := _count_alike(values, target.arrow)):
+        return counted
+    return pa.array([_plain(v, target.arrow) for v in values], type=target.arrow, from_pandas=target.may_be_missing)
+
+
+def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
+    """Convert moments or durations that all have one NumPy dtype, or are missing; None of any others."""
+    missing = pd.isna(values)
+    present = [v.to_timedelta64() if isinstance(v, pd.Timedelta) else v for v in values[~missing].tolist()]
+    if not all(issubclass(kind, np.generic) for kind in _types(present)) or len(dtypes := _dtypes(present)) != 1:
+        return None
+    counts = np.zeros(len(values), np.int64)
+    counts[~missing] = _count(np.array(present, *dtypes), arrow)
+    return pa.array(counts, mask=missing).cast(pa.int32() if is_.is_date32(arrow) else pa.int64()).view(arrow)
 
 
 class _Look:
@@ -91,7 +105,7 @@ class _Look:
         scalars = {kind for kind in python if issubclass(kind, np.generic)}
         dtypes = {a.dtype for a in arrays if a.size} or {a.dtype for a in arrays[:1] if not python}
         if scalars:
-            dtypes |= {value.dtype for value in present if isinstance(value, np.generic)}
+            dtypes |= _dtypes([value for value in present if isinstance(value, np.generic)])
             self.as_they_are &= not scalars & {np.datetime64, np.timedelta64}
         kinds = {_kind_of_type(kind) for kind in python - scalars} | {_kind_of_dtype(dtype) for dtype in dtypes}
         if "datetime" in kinds:
@@ -139,6 +153,9 @@ class _Look:
 
     def _infer_other(self, kind: str, present: list[Any], steps: _Steps) -> pa.DataType:
         """Ask Arrow for the type of what has parameters, or is not known here."""
+        if kind == "Decimal" and any(map(operator.methodcaller("is_infinite"), present)):
+            text = "infinite, which no decimal type holds; replace it, for example with None"
+            raise self._refused(steps, lambda v: v.is_infinite(), text)
         reason = "make text of them"
         try:
             known = len(present) > 0 and kind != "UUID" and not kind.startswith("NumPy's")
@@ -222,14 +239,18 @@ class _Look:
     def _unit(self, present: list[Any], dtypes: set[Any], steps: _Steps) -> str:
         """Return the finest unit in use; Python's values have microseconds, those of pandas may have nanoseconds."""
         units = {np.datetime_data(dtype)[0] for dtype in dtypes}
-        if any(isinstance(value, datetime.datetime | datetime.timedelta) for value in present):
+        kinds = _types(present)
+        if any(issubclass(kind, datetime.datetime | datetime.timedelta) for kind in kinds):
             units.add("us")
-        if any(issubclass(kind, pd.Timestamp | pd.Timedelta) for kind in set(map(type, present))):
-            if any(getattr(v, "nanosecond", 0) or getattr(v, "nanoseconds", 0) for v in present):
+        if any(issubclass(kind, pd.Timestamp | pd.Timedelta) for kind in kinds):
+            found = [value for value in present if isinstance(value, pd.Timestamp | pd.Timedelta)]
+            is_duration = isinstance(found[0], pd.Timedelta)
+            if any(map(operator.attrgetter("nanoseconds" if is_duration else "nanosecond"), found)):
                 units.add("ns")
+            is_coarse = {"ns"} != set(map(operator.attrgetter("unit"), found))
             # Arrow does not see that one of a coarse unit leaves the range of a finer one
-            self.as_they_are &= not any(isinstance(v, pd.Timedelta) and v.unit != "ns" for v in present)
-            if any(map(_is_beyond_python, present)):
+            self.as_they_are &= not (is_duration and is_coarse)
+            if is_coarse and not is_duration and any(map(_is_beyond_python, found)):
                 text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
                 raise self._refused(steps, _is_beyond_python, text)
         return max(units, key=_UNITS.index)
@@ -294,6 +315,11 @@ def _types(values: list[Any]) -> set[type]:
     return few if next(runs, None) is None else set(map(type, values))
 
 
+def _dtypes(values: list[Any]) -> set[np.dtype[Any]]:
+    """Return the dtypes of NumPy's values, run by run: to hash one takes longer than to compare two."""
+    return {dtype for dtype, _ in itertools.groupby(values, operator.attrgetter("dtype"))}
+
+
 def _are_alike(arrays: list[_Objects]) -> bool:
     """Return whether all arrays have one dtype, which is not object, and one dimension."""
     runs = (itertools.groupby(arrays, operator.attrgetter(name)) for name in ("dtype", "ndim"))
@@ -345,8 +371,14 @@ def _is_typed(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype != object and value.ndim == 1
 
 
+def _unmatrix(value: Any) -> Any:
+    """Return a matrix as an array: the rows of a matrix are matrices, without end."""
+    return np.asarray(value) if isinstance(value, np.matrix) else value
+
+
 def _unmasked(value: Any) -> Any:
     """Leave out what is masked."""
+    value = _unmatrix(value)
     return value.compressed() if isinstance(value, np.ma.MaskedArray) and value.ndim == 1 else value
 
 
@@ -391,9 +423,9 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
     if isinstance(value, np.floating) and np.isnan(value):
         return None
     if isinstance(value, pd.Timedelta) and value is not pd.NaT:
-        return _count(value.to_timedelta64(), arrow)
+        value = value.to_timedelta64()
     if isinstance(value, np.datetime64 | np.timedelta64):
-        return _count(value, arrow)
+        return None if np.isnat(value) else int(_count(np.array([value]), arrow)[0])
     if is_.is_float64(arrow) and isinstance(value, int | np.integer):
         return float(value)
     if isinstance(value, uuid.UUID):
@@ -402,17 +434,25 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
 
 
 def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
-    item, values = arrow.value_type, list(array) if array.dtype.kind in "mMO" or array.ndim > 1 else array.tolist()
-    mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
-    return [None if hidden else _plain(value, item) for value, hidden in zip(values, mask, strict=True)]
+    item, kind = arrow.value_type, array.dtype.kind
+    if kind == "O":
+        mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
+        return [None if hidden else _plain(value, item) for value, hidden in zip(_unmatrix(array), mask, strict=True)]
+    while is_.is_list(item):
+        item = item.value_type
+    if kind in "mM":
+        moments = np.ma.filled(array, np.array("NaT", array.dtype))
+        array = np.ma.array(_count(moments, item), mask=np.isnat(moments))
+    elif kind in "iu" and is_.is_float64(item):
+        array = array.astype(float)
+    return array.tolist()
 
 
-def _count(value: np.datetime64 | np.timedelta64, arrow: pa.DataType) -> int | None:
-    """Count a moment or duration in the units of its type."""
-    if np.isnat(value):
-        return None
+def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
+    """Count moments or durations in the units of a type."""
     unit = "D" if is_.is_date(arrow) else arrow.unit
-    counted = value.astype(f"{value.dtype.kind}8[{unit}]")
-    if counted.astype(value.dtype) != value:
-        raise OverflowError(f"{value!s} does not fit into {arrow}")
-    return int(counted.astype(np.int64))
+    counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")
+    changed = (counted.astype(moments.dtype) != moments) & ~np.isnat(moments)
+    if changed.any():
+        raise OverflowError(f"{moments[changed][0]!s} does not fit into {arrow}")
+    return counted.astype(np.int64)

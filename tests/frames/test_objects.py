@@ -22,6 +22,7 @@ UTC = dt.UTC
 DAY, MOMENT = dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
 NANO = pd.Timestamp("2020-01-01 00:00:00.000000001")
 TICK = pd.Timedelta(1, "ns")
+LONG = dt.timedelta(seconds=5)
 ID = uuid.UUID(int=7)
 with warnings.catch_warnings():  # NumPy 2.5 warns where one is made; files and pickles of older ones bring them still
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -78,6 +79,8 @@ KEPT = {
         pa.timestamp("ms"),
         [dt.datetime(2020, 1, 1)] * 2,
     ),
+    "moments of NumPy's unit": ([np.datetime64(MOMENT, "s"), NAT, None], pa.timestamp("s"), [MOMENT, None, None]),
+    "durations of a coarse unit": ([pd.Timedelta(np.timedelta64(5, "s")), pd.NaT], pa.duration("us"), [LONG, None]),
     "days of NumPy's": ([np.datetime64("2020-01-01"), DAY], pa.date32(), [DAY, DAY]),
     "NaT without a unit": ([NAT, MOMENT], pa.timestamp("us"), [None, MOMENT]),
     "NaT of durations": ([NO_DURATION, dt.timedelta(1)], pa.duration("us"), [None, dt.timedelta(1)]),
@@ -111,6 +114,8 @@ REFUSED = {
     "a year that Python does not know": ([None, pd.Timestamp(np.datetime64(10**13, "s"))], "row 1.*years 1 to 9999"),
     "a unit that Arrow does not know": ([np.timedelta64(1, "h")], r"timedelta64\[h\]"),
     "complex numbers": ([1j], "complex"),
+    "a day beyond 32 bits": ([np.datetime64("2020-01-01"), np.datetime64(2**40, "D")], "row 1.*(large|out of|convert)"),
+    "an infinite number": ([decimal.Decimal(1), decimal.Decimal("-Infinity")], "row 1.*is infinite"),
     "a duration beyond 64 bits": (
         [None, pd.Timedelta(np.timedelta64(2**62, "ms"))],
         "row 1.*(does not fit|[Oo]verflow)",
@@ -146,6 +151,15 @@ ARRAYS = {
     "numbers of two widths": ([np.array([1], "i1"), np.array([300], "u2")], [[1], [300]]),
     "an empty one beside text": ([np.array([]), ["a"]], [[], ["a"]]),
     "two dimensions": ([np.arange(4).reshape(2, 2)], [[[0, 1], [2, 3]]]),
+    "moments of two dimensions": (
+        [np.array([[1, "NaT"]], "M8[s]"), np.array([["NaT"]], "M8[ms]")],
+        [[[1000, None]], [[None]]],
+    ),
+    "two dimensions of two kinds": ([np.array([[1]]), np.array([[1.5], [np.nan]])], [[[1.0]], [[1.5], [None]]]),
+    "masked numbers of two dimensions": ([np.ma.array([[1, 2]], mask=[[0, 1]])], [[[1, None]]]),
+    "big-endian numbers of three dimensions": ([np.arange(4, dtype=">i2").reshape(2, 1, 2)], [[[[0, 1]], [[2, 3]]]]),
+    "objects of two dimensions": ([np.array([[1, None], [2, 3]], object)], [[[1, None], [2, 3]]]),
+    "matrices": ([np.array([[1, 2]]).view(np.matrix), np.array([[None]]).view(np.matrix)], [[[1, 2]], [[None]]]),
     "text": ([np.array(["a", "b"]), np.array(["ccc"])], [["a", "b"], ["ccc"]]),
     "sets": ([{1}, frozenset([2]), set()], [[1], [2], []]),
 }
