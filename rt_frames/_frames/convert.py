@@ -23,7 +23,7 @@ from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import child_fields, is_list, map_types, to_data_type
+from rt_frames._schema.data_type import child_fields, has_variable_items, is_list, list_kind, map_types, to_data_type
 from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable, unsupported
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -102,16 +102,36 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
+    if has_variable_items(arrow):
+        text = f"column {path!r}: tables cannot hold {arrow!s:.200}, lists of a fixed size of what has none"
+        if column is None:
+            raise UnsupportedTypeError(f"{text}; make lists of variable size of them")
+        raise UnsupportedTypeError(Message(text, "pass {}", dtypes={column.name: _example(column.type)}))
+
+
+class _Code(str):
+    """A dtype written as code, for a message."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _example(arrow: pa.DataType) -> Any:
-    """Return a dtype to pass for a column of no values, or for one that holds such values: text in their place."""
+    """Return a dtype to pass for a column that cannot be sent: text in the place of nulls, lists of variable size."""
     if not types.is_nested(arrow):
         return "large_string"
-    try:
-        return to_data_type(map_types(to_portable(arrow), lambda t: pa.large_string() if types.is_null(t) else t))
-    except UnsupportedTypeError:
-        return "…"  # a map has no word
+    made = map_types(to_portable(arrow), _storable)
+    if made == pa.list_(pa.uuid()):
+        return _Code("pyarrow.list_(pyarrow.uuid())")
+    # the service has no words for these, and so nor has a dtype
+    wordless = contains(made, lambda t: types.is_map(t) or isinstance(t, pa.BaseExtensionType))
+    return "…" if wordless else to_data_type(made)
+
+
+def _storable(arrow: pa.DataType) -> pa.DataType:
+    if types.is_null(arrow):
+        return pa.large_string()
+    return pa.list_(arrow.value_field) if has_variable_items(arrow) else arrow
 
 
 def first_bad(length: int, convert: Callable[[int, int], object], error: Exception) -> tuple[int | None, Exception]:
@@ -202,10 +222,10 @@ class Converter:
     def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
         """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
         same = arrow in (field.type, self._alike.get(field.name))
-        if same or types.is_null(arrow) or field.name in self._casts:
+        if same or field.name in self._casts:
             return
         became = to_portable(arrow, field.name)
-        if map_types(became, _canonical_type) != map_types(field.type, _canonical_type):
+        if not _fits(became, field.type):
             text = f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one"
             raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: "…"}))
         self._alike[field.name] = arrow
@@ -213,7 +233,7 @@ class Converter:
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
         if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
-            array = _cast_leaf(array, target, path)
+            array = _cast_leaf(_decode(array), target, path)
         while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
             array = array.storage
         if isinstance(array, pa.ExtensionArray) and array.type != target:
@@ -308,6 +328,19 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
 
 
+def _decode(array: pa.Array) -> pa.Array:
+    """Return values that are not nested in their portable layout, none of them coded: Arrow casts few others."""
+    if types.is_dictionary(array.type):
+        return _decode(array.dictionary).take(array.indices)
+    if types.is_run_end_encoded(array.type):
+        return _decode(array.values).take(_positions_in_runs(array))
+    arrow = to_portable(array.type)
+    if isinstance(array, pa.ExtensionArray):
+        inside = _decode(array.storage)
+        return pa.ExtensionArray.from_storage(arrow, inside) if isinstance(arrow, pa.BaseExtensionType) else inside
+    return array if types.is_nested(arrow) or array.type == arrow else array.cast(arrow)
+
+
 def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
     """Return which run each row lies in; Arrow's own decoding knows few types."""
     rows = np.arange(array.offset, array.offset + len(array))
@@ -346,9 +379,16 @@ def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
 
 
-def _canonical_type(arrow: pa.DataType) -> pa.DataType:
-    """Return the one type that stands for all in which the same values can lie."""
-    value = arrow.value_type if types.is_dictionary(arrow) else arrow
-    if types.is_list(value):
-        return pa.large_list(value.value_field)
-    return pa.large_string() if types.is_string(value) else value
+def _fits(arrow: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether all values of a type can lie in another as they are; fields of structs go by their names."""
+    arrow, target = both = [t.value_type if types.is_dictionary(t) else t for t in (arrow, target)]
+    if types.is_null(arrow) or arrow == target:
+        return True
+    if all(map(types.is_struct, both)):
+        have, want = ({field.name: field.type for field in child_fields(t)} for t in both)
+        return have.keys() == want.keys() and all(_fits(have[name], want[name]) for name in want)
+    if all(map(types.is_map, both)):
+        return _fits(arrow.key_type, target.key_type) and _fits(arrow.item_type, target.item_type)
+    if all(map(is_list, both)):
+        return list_kind(arrow)[1] == list_kind(target)[1] and _fits(arrow.value_type, target.value_type)
+    return all(types.is_string(t) or types.is_large_string(t) for t in both)

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._schema.casts import family
-from rt_frames._schema.portable import to_portable
 from rt_frames._text import shorten
 from rt_frames.errors import UnsupportedTypeError
 
@@ -43,8 +42,7 @@ _call = pc.call_function
 
 
 def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast values that are not nested; what cannot be cast exactly is a ValueError or an Arrow error."""
-    array = _decode(array)
+    """Cast values in a portable layout, not nested or coded; what cannot be cast exactly is a ValueError or Arrow error."""
     if types.is_dictionary(target):
         coded = cast_exactly(array, target.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
@@ -84,16 +82,6 @@ def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any
         parts += [cast_exactly(chunk, target) for chunk in chunks]
     order = np.argsort([row for some in rows.values() for row in some])
     return pa.concat_arrays(parts).take(pa.array(order))
-
-
-def _decode(array: pa.Array) -> pa.Array:
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if types.is_run_end_encoded(array.type):
-        array = _call("run_end_decode", [array])
-    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # few of Arrow's functions take views
-        array = array.cast(to_portable(array.type))
-    return array
 
 
 def _kinds(*both: pa.DataType) -> tuple[str, ...]:

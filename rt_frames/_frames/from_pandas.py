@@ -19,7 +19,7 @@ import pyarrow as pa
 from rt_frames._frames.convert import contains, first_bad
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source
+from rt_frames._frames.source import Chunk, Options, Source, nbytes
 from rt_frames._names import check_column_names, not_a_name
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
@@ -197,20 +197,20 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
             return pa.concat_arrays([chunk.dictionary_decode() for chunk in piece.chunks])  # Arrow does not unify these
         return piece.combine_chunks()
 
-    return int(chunks.nbytes), cut
+    return nbytes(chunks), cut
 
 
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
-    nbytes = 0
+    size = 0
     with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
-        nbytes = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
+        size = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
 
     @functools.cache  # values are tried out before the sending: one conversion is enough
     def cut(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
 
-    return max(nbytes, values.nbytes), cut
+    return max(size, values.nbytes), cut
 
 
 def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:

@@ -53,6 +53,21 @@ def is_list(arrow: pa.DataType) -> bool:
     return list_kind(arrow)[0] != ""
 
 
+def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
+    """Return what lies in fixed-size lists, however nested, and how many of it in one value; 1 of any other type."""
+    size = 1
+    while types.is_fixed_size_list(arrow):
+        size, arrow = size * arrow.list_size, arrow.value_type
+    return arrow, size
+
+
+def has_variable_items(arrow: pa.DataType) -> bool:
+    """Return whether it is a fixed-size list of what has no fixed size, which the engine cannot keep."""
+    item, _ = fixed_items(arrow)
+    fixed = types.is_primitive(item) or types.is_decimal(item) or types.is_fixed_size_binary(item)
+    return item != arrow and not fixed
+
+
 def storage(arrow: pa.DataType) -> pa.DataType:
     """Return what an extension type is stored as, which is all that the service's words tell of it."""
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow

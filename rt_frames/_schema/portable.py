@@ -131,8 +131,10 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
 
     def inside(field: pa.Field) -> pa.Field:
         made = to_portable(field.type, join_path(path, field.name), level)
-        return pa.field(field.name or unnamed, made, field.nullable)
+        return pa.field(field.name or unnamed, made, field.nullable or types.is_null(made))
 
+    if types.is_map(arrow) and types.is_null(to_portable(arrow.key_type, path, level)):
+        raise unsupported(path, f"Arrow's {arrow}, whose keys have no type,", "cast it to a map of keys with one")
     return map_fields(arrow, inside)
 
 

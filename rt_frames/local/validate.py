@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import child_fields, storage
+from rt_frames._schema.data_type import child_fields, fixed_items, has_variable_items, storage
 from rt_frames._text import list_names, one_line
 from rt_frames.local.arrow_stream import StreamFile
 from rt_frames.local.body import Body
@@ -211,12 +211,10 @@ def _unsupported_reason(field: pa.Field) -> str | None:
     arrow, metadata = storage(field.type), field.metadata or {}
     if b"lance-encoding:blob" in metadata or metadata.get(b"ARROW:extension:name", b"").startswith(b"lance."):
         return "it is read back in another form; send it without the field's metadata"
-    size, item = 1, arrow
-    while is_.is_fixed_size_list(item):
-        size, item = size * item.list_size, item.value_type
+    item, size = fixed_items(arrow)
     if not 0 < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1) <= MAX_FIXED_SIZE:
         return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
-    if item != arrow and not (is_.is_primitive(item) or is_.is_decimal(item) or is_.is_fixed_size_binary(item)):
+    if has_variable_items(arrow):
         return "use a list of variable size"
     if is_.is_null(arrow):
         return "give it a type"

@@ -93,7 +93,6 @@ CODED_PLACES = {
     "map": lambda seed: pa.MapArray.from_arrays(pairs(), pa.array([f"k{i}" for i in range(40)]), words(seed)),
     "list of structs": lambda seed: pa.ListArray.from_arrays(pairs(), pa.StructArray.from_arrays([words(seed)], ["x"])),
     "struct of lists": lambda seed: pa.StructArray.from_arrays([pa.ListArray.from_arrays(pairs(), words(seed))], ["x"]),
-    "array": lambda seed: pa.FixedSizeListArray.from_arrays(words(seed), 2),
 }
 
 

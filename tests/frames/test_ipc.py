@@ -56,7 +56,6 @@ HOLDERS = {
     "list": lambda a: pa.ListArray.from_arrays(pa.array([0, 2, None, 6], pa.int32()), a),
     "large list": lambda a: pa.LargeListArray.from_arrays(pa.array([0, 2, None, 6], pa.int64()), a),
     "list view": lambda a: pa.ListViewArray.from_arrays([3, 0, 1], [3, 2, 0], a),
-    "fixed-size list": lambda a: pa.FixedSizeListArray.from_arrays(a, 2),
     "map": lambda a: pa.MapArray.from_arrays(pa.array([0, 2, None, 6], pa.int32()), pa.array(list("abcdef")), a),
     "list of structs": lambda a: pa.ListArray.from_arrays([0, 1, 3, 6], pa.StructArray.from_arrays([a, a], ["x", "y"])),
 }
