@@ -42,7 +42,7 @@ _call = pc.call_function
 
 
 def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast values in a portable layout, not nested or coded; what cannot be cast exactly is a ValueError or Arrow error."""
+    """Cast values in a portable layout that are neither nested nor coded; what is not exact ends in an error."""
     if types.is_dictionary(target):
         coded = cast_exactly(array, target.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
@@ -154,13 +154,23 @@ def _check_parsed(texts: pa.Array, made: pa.Array) -> None:
         apart = _call("abs", [_call("days_between", [days, made.cast(pa.date32())])])
         _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
-        _refuse_first(texts, target, _is_same(_doubles(texts), made))
-        large = _call("greater_equal", [_call("abs", [_doubles(texts)]), pa.scalar(_LAST_COUNTED)])
-        texts, floats = texts.filter(large), _doubles(made).filter(large)
-        _refuse_first(texts, target, _call("or", [_call("is_finite", [floats]), _matches(texts, "(?i)inf")]))
-        whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")
-        texts, floats = texts.filter(whole), floats.filter(whole)
-        _refuse_first(texts, target, _is_equal(texts.cast(_MOST_DIGITS), floats.cast(_MOST_DIGITS)))
+        doubles = made if types.is_float64(target) else _doubles(texts)
+        _refuse_first(texts, target, _is_same(doubles, made))
+        large = _call("greater_equal", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
+        _check_large(texts.filter(large), _doubles(made).filter(large), target)
+
+
+def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
+    """Refuse text that became infinite, or a whole number that no float of the target is."""
+    infinite = texts.filter(_call("invert", [_call("is_finite", [floats])]))
+    _refuse_first(infinite, target, _matches(infinite, "(?i)inf"))
+    whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")
+    texts, floats = texts.filter(whole), floats.filter(whole)
+    try:
+        exact, back = texts.cast(pa.int64()), _to_integers(floats, pa.int64())
+    except pa.ArrowInvalid:  # beyond 64 bits, or with a point: it takes ten times as long
+        exact, back = texts.cast(_MOST_DIGITS), floats.cast(_MOST_DIGITS)
+    _refuse_first(texts, target, _is_equal(exact, back))
 
 
 def _matches(texts: pa.Array, pattern: str) -> pa.Array:

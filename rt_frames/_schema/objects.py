@@ -441,7 +441,7 @@ def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
     while is_.is_list(item):
         item = item.value_type
     if kind in "mM":
-        moments = np.ma.filled(array, np.array("NaT", array.dtype))
+        moments = np.where(np.ma.getmaskarray(array), np.array("NaT", array.dtype), np.ma.getdata(array))
         array = np.ma.array(_count(moments, item), mask=np.isnat(moments))
     elif kind in "iu" and is_.is_float64(item):
         array = array.astype(float)
