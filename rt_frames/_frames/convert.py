@@ -168,6 +168,7 @@ class Converter:
         self, layout: Layout, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
     ) -> None:
         self._schema, self._dictionary_columns, self._required = layout
+        self._is_flat = not any(types.is_nested(field.type) for field in layout.schema)
         self._casts, self._place, self._exact = casts, "", False
         known = {
             (name, arrow.value_type): values.cast(arrow.value_type)
@@ -179,7 +180,7 @@ class Converter:
 
     def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""
-        if not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
+        if self._is_flat and not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
@@ -201,7 +202,7 @@ class Converter:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, array: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
-        if array.type == field.type and field.name not in self._dictionary_columns:
+        if array.type == field.type and field.name not in self._dictionary_columns and not _is_cut(array):
             return array
         self._check_values_alike(array.type, field)
         self._exact = field.name in self._casts
@@ -232,6 +233,8 @@ class Converter:
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
+        if not len(array):
+            return pa.nulls(0, target)
         if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
             array = _cast_leaf(_decode(array), target, path)
         while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
@@ -248,7 +251,7 @@ class Converter:
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
-        if array.type == target and not contains(target, types.is_dictionary):
+        if array.type == target and not contains(target, types.is_dictionary) and not _is_cut(array):
             return array
         return self._convert_nested(array, target, path) if types.is_nested(target) else array.cast(target)
 
@@ -288,7 +291,7 @@ class Converter:
         size = array.type.list_size
         if size != target.list_size:
             raise ValueError(f"its lists have {size} items, not {target.list_size}")
-        items = array.values.slice(array.offset * size, len(array) * size)
+        (items,) = _parts(array)
         items = self._convert(items, target.value_type, join_path(path, target.value_field.name))
         return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
 
@@ -308,10 +311,37 @@ class Converter:
         return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
 
 
+def _is_cut(array: pa.Array) -> bool:
+    """Return whether something inside is an empty slice behind some rows, which Arrow's writer gets wrong."""
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    if not types.is_nested(array.type) or types.is_union(array.type):
+        return False
+    if not len(array):
+        return array.offset > 0 or not types.is_struct(array.type)
+    return any((not len(part) and part.offset > 0) or _is_cut(part) for part in _parts(array))
+
+
+def _parts(array: pa.Array) -> list[pa.Array]:
+    """Return what is inside an array, as far as its rows use it."""
+    if types.is_struct(array.type):
+        return [array.field(i) for i in range(array.type.num_fields)]
+    if types.is_map(array.type):
+        return _used(array.offsets, array.keys, array.items)
+    if types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return [array.values.slice(array.offset * size, len(array) * size)]
+    return _used(array.offsets, array.values)
+
+
+def _used(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
+    """Cut off what lies before the first offset and behind the last."""
+    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    return [part.slice(start, stop - start) for part in parts]
+
+
 def _from_first(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
     """Count offsets from the first, and cut what lies before it and behind the last off what they are offsets into."""
-    start, stop = offsets[0].as_py(), offsets[-1].as_py()
-    return [pc.call_function("subtract", [offsets, offsets[0]]), *(part.slice(start, stop - start) for part in parts)]
+    return [pc.call_function("subtract", [offsets, offsets[0]]), *_used(offsets, *parts)]
 
 
 def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:

@@ -193,9 +193,8 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
         piece = chunks.slice(start, stop - start)
         if piece.num_chunks == 1:
             return piece.chunk(0)
-        if pa.types.is_dictionary(piece.type) and any(chunk.dictionary.null_count for chunk in piece.chunks):
-            return pa.concat_arrays([chunk.dictionary_decode() for chunk in piece.chunks])  # Arrow does not unify these
-        return piece.combine_chunks()
+        # of dictionaries Arrow unifies some not, and those of halves wrong
+        return piece if contains(piece.type, pa.types.is_dictionary) else piece.combine_chunks()
 
     return nbytes(chunks), cut
 

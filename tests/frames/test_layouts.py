@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import rt_frames as rt
 from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.data_type import has_variable_items
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.compare import stored
 
 VIEWS = pa.list_view(pa.string_view())
 
@@ -200,3 +203,38 @@ def test_of_a_slice_of_lists_only_its_own_items_are_converted(kind, wrap):
     batches = [batch for part in parts for batch in open_source(part).batches()]
     assert [value for batch in batches for value in batch["c"].to_pylist()] == array.to_pylist()
     assert sum(batch.get_total_buffer_size() for batch in batches) < 1.5 * sum(batch.nbytes for batch in batches)
+
+
+def lists(offsets: list[int], items: pa.Array) -> pa.Array:
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
+
+
+MAPS = pa.array([[("a", 1)], [("b", 2), ("c", None)], []], pa.map_(pa.string(), pa.int64()))
+NOTHING_AT_TWO = pa.Array.from_buffers(pa.timestamp("ns"), 0, [None, pa.py_buffer(b"")], offset=2)
+EMPTY_SLICES = {
+    "items without a buffer, as Polars gives them": lists([0, 0, 0], NOTHING_AT_TWO),
+    "in a struct": pa.StructArray.from_arrays([lists([0, 0], NOTHING_AT_TWO)], ["x"]),
+    "lists of maps": lists([0, 0], lists([0, 1, 3], MAPS).slice(2, 0)),
+    "maps behind others": lists([0, 2, 2], MAPS).slice(1),
+    "lists behind others": lists([0, 2, 2], lists([0, 1, 3], MAPS)).slice(1),
+    "codes": lists([0, 0], pa.array(["a", "b"]).dictionary_encode().slice(2, 0)),
+    "UUIDs": lists([0, 0], pa.array([bytes(16)] * 2, pa.uuid()).slice(2, 0)),
+    "fixed-size lists": lists([0, 0], pa.array([[1, 2]], pa.list_(pa.int8(), 2)).slice(1, 0)),
+}
+
+
+@pytest.mark.parametrize("array", EMPTY_SLICES.values(), ids=EMPTY_SLICES)
+def test_empty_slices_inside_are_sent_as_nothing(service, client, name, array):
+    rt.to_table(pa.table({"c": array, "n": range(len(array))}), name)
+    assert stored(service, name)["c"].to_pylist() == array.to_pylist()
+
+
+@pytest.mark.parametrize("values", [[2**-23, -0.0], [0.5, None]], ids=["halves", "with a null"])
+def test_chunks_of_dictionaries_are_not_unified_by_arrow(service, client, name, values):
+    chunks = [
+        pa.DictionaryArray.from_arrays([0, 1], pa.array(values, pa.float16())),
+        pa.DictionaryArray.from_arrays([0], pa.array([65504.0], pa.float16())),
+    ]
+    frame = pd.DataFrame({"c": pd.arrays.ArrowExtensionArray(pa.chunked_array(chunks))})
+    rt.to_table(frame, name)
+    assert stored(service, name)["c"].to_pylist() == [*values, 65504.0]

@@ -236,3 +236,11 @@ def test_s04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
             while connection.recv(65536):
                 pass
     assert caller.tables() == []
+
+
+def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):
+    maps = pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))
+    inner = pa.LargeListArray.from_arrays(pa.array([0, 2, 2], pa.int64()), maps).slice(2, 0)
+    table = pa.table({"c": pa.LargeListArray.from_arrays(pa.array([0, 0], pa.int64()), inner)})
+    assert caller.create("t", table).status_code in (200, 400)
+    assert caller.create("fine", pa.table({"n": [1]})).status_code == 200

@@ -67,7 +67,7 @@ def promised_type(series: pd.Series) -> pa.DataType | None:
         if pa.types.is_dictionary(dtype.pyarrow_dtype):  # as a category, or as Arrow's own: both are right
             return None
         type_ = arrow_cells.promised_type(dtype.pyarrow_dtype)
-        return pa.large_string() if pa.types.is_string(type_) else type_
+        return pa.large_string() if pa.types.is_string(dtype.pyarrow_dtype) else type_
     if isinstance(dtype, pd.StringDtype):
         return pa.large_string()
     if isinstance(dtype, pd.DatetimeTZDtype):
