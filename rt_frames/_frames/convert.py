@@ -233,8 +233,6 @@ class Converter:
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
-        if not len(array):
-            return pa.nulls(0, target)
         if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
             array = _cast_leaf(_decode(array), target, path)
         while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
@@ -251,8 +249,11 @@ class Converter:
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
-        if array.type == target and not contains(target, types.is_dictionary) and not _is_cut(array):
-            return array
+        if array.type == target and not contains(target, types.is_dictionary):
+            if not len(array):
+                return pa.nulls(0, target)
+            if not _is_cut(array):
+                return array
         return self._convert_nested(array, target, path) if types.is_nested(target) else array.cast(target)
 
     def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
