@@ -249,11 +249,8 @@ class Converter:
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
-        if array.type == target and not contains(target, types.is_dictionary):
-            if not len(array):
-                return pa.nulls(0, target)
-            if not _is_cut(array):
-                return array
+        if array.type == target and not contains(target, types.is_dictionary) and not _is_cut(array):
+            return array if len(array) else pa.nulls(0, target)
         return self._convert_nested(array, target, path) if types.is_nested(target) else array.cast(target)
 
     def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
