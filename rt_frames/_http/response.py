@@ -119,6 +119,8 @@ def parse_schema(response: Response) -> Any:
 
 
 def _read_arrow_names(body: bytes) -> Any:
+    if not body.endswith(b"\xff\xff\xff\xff\0\0\0\0"):
+        raise ValueError("the answer is an Arrow stream without its end")
     try:
         return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:

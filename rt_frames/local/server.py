@@ -82,12 +82,12 @@ class LocalService:
     def __init__(
         self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None
     ) -> None:
+        self.root = Path(root).expanduser()
+        self._server: Any = None
         if api_key is not None and (not api_key or not all("!" <= char <= "~" for char in api_key)):
             raise ValueError("api_key: expected visible ASCII characters without spaces, at least one")
-        self.root = Path(root).expanduser()
         self._bind = host, port
         self._key = api_key or secrets.token_urlsafe(32)
-        self._server: Any = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:

@@ -71,7 +71,7 @@ class Store:
             with contextlib.suppress(FileNotFoundError):
                 if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
                     return
-        raise _taken(name)
+        raise self._taken(name)
 
     def check_there(self, name: str) -> None:
         """Refuse a name that no table has."""
@@ -82,6 +82,12 @@ class Store:
         """Open a table to read it."""
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
+
+    def _taken(self, name: str) -> HTTPError:
+        if self._is_table(name):
+            return HTTPError(409, f"table {name!r} already exists")
+        what = "is in the service's folder and no table, so it may be somebody's"
+        return HTTPError(400, f"'{name}.lance' {what}; remove it there, or choose another name")
 
     def _is_table(self, name: str) -> bool:
         return (self._folder(name) / "_versions").is_dir()
@@ -118,7 +124,7 @@ class Store:
                 break
             with contextlib.suppress(_Missing), self._held(name):  # dropped meanwhile: the name is free
                 return engine.replace(target, staged)
-        raise _taken(name)
+        raise self._taken(name)
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
@@ -138,10 +144,11 @@ class Store:
         with _locked(self._staging):
             for folder in self._staging.iterdir():
                 ours = _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir()
-                if not ours or any(inside.name != "table" for inside in folder.iterdir()):
-                    continue
-                with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_NB):
-                    shutil.rmtree(folder, ignore_errors=True)
+                # its writer holds the lock, or has removed it just now
+                with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                    if ours and all(inside.name == "table" for inside in folder.iterdir()):
+                        with _locked(folder, fcntl.LOCK_NB):
+                            shutil.rmtree(folder, ignore_errors=True)
 
     def alter(self, name: str, asked: dict[str, Any]) -> int:
         """Apply the changes that a request asks for, all or none, and return the new version."""
@@ -185,7 +192,3 @@ def _locked(folder: Path, how: int = 0) -> Iterator[int]:
         with contextlib.suppress(OSError):  # it was not locked
             fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile holds the handle, too
         os.close(handle)
-
-
-def _taken(name: str) -> HTTPError:
-    return HTTPError(409, f"table {name!r} already exists")

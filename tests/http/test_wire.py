@@ -113,6 +113,14 @@ def test_a_list_is_understood_in_every_form(remote, server, body):
     assert remote.list_tables() == ["a", "b"]
 
 
+def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(remote, server):
+    whole = arrow_list()
+    server.listing(*((200, whole[:size]) for size in range(8, len(whole), 8)))
+    for _ in range(8, len(whole), 8):
+        with pytest.raises(ResponseError, match="could not list tables: the answer is "):
+            rt.connect(server.url, api_key="k-12345678", retries=0, default=False).list_tables()
+
+
 def test_a_list_is_followed_page_by_page(remote, server):
     server.listing((200, {"tables": ["b"], "page_token": "x/1"}), (200, {"tables": ["a"], "page_token": "y"}),
                    (200, {"tables": []}))  # fmt: skip

@@ -130,7 +130,7 @@ def test_what_is_not_a_table_is_not_replaced(caller, kind):
     kept = other.read_text()
     other.unlink()
     assert answer.status_code == 400
-    assert "already exists" in message(answer)
+    assert "is in the service's folder and no table" in message(answer)
     assert kept == "mine"
 
 

@@ -261,7 +261,7 @@ def test_a_file_system_without_locks_is_named_in_one_sentence(tmp_path):
 def flock(*_):
     raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 fcntl.flock = flock"""
-    said = faulty(tmp_path, before, "try: rt.connect(sys.argv[1])\nexcept OSError as error: print(error)")
+    said = faulty(tmp_path, before, "try: rt.connect(sys.argv[1])\nexcept ValueError as error: print(error)")
     assert "the file system has no locks" in said
     assert str(tmp_path) in said
 
@@ -303,6 +303,31 @@ try: client.create_table("t", pl.DataFrame({"a": [1]}))
 except rt.errors.ServerError as error: print(error)"""
     said = faulty(tmp_path, before, code, number)
     assert said == f"could not create table 't': the service answered 507, the table could not be stored: {why}\n"
+
+
+def test_a_service_without_descriptors_or_threads_says_that_it_is_its_own_fault(tmp_path):
+    code = """
+import resource, requests, pyarrow as pa
+from rt_frames.local import LocalService
+sink = pa.BufferOutputStream()
+table = pa.table({"a": range(300_000)})
+with pa.ipc.new_stream(sink, table.schema) as writer: writer.write_table(table)
+with LocalService(sys.argv[1], api_key="k") as service, requests.Session() as session:
+    session.headers.update({"x-api-key": "k", "Content-Type": "application/vnd.apache.arrow.stream"})
+    create = lambda name: session.post(f"{service.url}/v1/tables/{name}", data=sink.getvalue().to_pybytes())
+    print(create("t").status_code)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, limits[1]))
+    print(create("u").status_code, session.post(f"{service.url}/v1/table/t/drop/").status_code)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    start, threading.Thread.start = threading.Thread.start, no_thread
+    print(create("u").status_code)
+    threading.Thread.start = start
+    print(create("u").status_code, session.get(f"{service.url}/v1/tables").json())"""
+    before = """
+def no_thread(*_): raise RuntimeError("can't start new thread")"""
+    said = faulty(tmp_path, before, code).splitlines()
+    assert said == ["200", "500 500", "503", "200 {'tables': ['t', 'u']}"]
 
 
 def test_S13_an_alter_for_which_there_is_no_room_changes_nothing_and_says_so(tmp_path):

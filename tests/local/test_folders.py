@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -101,3 +102,39 @@ def test_S12_connections_that_say_nothing_do_not_keep_others_waiting(tmp_path):
         assert time.monotonic() - start < 5
         for sock in silent:
             sock.close()
+
+
+@pytest.mark.parametrize("kind", ["half a table", "file", "dangling link"])
+@pytest.mark.parametrize("if_exists", ["fail", "skip", "replace"])
+def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(tmp_path, kind, if_exists):
+    place = tmp_path / "t.lance"
+    if kind == "half a table":
+        (place / "data").mkdir(parents=True)
+    elif kind == "file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(tmp_path / "nowhere")
+    with rt.connect(tmp_path, default=False) as client:
+        with pytest.raises(
+            rt.errors.BadRequest, match=r"'t\.lance' is in the service's folder and no table.*remove it"
+        ):
+            client.create_table("t", FRAME, if_exists=if_exists)
+        assert client.list_tables() == []
+        assert os.path.lexists(place)
+
+
+STARTING = """
+import sys, rt_frames as rt
+for _ in range(60): rt.connect(sys.argv[1], default=False).close()
+"""
+
+
+def test_a_service_starts_while_others_write_and_end(tmp_path):
+    with rt.connect(tmp_path, default=False) as client:
+        starting = subprocess.Popen([sys.executable, "-c", STARTING, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+        number = 0
+        while starting.poll() is None:
+            client.create_table(f"t{number}", FRAME)
+            number += 1
+        assert starting.communicate()[1] == ""
+        assert len(client.list_tables()) == number
