@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
+import pyarrow as pa
+
 from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.any_frame import open_source
@@ -26,18 +28,20 @@ from rt_frames._http.options import (
     parse_retries,
     parse_timeouts,
 )
-from rt_frames._http.response import Failure, parse_schema, parse_version
+from rt_frames._http.response import Failure, parse_count, parse_schema, parse_version
+from rt_frames._http.rows import Rows, check_where, query
 from rt_frames._http.session import JSON, Request, Result, Session
-from rt_frames._names import DialectName, check_table_name
+from rt_frames._names import DialectName, check_table_name, did_you_mean
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import count, format_bytes, list_some, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    import pyarrow as pa
+    import pandas as pd
+    import polars as pl
 
     from rt_frames._frames.source import Source
     from rt_frames._http.response import Hint, Hints, Response
@@ -204,6 +208,23 @@ class Client:
         schema: pa.Schema | None = self._send_json("describe", name, {"load_detailed_metadata": True}, _to_schema).value
         return schema
 
+    def _read(self, name: str, asked: Mapping[str, Any]) -> Rows:
+        """Ask for rows, which are read as they come."""
+        rows: Rows = self._send_json("query", name, asked, parse_version, streams=True).value
+        return rows
+
+    def _count(self, name: str, where: str | None) -> int:
+        asked = {"version": None} if where is None else {"version": None, "predicate": check_where(where)}
+        found: int = self._send_json("count_rows", name, asked, parse_count).value
+        return found
+
+    def _drop(self, name: str) -> None:
+        self._check_name(name)
+        path, start = self._dialect.path("drop", name), time.monotonic()
+        request = Request("drop", "POST", path, JSON, parse_version, table=name, body=[[b""]], length=0)
+        result = self._open_session().send(request)
+        log.info("dropped table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
+
     @hide_frames
     def list_tables(self) -> list[str]:
         """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
@@ -241,7 +262,8 @@ class Client:
         self._check_name(name)
         self._dialect.check_if_exists(if_exists)
         check_compression(compression)
-        source = open_source(data, dtypes=dtypes, index=index, clean_names=clean_names)
+        rows = data._reader() if isinstance(data, RemoteTable) else data  # noqa: SLF001  # whose errors stay ours so
+        source = open_source(rows, dtypes=dtypes, index=index, clean_names=clean_names)
         operation: Operation = "replace" if if_exists == "replace" else "create"
         request = Request(
             operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
@@ -417,6 +439,170 @@ class RemoteTable:
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
         return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
+
+    @hide_frames
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Offer all rows to whatever reads Arrow: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB."""
+        return self._reader().__arrow_c_stream__(requested_schema)
+
+    def _reader(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
+        asked = query(columns, where, limit)
+        if limit == 0 and self.schema is not None:  # to a server, 0 may mean no limit
+            names = columns or self.schema.names
+            if unknown := [name for name in names if name not in self.schema.names]:
+                raise ValueError(f"columns: {did_you_mean(unknown[0], self.schema.names)} there is no {unknown[0]!r}")
+            return pa.RecordBatchReader.from_batches(pa.schema([self.schema.field(name) for name in names]), [])
+        rows = self.client._read(self.name, asked)  # noqa: SLF001  # same package
+        return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
+
+    @hide_frames
+    def to_arrow(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Read rows into a `pyarrow.Table`.
+
+        Parameters
+        ----------
+        columns : list of str, optional
+            Columns to read, in this order. Defaults to all.
+        where : str, optional
+            An SQL condition for rows, in the words of the service's engine; never build one from input.
+        limit : int, optional
+            Rows to read at most.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, in the types that the table has.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used, or the service documents no way to read rows back.
+        RemoteError
+            If the service refuses or cannot be reached, or its answer is not whole.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").to_arrow(where="at > 1", limit=10).column_names
+        ['at']
+        """
+        return self._reader(columns, where, limit).read_all()
+
+    @hide_frames
+    def to_pandas(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Read rows into a pandas frame; whole numbers and booleans with nulls are ``Int64`` … and ``boolean``.
+
+        Parameters
+        ----------
+        columns, where, limit : optional
+            As in `to_arrow`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows.
+
+        Raises
+        ------
+        ValueError, RemoteError
+            As in `to_arrow`.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").to_pandas().columns.tolist()
+        ['at']
+        """
+        from rt_frames._frames.to_pandas import to_pandas
+
+        return to_pandas(self._reader(columns, where, limit).read_all())
+
+    @hide_frames
+    def to_polars(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """Read rows into a Polars frame.
+
+        Parameters
+        ----------
+        columns, where, limit : optional
+            As in `to_arrow`.
+
+        Returns
+        -------
+        polars.DataFrame
+            The rows.
+
+        Raises
+        ------
+        ValueError, RemoteError
+            As in `to_arrow`.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").to_polars().columns
+        ['at']
+        """
+        from rt_frames._frames.to_polars import to_polars
+
+        return to_polars(self._reader(columns, where, limit).read_all())
+
+    @hide_frames
+    def count(self, where: str | None = None) -> int:
+        """Count the rows.
+
+        Parameters
+        ----------
+        where : str, optional
+            A condition, as in `to_arrow`.
+
+        Returns
+        -------
+        int
+            Rows that there are now.
+
+        Raises
+        ------
+        ValueError, RemoteError
+            As in `to_arrow`.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").count("at > 0")
+        2
+        """
+        return self.client._count(self.name, where)  # noqa: SLF001  # same package
+
+    @hide_frames
+    def drop(self) -> None:
+        """Drop the table and all its rows, which nothing brings back.
+
+        Raises
+        ------
+        TableNotFoundError
+            If there is no such table.
+        ValueError
+            If the service documents no way to drop a table.
+        RemoteError
+            If the service refuses or cannot be reached; where no answer came, the error says so.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> pl.DataFrame({"n": [1]}).remote.to_table("short_lived").drop()
+        """
+        self.client._drop(self.name)  # noqa: SLF001  # same package
+        self._forget_schema()
 
     def _facts(self) -> list[str]:
         return [*known_facts(self)] or ["was there already"] * (self.created is False)

@@ -130,12 +130,17 @@ class UploadConnection(HTTPConnection):
             raise ProxyError(str(error), error) from error
 
     @contextlib.contextmanager
-    def _reading_answers(self, seconds: float, early: bytes = b"", *, broken_off: bool = False) -> Iterator[None]:
-        """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds."""
-        deadline = time.monotonic() + seconds
+    def _reading_answers(
+        self, seconds: float, early: bytes = b"", *, broken_off: bool = False, patient: bool = False
+    ) -> Iterator[None]:
+        """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds.
+
+        Where it is ``patient``, each part must.
+        """
 
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
-            response = _HTTPResponse(_DeadlineReader(sock, early, deadline), *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+            reader = _DeadlineReader(sock, early, seconds, patient=patient)
+            response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
             response.broken_off = broken_off
             return response
 
@@ -214,7 +219,11 @@ class UploadConnection(HTTPConnection):
         upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
         broken_off = upload is not None and not upload.complete
         seconds = min(patience, LAST_WORDS) if broken_off else patience
-        with self._hanging_up(self.sock), self._reading_answers(seconds, self._early, broken_off=broken_off):
+        patient = upload is not None and upload.patient
+        with (
+            self._hanging_up(self.sock),
+            self._reading_answers(seconds, self._early, broken_off=broken_off, patient=patient),
+        ):
             answer = super().getresponse()
         self._warm_until = time.monotonic() + _warm_seconds(answer)
         return answer
@@ -297,8 +306,9 @@ class _HTTPResponse(http.client.HTTPResponse):
 class _DeadlineReader(io.RawIOBase):
     """What the server says: bytes that were read while sending, then the socket's, until the deadline."""
 
-    def __init__(self, sock: Any, early: bytes, deadline: float) -> None:
-        self._sock, self._early, self._deadline = sock, early, deadline
+    def __init__(self, sock: Any, early: bytes, seconds: float, *, patient: bool) -> None:
+        self._sock, self._early, self._seconds, self._patient = sock, early, seconds, patient
+        self._deadline = time.monotonic() + seconds
         self._raw = sock.makefile("rb", buffering=0)
 
     def makefile(self, *_args: Any, **_options: Any) -> io.BufferedReader:
@@ -313,7 +323,7 @@ class _DeadlineReader(io.RawIOBase):
             size = min(len(into), len(self._early))
             into[:size], self._early = self._early[:size], self._early[size:]
             return size
-        left = self._deadline - time.monotonic()
+        left = self._seconds if self._patient else self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the answer did not arrive in time")
         self._sock.settimeout(left)

@@ -13,6 +13,14 @@ from rt_frames._names import DialectName
 from rt_frames._text import Message
 from rt_frames.errors import Operation
 
+_UNDOCUMENTED: dict[str, str] = {
+    "replace": "delete or replace a table",
+    "describe": "describe a table",
+    "query": "read rows back",
+    "count_rows": "count rows",
+    "drop": "drop a table",
+}
+
 
 class Dialect(NamedTuple):
     """The address of each operation, with ``{}`` for the table; None for what such a server cannot do.
@@ -23,7 +31,7 @@ class Dialect(NamedTuple):
         What people call it by.
     tables, create, alter : str
         The operations that every server has.
-    replace, describe : str or None
+    replace, describe, query, count_rows, drop : str or None
         Those that some have.
     names : str
         A pattern of the names that a table may have, beside what any address can carry.
@@ -35,11 +43,17 @@ class Dialect(NamedTuple):
     alter: str
     replace: str | None = None
     describe: str | None = None
+    query: str | None = None
+    count_rows: str | None = None
+    drop: str | None = None
     names: str = r"(?s:.*)"
 
     def path(self, operation: Operation, name: str) -> str:
         """Return the address of an operation that such a server has, on one table."""
-        template: str = getattr(self, operation)
+        template: str | None = getattr(self, operation)
+        if template is None:
+            text = f"the service documents no way to {_UNDOCUMENTED[operation]}"
+            raise ValueError(Message(text, "connect with {} where the server speaks it", dialect=LANCEDB.name))
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
@@ -56,7 +70,7 @@ class Dialect(NamedTuple):
         if if_exists in possible:
             return
         others = " or ".join(f'"{word}"' for word in possible)
-        undocumented = {"append": "add rows to a table", "replace": "delete or replace a table"}.get(str(if_exists))
+        undocumented = {"append": "add rows to a table", "replace": _UNDOCUMENTED["replace"]}.get(str(if_exists))
         if undocumented is None:
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
         text = f'if_exists: "{if_exists}" is not possible: the service documents no way to {undocumented}; use {others}'
@@ -73,9 +87,13 @@ LANCEDB = Dialect(
     alter="/v1/table/{}/alter_columns/",
     replace="/v1/table/{}/create/?mode=overwrite",
     describe="/v1/table/{}/describe/",
+    query="/v1/table/{}/query/",
+    count_rows="/v1/table/{}/count_rows/",
+    drop="/v1/table/{}/drop/",
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
-FOLDER = DOCUMENTED._replace(replace=LANCEDB.replace, describe=LANCEDB.describe)
+_BEYOND = ("replace", "describe", "query", "count_rows", "drop")
+FOLDER = DOCUMENTED._replace(**{operation: getattr(LANCEDB, operation) for operation in _BEYOND})
 
 
 DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}

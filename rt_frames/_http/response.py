@@ -23,7 +23,12 @@ from rt_frames import errors
 from rt_frames._http.options import Key
 from rt_frames._text import make_printable, one_line, shorten
 
-READS = ("list", "describe")  # operations that change nothing, and may be repeated whatever became of them
+READS = (
+    "list",
+    "describe",
+    "count_rows",
+    "query",
+)  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 STORED_NOTHING = 507  # of RFC 4918: what was asked for could not be done, for want of room
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
@@ -127,6 +132,14 @@ def _read_arrow_names(body: bytes) -> Any:
         raise ValueError(f"the answer is not an Arrow stream with a name column ({error})") from None
 
 
+def parse_count(response: Response) -> int:
+    """Read a number of rows."""
+    found = _decode_whole(response)
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise ValueError("the answer is not a number of rows")
+    return found
+
+
 def parse_version(response: Response) -> int | None:
     """Read the version that a write made, where the service tells it; success has many forms."""
     version = _get(_decode_json(response.body), "version")
@@ -191,7 +204,7 @@ def error_class(status: int, operation: errors.Operation, message: str = "") -> 
     """Return the error that an answer means which is not a success."""
     if operation == "create" and (status == 409 or (status == 400 and "already exists" in message.lower())):
         return errors.TableExistsError
-    if (status == 404 and operation not in ("alter", "describe")) or (status == 409 and operation in READS):
+    if (status == 404 and operation in ("list", "create", "replace")) or (status == 409 and operation in READS):
         return errors.ResponseError  # it is not about one table
     if status // 100 == 3:
         return errors.RedirectError

@@ -59,6 +59,7 @@ from rt_frames._http.response import (
     parse_table_names,
     read_response,
 )
+from rt_frames._http.rows import Rows
 from rt_frames._http.upload import Buffers, Upload
 from rt_frames._text import Message, format_bytes, make_printable, one_line, shorten
 from rt_frames._version import __version__
@@ -104,6 +105,8 @@ class Request(NamedTuple):
         Whether the table was listed before, where the caller looked.
     may_be_there : bool
         Whether a table that is there already is as welcome as a new one.
+    streams : bool
+        Whether the answer is rows, which are read as they come.
     hints : dict of error to hint
         What the caller can do about some errors: the arguments of a `Message` after its text.
     """
@@ -123,6 +126,7 @@ class Request(NamedTuple):
     used_up: bool = False
     listed_before: bool | None = None
     may_be_there: bool = False
+    streams: bool = False
     hints: Hints = MappingProxyType({})
 
     @property
@@ -133,7 +137,9 @@ class Request(NamedTuple):
     @property
     def what(self) -> str:
         """What errors say could not be done."""
-        return "list tables" if self.operation == "list" else f"{self.operation} table {self.table!r}"
+        words = {"list": "list tables", "query": f"read table {self.table!r}"}
+        words["count_rows"] = f"count the rows of table {self.table!r}"
+        return words.get(self.operation, f"{self.operation} table {self.table!r}")
 
     @property
     def makes_table(self) -> bool:
@@ -263,6 +269,8 @@ class Session:
             listed = self._look_for(request)
             failure.facts.update(listed=listed, listed_before=request.listed_before)
             advice = _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
+        elif failure.kind in _OPEN and request.operation == "drop":
+            advice = "list the tables to see whether it is there"
         elif failure.kind in _OPEN and not request.is_read:
             advice = "look at the table's columns before sending the change again"
         if advice and status != STORED_NOTHING:
@@ -285,11 +293,16 @@ class Session:
 
     def _attempt(self, request: Request, request_id: str) -> Result | Failure | BaseException:
         """Send once; what the source raised is returned, so that it does not drag the request along as its context."""
-        start, response, upload = time.monotonic(), None, None
+        start, upload, status = time.monotonic(), None, "no answer"
         if request.body is not None:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
+            upload.patient = request.streams
         try:
-            with self._exchange(request, upload, request_id) as stream:
+            stream = self._exchange(request, upload, request_id)
+            status = str(stream.status_code)
+            if request.streams and stream.status_code == 200 and upload and upload.complete:
+                return self._open_rows(request, stream, request_id)
+            with stream:
                 response = read_response(stream, MAX_LIST_BYTES if request.is_read and stream.ok else MAX_ANSWER_BYTES)
             value = _interpret(request, upload, response, self._key)
             if isinstance(value, Failure):
@@ -303,9 +316,22 @@ class Session:
             finally:
                 _break_cycles(error)
         finally:
-            status, sent = response.status if response else "no answer", upload.sent if upload else 0
+            sent = upload.sent if upload else 0
             ms, words = (time.monotonic() - start) * 1000, "%s %s %s, %d bytes sent, %.1f ms, %s"
             log.debug(words, request.method, request.path, status, sent, ms, request_id)
+
+    def _open_rows(self, request: Request, stream: requests.Response, request_id: str) -> Result | Failure:
+        """Read the first rows of an answer; what happens to the others is told by an error of this request."""
+
+        def fail(kind: type[errors.RemoteError], reason: str) -> errors.RemoteError:
+            text = self._key.hide(f"could not {request.what}: {reason}")
+            return request.error(Failure(kind, text, {"request_id": request_id}))
+
+        try:
+            return Result(Rows(stream, fail), request_id, 0)
+        except ValueError as error:
+            text = self._key.hide(f"could not {request.what}: {error}; check the address")
+            return Failure(errors.ResponseError, text, {"status": stream.status_code})
 
     def _exchange(self, request: Request, upload: Upload | None, request_id: str) -> requests.Response:
         """Send the head and body, and read the head of the answer."""

@@ -40,6 +40,8 @@ class Upload:
         Told after each piece how many bytes were sent so far.
     nbytes : int, optional
         About how many bytes it has, where the length is not known.
+    patient : bool
+        Whether the answer may take any time, as long as it goes on coming.
 
     Attributes
     ----------
@@ -60,6 +62,7 @@ class Upload:
     timeout: float
     on_sent: Callable[[int], None] | None = None
     nbytes: int | None = None
+    patient: bool = False
     begun: bool = False
     complete: bool = False
     sent: int = 0

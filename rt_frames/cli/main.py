@@ -17,6 +17,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -291,16 +292,38 @@ def tables(as_json: bool, **service: Any) -> None:
 
 @main.command()
 @_table
+@click.option("--rows", type=click.IntRange(1), metavar="N", help="Show the first N rows, too.")
 @_service
 @_json
-def show(name: str, as_json: bool, **service: Any) -> None:
-    """Show the columns of table NAME, where the service can describe it."""
+def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
+    """Show the columns of table NAME, and its first rows, where the service can tell them."""
+    if rows and as_json:
+        raise click.UsageError("--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program")
     table = _connect(**service).table(name)
     schema = _schema(table)
     if as_json:
         _report("", table, as_json, columns=_columns(schema), rows=table.rows)
         return
     _print_columns(f"{name}: {count(len(schema), 'column')}, at {table.client}", schema)
+    if rows:
+        drawn = table.to_pandas(limit=rows).to_string(
+            index=False, max_colwidth=40, line_width=shutil.get_terminal_size((120, 24)).columns
+        )
+        click.echo("\n" + "\n".join(map(make_printable, drawn.splitlines())))
+
+
+@main.command()
+@_table
+@click.option("--yes", is_flag=True, help="Drop it; nothing brings its rows back.")
+@_service
+def drop(name: str, yes: bool, **service: Any) -> None:
+    """Drop table NAME and all its rows."""
+    if not yes:
+        raise click.UsageError(f"nothing brings the rows of {name!r} back; give --yes to drop them")
+    table = _connect(**service).table(name)
+    table.drop()
+    if not _is_quiet():
+        click.echo(f"dropped {name}, at {table.client}")
 
 
 def _print_columns(title: str, schema: pa.Schema) -> None:

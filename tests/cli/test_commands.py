@@ -47,6 +47,22 @@ def test_show_tells_the_columns_of_a_table(run, file, tmp_path, name):
     ]
 
 
+def test_show_prints_the_first_rows_and_drop_takes_the_table_away(run, file, tmp_path, name):
+    url = ("--url", tmp_path / "tables")
+    run("create", name, file, *url)
+    done = run("show", name, "--rows", "1", *url)
+    assert re.search(r"^ *n +s *\n +1 +x *$", done.stdout, re.MULTILINE)
+    assert "--rows cannot be used with --json" in run("show", name, "--rows", "1", "--json", *url).stderr
+    done = run("drop", name, *url)
+    assert done.returncode == 2
+    assert "give --yes" in done.stderr
+    assert run("drop", name, "--yes", *url).stdout == f"dropped {name}, at {tmp_path / 'tables'}\n"
+    assert run("tables", *url).stdout == ""
+    done = run("drop", name, "--yes", *url)
+    assert done.returncode == 1
+    assert "there is no table" in done.stderr
+
+
 def test_a_service_that_cannot_tell_the_columns_is_named(run, env):
     done = run("show", "t", **env)
     assert (done.returncode, done.stdout) == (1, "")

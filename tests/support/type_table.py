@@ -11,6 +11,8 @@ import polars as pl
 import pyarrow as pa
 
 import rt_frames as rt
+from rt_frames._frames.to_pandas import to_pandas
+from rt_frames._frames.to_polars import to_polars
 
 README = Path(__file__).parents[2] / "README.md"
 START, END = "<!-- types -->", "<!-- /types -->"
@@ -87,11 +89,31 @@ def said(dtype: object) -> str:
     return f"`{form['type']}`" if len(form) == 1 else f"`{json.dumps(form)}`"
 
 
+def read_back(library: str, dtype: object) -> str:
+    """Show what a column becomes that is read back into a frame of the library it came from."""
+    try:
+        arrow = rt.arrow_type(rt.data_type(dtype))
+    except rt.errors.UnsupportedTypeError:
+        return ""
+    if library == "Arrow":
+        return f"`{arrow}`".replace("dictionary<values=string, indices=int32, ordered=0>", "dictionary<int32, string>")
+    if library == "Polars":
+        return (
+            "`Float16`"
+            if arrow == pa.float16()
+            else f"`{to_polars(pa.table([pa.nulls(0, arrow)], ['c'])).dtypes[0]!r}`"
+        )
+    if pa.types.is_large_string(arrow):
+        return "`str`; before pandas 3 `object`"
+    plain, nulls = (str(to_pandas(pa.table([pa.nulls(rows, arrow)], ["c"])).dtypes.iloc[0]) for rows in (0, 1))
+    return f"`{plain}`" if plain == nulls else f"`{plain}`, with nulls `{nulls}`"
+
+
 def table() -> str:
     """Make the whole block."""
-    lines = ["| given | sent as |", "|---|---|"]
+    lines = ["| given | sent as | read back as |", "|---|---|---|"]
     for library, types in TYPES.items():
-        lines += [f"| {library} {name} | {said(dtype)} |" for name, dtype in types.items()]
+        lines += [f"| {library} {n} | {said(dtype)} | {read_back(library, dtype)} |" for n, dtype in types.items()]
     return "\n".join([START, *lines, END])
 
 

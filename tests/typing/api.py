@@ -35,6 +35,12 @@ assert_type(table.rows, int | None)
 assert_type(table.created, bool | None)
 assert_type(table.rename({"a": "b"}).cast({"b": pl.Int16}).set_nullable({"b": False}), rt.RemoteTable)
 
+assert_type(table.to_pandas(columns=["a"], where="a > 1", limit=1), pd.DataFrame)
+assert_type(table.to_polars(), pl.DataFrame)
+assert_type(table.to_arrow(limit=0), pa.Table)
+assert_type(table.count(), int)
+table.drop()
+
 assert_type(rt.list_tables(client=client), list[str])
 plan = rt.plan_alterations(pandas_frame, polars_frame, rename={"a": "b"}, nullable={"a": True}, strict=False)
 assert_type(plan, rt.AlterationPlan)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FAILURES = ("WRONG", "UNREADABLE", "FOREIGN", "CRASH", "HANG")
 VERDICTS = ("EQUAL", "REFUSED", "STRICT", "LATE", *FAILURES)
 SHOWN_CELLS = 6
+_POLARS_LACKS = re.compile(
+    r"decimal256|, -\d|date64|extension|tz=[+-]"
+)  # of Arrow's types, or it has others in their place
 
 
 @dataclasses.dataclass
@@ -362,7 +365,39 @@ class Judge:
             outcome = _compare(name, column, found[name], targets.get(name))
             if outcome is not None:
                 return outcome
-        return Outcome("EQUAL")
+        return self._read_back(path.stem, stored, found) or Outcome("EQUAL")
+
+    def _read_back(self, name: str, stored: pa.Table, found: dict[str, Column]) -> Outcome | None:
+        """Read a table into a frame of each library, and compare it with what Lance reads."""
+        table = self._client.table(name)
+        try:
+            arrow, frame = table.to_arrow(), table.to_pandas()
+            wide = [
+                name for name in stored.column_names if not _POLARS_LACKS.search(str(stored.schema.field(name).type))
+            ]
+            polars = table.to_polars(columns=wide) if wide else pl.DataFrame()
+        except rt.errors.UnsupportedTypeError as error:  # seconds that no milliseconds reach
+            return Outcome("LATE", f"for Polars: {_pattern(str(error), found)}", str(error)[:600])
+        except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  # it is what is judged
+            return Outcome(
+                "UNREADABLE", f"by us: {_pattern(str(error), found)}", f"{type(error).__name__}: {error}"[:600]
+            )
+        for column, kept in found.items():
+            read = {"arrow": arrow_cells.cells(arrow[column]), "pandas": pandas_cells.cells(frame[column])}
+            if column in wide:
+                read["Polars"] = polars_cells.cells(polars[column])
+            for library, cells in read.items():
+                plain = [None if library == "pandas" and x == ("float", "nan") else x for x in kept.cells]
+                pairs = enumerate(zip(plain, cells, strict=True))
+                if bad := next(
+                    (f"row {row}: {a!r} is read as {b!r}" for row, (a, b) in pairs if not values.same(b, a)), None
+                ):
+                    return Outcome(
+                        "WRONG", f"read back into {library}: {kept.promised}", f"{column!r}, {bad}", (column,)
+                    )
+            if arrow.schema.field(column).type != stored.schema.field(column).type:
+                return Outcome("WRONG", "read back as another type", f"{column!r}: {arrow.schema.field(column).type}")
+        return None
 
 
 def _is_promised(column: Column) -> bool:

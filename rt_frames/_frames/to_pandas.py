@@ -1,0 +1,42 @@
+"""Arrow data → a pandas frame that holds the same values: NumPy's dtypes where they do, else pandas' or Arrow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._schema.data_type import INTEGERS
+
+_NULLABLE: dict[pa.DataType, Any] = {
+    pa.bool_(): pd.BooleanDtype(),
+    **{pa.type_for_alias(name): pd.api.types.pandas_dtype(name.title().replace("i", "I")) for name in INTEGERS},
+}
+# of which Arrow makes dtypes that hold all values: numbers, moments, durations, text
+_ALIKE = (
+    *(types.is_boolean, types.is_integer, types.is_floating, types.is_timestamp, types.is_duration),
+    *(types.is_string, types.is_large_string),
+)
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Return a frame; integers and booleans with nulls are pandas' nullable ones, what NumPy lacks keeps Arrow's."""
+    frame = pd.DataFrame(dict(enumerate(map(_series, table.columns))), index=pd.RangeIndex(len(table)), copy=False)
+    frame.columns = pd.Index(table.column_names, dtype=object if not table.num_columns else None)
+    return frame
+
+
+def _series(column: pa.ChunkedArray) -> Any:
+    arrow = column.type
+    if column.null_count and arrow in _NULLABLE:
+        return column.to_pandas(types_mapper=_NULLABLE.get)
+    if any(is_alike(arrow) for is_alike in _ALIKE):
+        return column.to_pandas()
+    if types.is_dictionary(arrow):
+        try:
+            return column.to_pandas()
+        except ValueError:  # the engine adds up the dictionaries of pages, and a value may be in several
+            return column.cast(arrow.value_type).dictionary_encode().to_pandas()
+    return pd.Series(pd.arrays.ArrowExtensionArray(column))

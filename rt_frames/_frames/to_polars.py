@@ -1,0 +1,58 @@
+"""Arrow data → a Polars frame, or the error that names the columns which Polars cannot hold."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._frames.convert import Converter, Layout
+from rt_frames._frames.refusals import Refusals
+from rt_frames._schema.data_type import map_types
+from rt_frames._text import one_line
+from rt_frames.errors import UnsupportedTypeError
+
+
+def to_polars(table: pa.Table) -> pl.DataFrame:
+    """Return a frame of the same values."""
+    table = _without_seconds(table)
+    try:
+        return cast("pl.DataFrame", pl.from_arrow(table))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # Polars panics
+        refusals = Refusals()
+        for field in table.schema:
+            with refusals.of(field.name):
+                _check(table.select([field.name]), field)
+        refusals.check(table.column_names)
+        raise
+
+
+def _without_seconds(table: pa.Table) -> pa.Table:
+    """Cast moments and durations in seconds to milliseconds: those that are too large, Polars would wrap around."""
+    schema = pa.schema([field.with_type(map_types(field.type, _in_milliseconds)) for field in table.schema])
+    changed = {new.name for old, new in zip(table.schema, schema, strict=True) if old.type != new.type}
+    if not changed:
+        return table
+    convert, batches, rows = Converter(Layout(schema), changed), [], 0
+    for number, batch in enumerate(table.to_batches()):
+        batches.append(convert(batch, f"batch {number}", rows))
+        rows += batch.num_rows
+    return pa.Table.from_batches(batches, schema)
+
+
+def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
+    if types.is_timestamp(arrow) and arrow.unit == "s":
+        return pa.timestamp("ms", arrow.tz)
+    return pa.duration("ms") if types.is_duration(arrow) and arrow.unit == "s" else arrow
+
+
+def _check(column: pa.Table, field: pa.Field) -> Any:
+    try:
+        pl.from_arrow(column)
+    except BaseException as error:  # noqa: BLE001  # Polars panics
+        text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(str(error), 100)})"
+        raise UnsupportedTypeError(f"{text}; leave it out with columns=[…], or use to_arrow()") from None

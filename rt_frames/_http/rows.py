@@ -1,0 +1,130 @@
+"""Rows that a service sends, as an Arrow stream or file: read as they come, and never fewer than were sent.
+
+Arrow takes a stream that was cut between two messages for a whole one, so its end is looked for here. An Arrow file
+is its stream behind eight bytes, with a footer after it that ends in the same word as the file begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import requests
+import urllib3
+
+from rt_frames import errors
+from rt_frames._names import duplicates
+from rt_frames._text import count, one_line, show_value
+
+RECEIVE_BYTES = 2**20
+_ALL = 2**63 - 1  # rows
+_FILE = b"ARROW1\0\0"  # how an Arrow file begins, and without the zeros, ends
+_BROKEN = (urllib3.exceptions.HTTPError, OSError)
+
+
+def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str, Any]:
+    """Return the body of a query, in the form of the protocol's official client."""
+    asked: dict[str, Any] = {"k": _ALL if limit is None else limit, "prefilter": True, "vector": [], "version": None}
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= _ALL):
+        raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
+    if columns is not None:
+        names = list(columns) if isinstance(columns, list | tuple) else []
+        if not names or not all(isinstance(name, str) and name for name in names) or duplicates(names):
+            raise ValueError(f"columns: expected a list of column names, each once, got {show_value(columns)}")
+        asked["columns"] = names
+    return asked if where is None else {**asked, "filter": check_where(where)}
+
+
+def check_where(where: Any) -> str:
+    """Refuse a condition of which an engine would read but a part."""
+    if not isinstance(where, str) or not where.strip():
+        raise ValueError(f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}")
+    if ";" in re.sub(r"""'[^']*'|"[^"]*"|`[^`]*`""", "", where):
+        raise ValueError("where: a semicolon ends the condition, and what follows it would be ignored; leave it out")
+    return where
+
+
+class Rows:
+    """The rows of an answer; iterating gives record batches, once.
+
+    Parameters
+    ----------
+    response : requests.Response
+        An answer whose head was read, and no more.
+    fail : callable
+        Makes the error of this request: a class, and why the answer is not whole.
+
+    Raises
+    ------
+    ValueError
+        If the answer is no Arrow data.
+    """
+
+    def __init__(self, response: requests.Response, fail: Callable[[type[errors.RemoteError], str], Exception]) -> None:
+        self._answer, self._fail = _Answer(response), fail
+        try:
+            self._reader = pa.ipc.open_stream(self._answer)
+            self._first = next(self._reader, None)
+        except BaseException as error:
+            self._answer.close()
+            if isinstance(error, pa.ArrowException):
+                raise ValueError(f"the answer is no Arrow stream ({one_line(str(error), 200)})") from None
+            raise
+        self.schema: pa.Schema = self._reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        rows, batch, self._first = 0, self._first, None
+        try:
+            while batch is not None:
+                rows += batch.num_rows
+                yield batch
+                batch = next(self._reader, None)
+            self._answer.check_end()
+        except (*_BROKEN, pa.ArrowException) as error:
+            reason = f"the answer broke off after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
+            raise self._fail(errors.TransportError, reason) from None
+        finally:
+            self._answer.close()
+
+    def close(self) -> None:
+        """Hang up, whether everything was read or not."""
+        self._answer.close()
+
+
+class _Answer:
+    """The body of an answer as the file that Arrow reads a stream from; a read that finds its end is an error."""
+
+    closed = False
+
+    def __init__(self, response: requests.Response) -> None:
+        self._response = response
+        start = self._receive(len(_FILE))
+        self._start, self._is_file = (b"", True) if start == _FILE else (start, False)
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, in memory that is taken as they come."""
+        start, self._start = self._start[:size], self._start[size:]
+        data = start + self._receive(size - len(start))
+        if len(data) < size:
+            raise OSError("it ends before its end marker")
+        return data
+
+    def check_end(self) -> None:
+        """Read to the end; behind a stream there is nothing, and behind that of a file its footer."""
+        last = b""
+        while piece := self._response.raw.read(RECEIVE_BYTES, decode_content=False):
+            last = (last + piece)[-len(_FILE) :]
+        if last[-6:] != (_FILE[:6] if self._is_file else b""):
+            raise OSError("it does not end as Arrow data do")
+
+    def close(self) -> None:
+        self._response.close()
+
+    def _receive(self, size: int) -> bytes:
+        pieces, left = [], size
+        while left and (piece := self._response.raw.read(min(left, RECEIVE_BYTES), decode_content=False)):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)

@@ -1,0 +1,307 @@
+"""Tables read back, counted and dropped: whole and equal, or an error."""
+
+from __future__ import annotations
+
+import gc
+import io
+import threading
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from tests.support.faults import connected
+from tests.support.servers import KEY, Server
+
+ROWS = pa.table({
+    "n": pa.array([1, None, 3], pa.int64()),
+    "s": pa.array(["a", None, "c"], pa.large_string()),
+    "x": pa.array([0.5, -0.0, None]),
+    "ok": pa.array([True, None, False]),
+    "tags": pa.array([[1, None], [], None], pa.list_(pa.int32())),
+    "at": pa.array([0, None, 2**62], pa.timestamp("ns", "UTC")),
+    "k": pa.array(["a", "b", None]).cast(pa.large_string()).dictionary_encode(),
+})  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path):
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        yield client.create_table("t", ROWS)
+
+
+def test_rows_come_back_as_they_were_sent(table):
+    assert table.to_arrow().equals(ROWS)
+    assert pa.table(table).equals(ROWS)
+    assert pl.DataFrame(table).equals(pl.from_arrow(ROWS), null_equal=True)
+    assert table.to_polars().equals(pl.from_arrow(ROWS), null_equal=True)
+    frame = table.to_pandas()
+    assert list(map(str, frame.dtypes))[:1] == ["Int64"]
+    assert frame["n"].tolist() == [1, pd.NA, 3]
+    assert frame["ok"].dtype == "boolean"
+    assert frame["tags"].tolist()[0] == [1, None]
+    assert frame["at"].dtype == "datetime64[ns, UTC]"
+    assert frame["k"].dtype == "category"
+    assert str(frame["s"].dtype) in ("str", "object")
+    assert table.client.create_table("again", frame).to_arrow().equals(ROWS)
+
+
+def test_a_nan_of_polars_comes_back_as_one(table):
+    frame = pl.DataFrame({"x": [float("nan"), None, 1.0]})
+    found = rt.to_table(frame, "nan", client=table.client)
+    assert found.to_polars().equals(frame, null_equal=True)
+    assert found.to_pandas()["x"].isna().tolist() == [True, True, False]
+
+
+def test_some_columns_and_rows_are_read(table):
+    assert table.to_arrow(columns=["s", "n"], where="n > 1").to_pylist() == [{"s": "c", "n": 3}]
+    assert table.to_pandas(limit=2).shape == (2, 7)
+    assert table.to_polars(columns=["n"], limit=0).schema == {"n": pl.Int64}
+    assert table.to_arrow(where="s = 'x;y'").num_rows == 0
+    assert (table.count(), table.count("n IS NULL")) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"columns": "n"}, "columns: expected a list of column names, each once, got 'n'"),
+        ({"columns": []}, "columns: expected"),
+        ({"columns": ["n", "n"]}, "columns: expected"),
+        ({"where": ""}, "where: expected an SQL condition"),
+        ({"where": 1}, "where: expected"),
+        ({"where": "n > 1; DROP TABLE t"}, "a semicolon ends the condition"),
+        ({"limit": -1}, "limit: expected a number of rows"),
+        ({"limit": True}, "limit: expected"),
+        ({"limit": 1.0}, "limit: expected"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_sent(remote, server, options, said):
+    table = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False).table("t")
+    for read in (table.to_arrow, table.to_pandas, table.to_polars):
+        with pytest.raises(ValueError, match=said):
+            read(**options)
+    assert server.requests == []
+
+
+def test_what_the_engine_refuses_names_the_table(table):
+    for options in ({"columns": ["nowhere"]}, {"where": "nowhere = 1"}):
+        with pytest.raises(rt.errors.BadRequest, match=r"could not read table 't': .*nowhere"):
+            table.to_arrow(**options)
+    with pytest.raises(ValueError, match=r"columns: .*there is no 'nowhere'"):
+        table.to_arrow(columns=["nowhere"], limit=0)
+
+
+def test_a_documented_service_says_what_to_do(remote, server):
+    table = remote.table("t")
+    for call in (table.to_arrow, table.to_pandas, table.to_polars, table.count, table.drop, table.__arrow_c_stream__):
+        with pytest.raises(ValueError, match=r'the service documents no way to .*; connect with dialect="lancedb"'):
+            call()
+    assert server.requests == []
+
+
+def test_a_dropped_table_is_gone(table):
+    table.drop()
+    assert table.client.list_tables() == []
+    for call in (table.drop, table.count, table.to_arrow):
+        with pytest.raises(rt.errors.TableNotFoundError, match="there is no table 't'"):
+            call()
+    assert table.client.create_table("t", ROWS[:1]).count() == 1
+
+
+def test_a_table_is_copied_without_being_held(table):
+    copy = rt.to_table(table, "copy", client=table.client)
+    assert copy.to_arrow().equals(ROWS)
+
+
+def test_looking_at_a_handle_reads_no_rows(remote, server):
+    server.answering((200, {"version": 1, "schema": {"fields": []}}))
+    table = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False).table("t")
+    repr(table), table._repr_html_(), table.schema
+    assert {post.path for post in server.posts} == {"/v1/table/t/describe/"}
+
+
+# What a service may do to an answer
+
+
+def in_form(form: str, rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    make = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
+    with make(sink, rows.schema) as writer:
+        for batch in rows.to_batches(max_chunksize=1):
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def framed(framing: str, body: bytes, cut: int | None = None) -> bytes:
+    """Return an answer, of whose body only so many bytes come."""
+    sent = body if cut is None else body[:cut]
+    if framing == "length":
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + sent
+    if framing == "close":
+        return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + sent
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(sent[i : i + 50]), sent[i : i + 50]) for i in range(0, len(sent), 50))
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n" * (cut is None)
+
+
+def reading(server: Server, **options):
+    return connected(server, dialect="lancedb", **{"retries": 0, **options}).table("t")
+
+
+@pytest.mark.parametrize("form", ["stream", "file"])
+@pytest.mark.parametrize("framing", ["length", "close", "chunked"])
+def test_an_answer_that_is_cut_anywhere_is_an_error_and_no_shorter_table(server, form, framing):
+    body = in_form(form, ROWS)
+    answers = iter([*(framed(framing, body, cut) for cut in range(0, len(body), 7)), framed(framing, body)])
+
+    def script(connection):
+        connection.body(connection.head())
+        connection.sock.sendall(next(answers))
+
+    server.script = script
+    table = reading(server)
+    for _ in range(0, len(body), 7):
+        with pytest.raises(rt.errors.RemoteError, match="could not read table 't'") as caught:
+            table.to_arrow()
+        assert isinstance(caught.value, rt.errors.TransportError | rt.errors.ResponseError)
+        assert caught.value.table == "t"
+        assert caught.value.request_id
+    assert table.to_arrow().equals(ROWS)
+
+
+def test_what_follows_the_end_of_a_stream_is_an_error(server):
+    server.answering((200, in_form("stream", ROWS) + b"more"))
+    with pytest.raises(rt.errors.TransportError, match=r"after 3 rows .*does not end as Arrow data do"):
+        reading(server).to_arrow()
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", b"<html>", b"ARROW1\0\0", b"PAR1", bytes(100), b"\xff" * 100])
+def test_what_is_no_arrow_stream_is_an_error(server, answer):
+    server.answering((200, answer))
+    with pytest.raises(rt.errors.RemoteError, match="could not read table 't'"):
+        reading(server).to_pandas()
+
+
+def test_a_read_is_repeated_until_its_first_rows_have_come(server):
+    body = in_form("stream", ROWS)
+    answers = iter([
+        b"", b"HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n", framed("chunked", body, 20), framed("chunked", body),
+        framed("chunked", body, len(body) - 9),
+    ])  # fmt: skip
+
+    def script(connection):
+        connection.body(connection.head())
+        connection.sock.sendall(next(answers))
+
+    server.script = script
+    assert reading(server, retries=3).to_arrow().equals(ROWS)
+    assert len(server.posts) == 4
+    with pytest.raises(rt.errors.TransportError, match=r"the answer broke off after \d rows .*; read it again"):
+        reading(server, retries=3).to_arrow()
+    assert len(server.posts) == 5
+
+
+def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming(server):
+    body, stopped = framed("chunked", in_form("stream", ROWS)), threading.Event()
+
+    def script(connection):
+        connection.body(connection.head())
+        for i in range(0, len(body), 400):
+            connection.sock.sendall(body[i : i + 400])
+            stopped.wait(0.15)
+        stopped.wait(30)
+
+    server.script = script
+    assert len(body) / 400 * 0.15 > 0.5
+    assert reading(server, timeout=(5, 5, 0.5)).to_arrow().equals(ROWS)
+    body = framed("length", in_form("stream", ROWS), 1500)
+    with pytest.raises(rt.errors.TransportError, match=r"the answer broke off after .*"):
+        reading(server, timeout=(5, 5, 0.5)).to_arrow()
+    stopped.set()
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["unread", "begun"])
+def test_a_reader_that_is_let_go_hangs_up(server, begun):
+    hung_up = threading.Event()
+    body = framed("length", in_form("stream", ROWS), 1800)
+
+    def script(connection):
+        connection.body(connection.head())
+        connection.sock.sendall(body)
+        connection.sock.settimeout(20)
+        if connection.sock.recv(1) == b"":
+            hung_up.set()
+
+    server.script = script
+    reader = pa.RecordBatchReader.from_stream(reading(server))
+    if begun:
+        reader.read_next_batch()
+    assert not hung_up.is_set()
+    del reader
+    gc.collect()
+    assert hung_up.wait(20)
+
+
+def test_a_drop_is_sent_once_and_its_outcome_may_be_open(server):
+    def script(connection):
+        request = connection.body(connection.head())
+        if request.method == "GET":
+            connection.answer(200, {"tables": []})
+
+    server.script = script
+    with pytest.raises(rt.errors.OutcomeUnknown, match="list the tables to see whether it is there"):
+        reading(server, retries=3).drop()
+    assert [(post.path, post.body) for post in server.posts] == [("/v1/table/t/drop/", b"")]
+    server.answering((500, {"error": "no"}))
+    with pytest.raises(rt.errors.ServerError, match="list the tables"):
+        reading(server, retries=3).drop()
+    assert len(server.posts) == 2
+
+
+@pytest.mark.parametrize("answer", [b"x", b'"3"', b"-1", b"true", b"1.5", b"{}"])
+def test_a_count_that_is_no_number_is_an_error(server, answer):
+    server.answering((200, answer))
+    with pytest.raises(rt.errors.ResponseError, match="could not count the rows of table 't'"):
+        reading(server).count()
+
+
+def test_reads_ask_in_the_official_client_s_words(server, monkeypatch):
+    import lancedb
+
+    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
+    described = {"version": 1, "schema": {"fields": fields}, "table": "t"}
+    rows = pa.table({"n": pa.array([1], pa.int64())})
+
+    def script(connection):
+        while True:
+            request = connection.body(connection.head())
+            if request.path.endswith("/query/"):
+                connection.answer(200, in_form("file", rows))
+            elif request.path.endswith("/count_rows/"):
+                connection.answer(200, b"1")
+            else:
+                connection.answer(200, described)
+
+    server.script = script
+    theirs = lancedb.connect("db://x", api_key=KEY, host_override=server.url).open_table("t")
+
+    def asked(*calls):
+        del server.requests[:]
+        for call in calls:
+            call()
+        import json
+
+        return [
+            (r.method, r.path, r.headers.get("content-type"), json.loads(r.body or b"null"))
+            for r in server.requests
+            if not r.path.endswith("/describe/")
+        ]
+
+    ours = reading(server)
+    assert asked(ours.count, lambda: ours.count("n > 1")) == asked(
+        theirs.count_rows, lambda: theirs.count_rows("n > 1")
+    )
+    found = asked(lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5))
+    expected = asked(lambda: theirs.search().where("n > 1").select(["n"]).limit(5).to_arrow())
+    assert found == expected
