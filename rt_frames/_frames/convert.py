@@ -23,7 +23,15 @@ from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import child_fields, has_variable_items, is_list, list_kind, map_types, to_data_type
+from rt_frames._schema.data_type import (
+    child_fields,
+    has_variable_items,
+    is_list,
+    list_kind,
+    map_types,
+    storage,
+    to_data_type,
+)
 from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable, unsupported
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -75,11 +83,21 @@ def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) ->
         arrow = to_portable(field.type, name)
     except KeyError:  # pyarrow has no class for them, and cannot even give their type
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
-    arrow = (casts or {}).get(name, arrow)
+    given, arrow = arrow, (casts or {}).get(name, arrow)
+    if contains(given, _is_void) or contains(arrow, _is_void):  # Arrow divides by their size
+        raise UnsupportedTypeError(
+            f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
+        )
     _check_type(arrow, None if casts is None else field, name)
     kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
     standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
     return pa.field(name, arrow, field.nullable, kept if standard else None)
+
+
+def _is_void(arrow: pa.DataType) -> bool:
+    if types.is_fixed_size_list(arrow):
+        return list_kind(arrow)[1] == 0
+    return types.is_fixed_size_binary(arrow) and int(arrow.byte_width) == 0
 
 
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
@@ -98,8 +116,6 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         raise UnsupportedTypeError(
             f"column {path!r}: a struct needs distinct field names, not {names!r:.200}; rename them or drop the column"
         )
-    if types.is_fixed_size_list(arrow) and arrow.list_size == 0:
-        raise UnsupportedTypeError(f"column {path!r}: lists of the fixed size 0 hold nothing; leave the column out")
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
@@ -123,9 +139,10 @@ def _example(arrow: pa.DataType) -> Any:
     made = map_types(to_portable(arrow), _storable)
     if made == pa.list_(pa.uuid()):
         return _Code("pyarrow.list_(pyarrow.uuid())")
-    # the service has no words for these, and so nor has a dtype
-    wordless = contains(made, lambda t: types.is_map(t) or isinstance(t, pa.BaseExtensionType))
-    return "…" if wordless else to_data_type(made)
+    try:
+        return "…" if contains(made, lambda t: isinstance(t, pa.BaseExtensionType)) else to_data_type(made)
+    except UnsupportedTypeError:
+        return "…"  # a map has no word
 
 
 def _storable(arrow: pa.DataType) -> pa.DataType:
@@ -195,7 +212,9 @@ class Converter:
             try:
                 columns.append(self._column(array, field, rows_before))
                 if field.name in self._required:
-                    _check_required(columns[-1], field, field.name)
+                    # Arrow leaves out no nulls of what holds extension types
+                    stored = self._convert(columns[-1], map_types(field.type, storage), field.name)
+                    _check_required(stored, field, field.name)
             except UnsupportedTypeError as error:
                 refusals.setdefault(field.name, error)
         refusals.check(want)

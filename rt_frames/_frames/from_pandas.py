@@ -51,10 +51,9 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
     types = _types(names, [s.dtype for s in series], series.__getitem__, options.casts, refusals)
     columns: dict[str, _Column] = {}
     for name, one, target in zip(names, series, types, strict=True):
-        try:
-            columns[name] = _column(name, one, target)
-        except UnsupportedTypeError as error:
-            refusals.setdefault(name, error)
+        if name not in refusals:
+            with refusals.of(name):
+                columns[name] = _column(name, one, target)
 
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         wanted = names if column is None else [column]
@@ -243,5 +242,5 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
     except UnsupportedTypeError:
         if cast is None or not contains(cast, pa.types.is_map):
             raise
-        return ObjectType(cast)  # the pairs of maps are of two kinds
+        return ObjectType(cast, as_they_are=False)  # the pairs of maps are of two kinds
     return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found

@@ -418,19 +418,30 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
         return _plain_array(value, arrow)
     if isinstance(value, dict) and is_.is_struct(arrow):
         return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
+    if is_.is_map(arrow):
+        return None if _is_missing(value) else _plain_pairs(value, arrow)
     if isinstance(value, list | tuple | set | frozenset) and is_.is_list(arrow):
         return [_plain(item, arrow.value_type) for item in value]
     if isinstance(value, np.floating) and np.isnan(value):
         return None
-    if isinstance(value, pd.Timedelta) and value is not pd.NaT:
+    if isinstance(value, pd.Timedelta) and value is not pd.NaT and is_.is_temporal(arrow):
         value = value.to_timedelta64()
-    if isinstance(value, np.datetime64 | np.timedelta64):
+    if isinstance(value, np.datetime64 | np.timedelta64) and (np.isnat(value) or is_.is_temporal(arrow)):
         return None if np.isnat(value) else int(_count(np.array([value]), arrow)[0])
     if is_.is_float64(arrow) and isinstance(value, int | np.integer):
         return float(value)
     if isinstance(value, uuid.UUID):
         return str(value) if is_.is_large_string(arrow) else value.bytes
     return value
+
+
+def _plain_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
+    """Return what a map holds; Arrow ends the process where a pair is what it takes for missing."""
+    known = isinstance(value, list | tuple | dict | np.ndarray)
+    pairs = list(value.items() if isinstance(value, dict) else value) if known else [value]
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise ValueError("a map is a dict, or a list of tuples of a key and a value")
+    return [(_plain(key, arrow.key_type), _plain(item, arrow.item_type)) for key, item in pairs]
 
 
 def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:

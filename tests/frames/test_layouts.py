@@ -148,7 +148,8 @@ def test_intervals_are_refused_by_column(unit):
 @pytest.mark.parametrize(
     ("arrow", "message"),
     [
-        (pa.list_(pa.int8(), 0), "'x': lists of the fixed size 0"),
+        (pa.list_(pa.int8(), 0), "'x': lists or bytes of the fixed size 0"),
+        (pa.struct([("a", pa.binary(0))]), "'x': lists or bytes of the fixed size 0"),
         (pa.list_(pa.struct([("a\n", pa.int8())])), "'x.item': .*control characters"),
     ],
     ids=str,
@@ -156,6 +157,11 @@ def test_intervals_are_refused_by_column(unit):
 def test_types_that_no_table_holds_are_refused_by_their_path(arrow, message):
     with pytest.raises(UnsupportedTypeError, match=message):
         open_source(pa.table({"x": pa.nulls(2, arrow)}))
+
+
+def test_lists_of_the_fixed_size_0_are_refused_whatever_they_are_cast_to():
+    with pytest.raises(UnsupportedTypeError, match="'x': lists or bytes of the fixed size 0"):
+        open_source(pa.table({"x": pa.nulls(2, pa.list_(pa.int8(), 0))}), dtypes={"x": pa.list_(pa.int8())})
 
 
 REQUIRED = pa.field("r", pa.int64(), nullable=False)
@@ -175,6 +181,17 @@ def test_nulls_where_a_schema_says_there_are_none_are_refused_by_path(path):
         open_source(table)
     kept = open_source(table.slice(0, 1)).batches()
     assert [row for batch in kept for row in batch.column(0).to_pylist()] == values[:1]
+
+
+def test_nulls_beside_uuids_are_refused_by_path_too():
+    ids = pa.StructArray.from_arrays(
+        [pa.array([bytes(16), None], pa.uuid())], fields=[pa.field("r", pa.uuid(), nullable=False)]
+    )
+    table = pa.table({"x": pa.StructArray.from_arrays([ids], ["s"])})
+    with pytest.raises(UnsupportedTypeError, match=r"column 'x\.s\.r' has nulls"):
+        open_source(table)
+    (batch,) = open_source(table.slice(0, 1)).batches()
+    assert batch.to_pylist() == table.to_pylist()[:1]
 
 
 def test_items_without_a_name_get_one():

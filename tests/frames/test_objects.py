@@ -115,6 +115,7 @@ REFUSED = {
     "a unit that Arrow does not know": ([np.timedelta64(1, "h")], r"timedelta64\[h\]"),
     "complex numbers": ([1j], "complex"),
     "a day beyond 32 bits": ([np.datetime64("2020-01-01"), np.datetime64(2**40, "D")], "row 1.*(large|out of|convert)"),
+    "a number beyond all floats": ([0.5, 10**400], "row 1.*no float holds exactly"),
     "an infinite number": ([decimal.Decimal(1), decimal.Decimal("-Infinity")], "row 1.*is infinite"),
     "a duration beyond 64 bits": (
         [None, pd.Timedelta(np.timedelta64(2**62, "ms"))],
@@ -313,3 +314,26 @@ def test_a_zone_is_named_as_arrow_knows_it_or_refused_by_column(zone, name):
             open_source(frame)
     else:
         assert open_source(frame).schema.field("a").type == pa.timestamp("us", name)
+
+
+PAIRS = pa.map_(pa.string(), pa.list_(pa.duration("ms")))
+
+
+NO_MAPS = [
+    [None], [("a", None), pd.NA], [decimal.Decimal("sNaN")], {None}, [["a", None]], [("a",)], [("a", None, 1)],
+    np.timedelta64(5, "ms"), "a", 5, np.array([None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", NO_MAPS, ids=repr)
+def test_what_is_no_map_is_refused_by_row_where_arrow_would_end_the_process(odd):
+    pairs = [("a", [np.timedelta64(5, "s")]), ("b", None)]
+    with pytest.raises(UnsupportedTypeError, match="'x', row 1"):
+        sent([pairs, odd], dtypes={"x": PAIRS})
+    assert sent([pairs, None, []], dtypes={"x": PAIRS}).to_pylist() == [[("a", [LONG]), ("b", None)], None, []]
+
+
+def test_categories_in_a_zone_without_a_name_are_refused_by_column():
+    zone = dt.timezone(dt.timedelta(seconds=1))
+    with pytest.raises(UnsupportedTypeError, match="column 'x': the time zone"):
+        sent(pd.Categorical([pd.Timestamp(MOMENT, tz=zone)]))
