@@ -461,7 +461,8 @@ def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
 
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
     """Count moments or durations in the units of a type."""
-    unit = "D" if is_.is_date(arrow) else arrow.unit
+    own = np.datetime_data(moments.dtype)[0]  # of what is missing, in a column of other values
+    unit = "D" if is_.is_date(arrow) else getattr(arrow, "unit", own)
     counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")
     changed = (counted.astype(moments.dtype) != moments) & ~np.isnat(moments)
     if changed.any():

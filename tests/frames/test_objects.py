@@ -151,6 +151,7 @@ ARRAYS = {
     "numbers of two kinds": ([np.array([1]), np.array([1.5]), [2]], [[1.0], [1.5], [2.0]]),
     "numbers of two widths": ([np.array([1], "i1"), np.array([300], "u2")], [[1], [300]]),
     "an empty one beside text": ([np.array([]), ["a"]], [[], ["a"]]),
+    "an empty one of moments beside numbers": ([np.array([], "M8[s]"), np.array([1.5])], [[], [1.5]]),
     "two dimensions": ([np.arange(4).reshape(2, 2)], [[[0, 1], [2, 3]]]),
     "moments of two dimensions": (
         [np.array([[1, "NaT"]], "M8[s]"), np.array([["NaT"]], "M8[ms]")],
