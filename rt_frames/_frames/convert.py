@@ -5,8 +5,8 @@ layout differs. What is nested is taken apart, its items are converted, and it i
 has none out of dictionaries of nested values, makes arrays that are too short out of list views and run-end-encoding
 inside lists, and of a slice of lists it casts all that lies behind the slice, too.
 
-The dictionaries of one place, a column or a field inside one, become one dictionary that only ever grows: a reader
-keeps just the newest, and so reads every batch right, whichever writer sent it.
+The dictionaries of one place, a column or a field inside one, become one dictionary, of which a reader keeps just the
+newest.
 """
 
 from __future__ import annotations
@@ -179,6 +179,11 @@ class Converter:
         Columns that the caller wants cast; of the others only the layout may differ.
     dictionaries : dict of str to pyarrow.Array
         Values of top-level dictionaries that are known beforehand.
+
+    Attributes
+    ----------
+    dictionaries : Dictionaries
+        Those that were given to the batches so far.
     """
 
     def __init__(
@@ -192,7 +197,7 @@ class Converter:
             for name, values in (dictionaries or {}).items()
             if types.is_dictionary(arrow := self._schema.field(name).type)
         }
-        self._dictionaries = Dictionaries(known)
+        self.dictionaries = Dictionaries(known)
         self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
@@ -263,7 +268,7 @@ class Converter:
         if types.is_dictionary(target):
             coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
             values = self._convert(coded.dictionary, target.value_type, path)
-            return self._dictionaries.unify(coded.indices, values, path)
+            return self.dictionaries.unify(coded.indices, values, path)
         if types.is_dictionary(array.type):
             return self._convert(array.dictionary, target, path).take(array.indices)
         if types.is_null(array.type):

@@ -1,6 +1,8 @@
-"""The dictionaries of one stream: one for each column and place, unified from batch to batch; it only grows.
+"""The dictionaries of one stream: one for each column and place, which batch after batch adds its new values to.
 
-No batch may rely on a dictionary that another codec's writer sent, so each is given the whole one of its place.
+It begins anew with the values of a batch of which it knew less than half, or which are few beside it: so a batch never
+brings much more than its own values. No batch may rely on a dictionary that another codec's writer sent, so each is
+given the whole one of its place, and the version of them all, which tells when a writer may send them as known.
 """
 
 from __future__ import annotations
@@ -9,12 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+FEW, TIMES = 64, 4  # values that a dictionary may always have, and how many for each of a batch's own
+
 
 class Dictionaries:
-    """What is known of the dictionary of each path, such as ``"address.city"``, and type: names may hold dots."""
+    """What is known of the dictionary of each path, such as ``"address.city"``, and type: names may hold dots.
+
+    Attributes
+    ----------
+    version : int
+        Another one after each change of any of them.
+    """
 
     def __init__(self, known: dict[tuple[str, pa.DataType], pa.Array]) -> None:
-        self._known = known
+        self._known, self.version = known, 0
 
     def unify(self, codes: pa.Array, values: pa.Array, path: str) -> pa.DictionaryArray:
         """Return codes of some values as codes of their place's dictionary, which grows by those that are new."""
@@ -26,13 +36,22 @@ class Dictionaries:
         place = path, values.type
         known = self._known.setdefault(place, values)
         if not known.equals(values):
-            positions = _positions(values, known)
-            if positions.null_count:
-                new = values.filter(positions.is_null()).unique()
-                known = self._known[place] = pa.concat_arrays([known, new])
-                positions = _positions(values, known)
-            codes = positions.take(codes)
+            too_many = len(values) > 0 and len(known) > max(FEW, TIMES * len(values))
+            positions = None if too_many else _positions(values, known)
+            if positions is None or 2 * positions.null_count > len(values):
+                known = self._change(place, values)
+            else:
+                if positions.null_count:
+                    new = values.filter(positions.is_null()).unique()
+                    known = self._change(place, pa.concat_arrays([known, new]))
+                    positions = _positions(values, known)
+                codes = positions.take(codes)
         return pa.DictionaryArray.from_arrays(codes, known, safe=False)
+
+    def _change(self, place: tuple[str, pa.DataType], values: pa.Array) -> pa.Array:
+        self._known[place] = values
+        self.version += 1
+        return values
 
 
 def _positions(values: pa.Array, known: pa.Array) -> pa.Array:

@@ -24,6 +24,8 @@ MIME = "application/vnd.apache.arrow.stream"
 JOINED_BYTES = 2**12
 WORK_BYTES = 20 * 2**20  # about what is converted at a time, on as many threads as there are, and waits to be sent
 MAX_THREADS = 8
+SMALL_ROWS, SMALL_BYTES = 2**8, 2**12  # of a batch that is joined with those that follow
+MOST_HELD, HELD_SECONDS = 2**10, 0.1  # such batches, and how long they wait for the next
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -112,6 +114,27 @@ class IPCStream:
                 skip = len(self._source.schema.serialize())
             del part
 
+    def _parts(self) -> Iterator[Part]:
+        """Yield the source's parts; small ones that follow each other closely are converted, and sent as one."""
+        source, held, since = self._source, list[Part](), time.monotonic()
+        convert = source.converter() if self._threads > 1 else None
+        for number, part in enumerate(source.parts() if convert else source.converted_parts()):
+            is_small = number > 0 and _is_small(part)
+            if is_small and convert:
+                part = part._replace(batch=convert(part.batch, part.place, part.rows_before))  # noqa: PLW2901
+            is_late = not source.replayable and time.monotonic() - since > HELD_SECONDS
+            if held and (not is_small or is_late or len(held) == MOST_HELD or part.version != held[0].version):
+                yield _join(held)
+                held.clear()
+            if not is_small:
+                yield part
+            else:
+                since = since if held else time.monotonic()
+                held.append(part)
+            del part
+        if held:
+            yield _join(held)
+
     def _cut(self) -> Iterator[tuple[Part, bool]]:
         """Cut parts to the size that the policy asks for; a rest is not left over, but goes with the last.
 
@@ -119,7 +142,7 @@ class IPCStream:
         """
         source, policy = self._source, self._policy
         probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
-        for part in source.parts() if self._threads > 1 else source.converted_parts():
+        for part in self._parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
             start, rows, size = 0, part.batch.num_rows, 0 if as_sent and policy.disabled else part.nbytes
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
@@ -134,6 +157,17 @@ class IPCStream:
             part = part.slice(start) if start else part  # noqa: PLW2901  # the whole one is let go of
             yield part, as_sent
             del part
+
+
+def _is_small(part: Part) -> bool:
+    rows = part.batch.num_rows
+    return rows <= SMALL_ROWS and (part.nbytes <= SMALL_BYTES or nbytes(part.batch) <= SMALL_BYTES)
+
+
+def _join(parts: list[Part]) -> Part:
+    batches = [part.batch for part in parts]
+    joined = batches[0] if len(parts) == 1 else pa.concat_batches(batches)
+    return parts[0]._replace(batch=joined, nbytes=sum(part.nbytes for part in parts))
 
 
 def _count_threads(source: Source) -> int:
@@ -169,12 +203,15 @@ class _Encoder(threading.local):
         self._source = source
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
+        self._version = 0  # of the dictionaries that they all sent
 
     def __call__(self, task: _Task) -> _Encoded:
         part, codec, skip, _ = task
         batch = part.batch if self._convert is None else self._convert(part.batch, part.place, part.rows_before)
         if self._convert is not None and not batch.num_rows:
             return _Encoded(0, codec, 0, [])
+        if part.version != self._version:
+            self._version, self._writers = part.version, {c: w for c, w in self._writers.items() if c == codec}
         buffers = self._writer(codec, skip).write(batch)
         if codec is None:
             return _Encoded(batch.num_rows, codec, 0, buffers)

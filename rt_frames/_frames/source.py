@@ -42,18 +42,22 @@ class Options(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them."""
+    """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them.
+
+    Once converted, they know the version of the dictionaries that they were given.
+    """
 
     batch: pa.RecordBatch
     place: str
     nbytes: int
     rows_before: int
+    version: int = 0
 
     def slice(self, start: int, length: int | None = None) -> Part:
         """Return some of the rows, or all that follow."""
         rows = self.batch.slice(start, length)
         size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
-        return Part(rows, self.place, size, self.rows_before + start)
+        return self._replace(batch=rows, nbytes=size, rows_before=self.rows_before + start)
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ class Source:
         """Yield the rows in the schema, in parts as they lie in memory."""
         convert = self.converter()
         for part in self.parts():
-            converted = part._replace(batch=convert(part.batch, part.place, part.rows_before))
+            batch = convert(part.batch, part.place, part.rows_before)
+            converted = part._replace(batch=batch, version=convert.dictionaries.version)
+            del batch
             del part  # a frame is let go of before the next is asked for: each may be large
             # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             if converted.batch.num_rows:

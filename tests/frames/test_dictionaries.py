@@ -115,3 +115,43 @@ def test_a_dictionary_may_hold_a_null_among_its_values_in_one_chunk_or_in_severa
         sent = pa.Table.from_batches(source.batches(), source.schema)
         assert sent["a"].to_pylist() == ["a", None, None, None, "b", None][: 3 * len(column)]
         assert pa.types.is_dictionary(sent["a"].type)
+
+
+def sent_by(data: object, policy: CompressionPolicy) -> tuple[int, pa.Table]:
+    body = b"".join(bytes(buffer) for buffers in IPCStream(open_source(data), policy) for buffer in buffers)
+    return len(body), pa.ipc.open_stream(body).read_all()
+
+
+def coded(names: list[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(names)), pa.int32()), pa.array(names))
+
+
+def test_ever_new_categories_are_sent_once():
+    batches = [pa.record_batch({"c": coded([f"category {n} of {b}" for n in range(500)])}) for b in range(60)]
+    size, got = sent_by(iter(batches), CompressionPolicy(None, LinkMemory()))
+    assert got["c"].to_pylist() == [name for batch in batches for name in batch["c"].to_pylist()]
+    assert size < 1.2 * sum(batch.nbytes for batch in batches)
+
+
+def test_few_categories_do_not_wait_for_a_batch_of_many():
+    many = [f"category {n}" for n in range(5_000)]
+    batches = [
+        pa.record_batch({"c": coded(many)}),
+        *(pa.record_batch({"c": coded(many[n : n + 3])}) for n in range(99)),
+    ]
+    size, got = sent_by(iter(batches), CompressionPolicy(None, LinkMemory()))
+    assert got["c"].to_pylist() == [name for batch in batches for name in batch["c"].to_pylist()]
+    assert size < 2 * batches[0].nbytes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_categories_that_come_and_go_stay_what_they_are_whatever_the_codec(seed):
+    draw = random.Random(seed)
+    pools = [[f"{pool} {n}" for n in range(draw.choice([1, 2, 5, 100]))] for pool in range(4)]
+    batches = []
+    for _ in range(60):
+        one, other = ([draw.choice(draw.choice(pools)) for _ in range(4)] for _ in range(2))
+        inner = pa.StructArray.from_arrays([coded(sorted(set(other)))], ["x"]).take(pa.array([0] * 4))
+        batches.append(pa.record_batch({"a": pa.array(one).dictionary_encode(), "b": inner}))
+    _, got = sent_by(iter(batches), AtWill(seed))
+    assert got.to_pylist() == [row for batch in batches for row in batch.to_pylist()]

@@ -8,6 +8,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory
-from rt_frames._frames.ipc import IPCStream
+from rt_frames._frames.ipc import HELD_SECONDS, IPCStream
 from rt_frames._frames.source import BATCH_BYTES, FIRST_BATCH_BYTES
 from rt_frames.errors import UnsupportedTypeError
 
@@ -272,7 +273,7 @@ def test_what_is_converted_at_a_time_takes_little_memory_however_many_cores_ther
 import polars as pl, pyarrow as pa
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import CompressionPolicy, LinkMemory
-from rt_frames._frames.ipc import IPCStream
+from rt_frames._frames.ipc import HELD_SECONDS, IPCStream
 pa.set_cpu_count({cores})
 text = pl.select(n=pl.int_range(8_000_000)).select(text=pl.format("a text of row {{}}", pl.col("n")))
 frame = text if {column == "text"} else text.select(lists=pl.col("text").reshape((-1, 4)).arr.to_list())
@@ -282,3 +283,50 @@ print(pa.default_memory_pool().max_memory())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 64e6
+
+
+def rows_of(kind: str, count: int):
+    """Give frames of one row, each with dictionaries of its own."""
+    for number in range(count):
+        columns = {"n": [number], "t": [f"row {number}"], "c": [f"category {number // 500}"]}
+        if kind == "arrow":
+            yield pa.record_batch({**columns, "c": pa.array(columns["c"]).dictionary_encode()})
+        elif kind == "plain":
+            yield pa.record_batch(columns)
+        elif kind == "pandas":
+            yield pd.DataFrame(columns).astype({"c": "category"})
+        else:
+            yield pl.DataFrame(columns, schema_overrides={"c": pl.Categorical})
+
+
+@pytest.mark.parametrize("codec", [None, "zstd"])
+@pytest.mark.parametrize("kind", ["arrow", "plain", "pandas", "polars"])
+def test_frames_of_one_row_are_sent_as_few_batches(kind, codec):
+    sent = list(stream(rows_of(kind, 2_000), CompressionPolicy(codec, LinkMemory())))
+    batches = list(pa.ipc.open_stream(b"".join(bytes(buffer) for buffers in sent for buffer in buffers)))
+    assert len(batches) < 200
+    got = pa.Table.from_batches(batches).to_pydict()
+    assert got["n"] == list(range(2_000))
+    assert got["c"] == [f"category {number // 500}" for number in range(2_000)]
+
+
+def test_the_length_of_a_table_of_small_chunks_is_what_is_sent():
+    table = pa.Table.from_batches(rows_of("plain", 500))
+    made = stream(pa.concat_tables([table, table.slice(0, 0), table]))
+    assert sum(len(buffer) for buffers in made for buffer in buffers) == made.length
+    assert made.rows == 1_000
+
+
+def test_small_frames_that_come_slowly_do_not_wait_for_each_other():
+    def slowly():
+        for number in range(4):
+            yield pl.DataFrame({"n": [number]})
+            time.sleep(1.5 * HELD_SECONDS)
+
+    assert len(list(stream(slowly()))) >= 4
+
+
+def test_a_small_frame_that_does_not_fit_is_named_by_its_place_and_row():
+    frames = (pa.table({"n": [str(number) if number != 77 else "x"]}) for number in range(100))
+    with pytest.raises(UnsupportedTypeError, match=r"'n', row 77 \(item 77\)"):
+        list(IPCStream(open_source(frames, dtypes={"n": "int64"}), CompressionPolicy(None, LinkMemory())))
