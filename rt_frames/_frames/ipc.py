@@ -211,7 +211,8 @@ class _Encoder(threading.local):
         if self._convert is not None and not batch.num_rows:
             return _Encoded(0, codec, 0, [])
         if part.version != self._version:
-            self._version, self._writers = part.version, {c: w for c, w in self._writers.items() if c == codec}
+            self._version = part.version
+            self._writers = {codec: self._writers[codec]} if codec in self._writers else {}
         buffers = self._writer(codec, skip).write(batch)
         if codec is None:
             return _Encoded(batch.num_rows, codec, 0, buffers)
