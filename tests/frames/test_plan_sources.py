@@ -47,7 +47,9 @@ class OneBatch:
         return self.batch.__arrow_c_array__(requested_schema)
 
 
-@pytest.mark.parametrize("data", [OneBatch(), iter([OneBatch(), OneBatch()]), [OneBatch()]], ids=str)
+@pytest.mark.parametrize(
+    "data", [OneBatch(), iter([OneBatch(), OneBatch()]), [OneBatch()]], ids=["alone", "iterator", "list"]
+)
 def test_a_batch_of_any_library_is_sent_alone_and_in_iterators(service, client, name, data):
     rows = rt.to_table(data, name).rows
     assert stored(service, name).to_pylist() == (TABLE.to_pylist() * 2)[:rows]
