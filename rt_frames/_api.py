@@ -213,10 +213,12 @@ def to_table(
         Whether to make valid names of labels that a table cannot have: numbers and dates become text, the levels of a
         MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, duplicates are numbered.
         The table's ``schema`` shows the result.
-    if_exists : {"fail", "skip", "replace"}, default "fail"
+    if_exists : {"fail", "skip", "replace", "append"}, default "fail"
         If the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
-        ``created=False``; "replace" replaces all rows of the table by these, in one request that is done whole or not
-        at all, which a folder and ``dialect="lancedb"`` can do. None can append.
+        ``created=False``; "replace" replaces all rows of the table by these, and "append" adds these to them, in one
+        request that is done whole or not at all, which a folder and ``dialect="lancedb"`` can do. Appended columns go
+        by name: those that the frame lacks become null; types are cast within a family (numbers; text and categories;
+        dates and times), and what does not fit exactly is refused with its row.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         Codec of the Arrow IPC buffers. "auto" chooses batch by batch; None sends them uncompressed.
     progress : bool, optional

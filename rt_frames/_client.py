@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
 import json
 import logging
@@ -53,7 +54,7 @@ log = logging.getLogger("rt_frames")
 
 T = TypeVar("T")
 
-IfExists = Literal["fail", "skip", "replace"]
+IfExists = Literal["fail", "skip", "replace", "append"]
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
@@ -200,21 +201,23 @@ class Client:
         check_table_name(name)
         self._dialect.check_name(name)
 
-    def _describe(self, name: str) -> pa.Schema | None:
-        """Ask for a table's schema; None where such a service cannot describe tables, or does not tell."""
+    def _describe(self, name: str) -> tuple[pa.Schema | None, int | None]:
+        """Ask for a table's schema and version; None where such a service cannot describe tables, or does not tell."""
         if self._dialect.describe is None:
-            return None
+            return None, None
         # without that some servers leave the schema out
-        schema: pa.Schema | None = self._send_json("describe", name, {"load_detailed_metadata": True}, _to_schema).value
-        return schema
+        asked = {"load_detailed_metadata": True}
+        found = self._send_json("describe", name, asked, lambda answer: (_to_schema(answer), parse_version(answer)))
+        schema, version = found.value
+        return schema, version
 
     def _read(self, name: str, asked: Mapping[str, Any]) -> Rows:
         """Ask for rows, which are read as they come."""
         rows: Rows = self._send_json("query", name, asked, parse_version, streams=True).value
         return rows
 
-    def _count(self, name: str, where: str | None) -> int:
-        asked = {"version": None} if where is None else {"version": None, "predicate": check_where(where)}
+    def _count(self, name: str, where: str | None, version: int | None = None) -> int:
+        asked = {"version": version} if where is None else {"version": version, "predicate": check_where(where)}
         found: int = self._send_json("count_rows", name, asked, parse_count).value
         return found
 
@@ -262,21 +265,44 @@ class Client:
         self._check_name(name)
         self._dialect.check_if_exists(if_exists)
         check_compression(compression)
+        table = self._find_table(name) if if_exists == "append" else None
         rows = data._reader() if isinstance(data, RemoteTable) else data  # noqa: SLF001  # whose errors stay ours so
-        source = open_source(rows, dtypes=dtypes, index=index, clean_names=clean_names)
-        operation: Operation = "replace" if if_exists == "replace" else "create"
+        source = open_source(rows, dtypes=dtypes, index=index, clean_names=clean_names, table=table and table.schema)
+        operation: Operation = "replace" if if_exists == "replace" else "append" if table else "create"
         request = Request(
             operation, "POST", self._dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
             nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
             may_be_there=if_exists == "skip", hints=_hints(self._dialect, compression),
+            look=functools.partial(self._compare_versions, table) if table else None,
         )  # fmt: skip
         try:
+            if table:
+                return self._upload(request, source, compression, progress)
             listed = self._check_name_is_free(request)
             if listed and request.may_be_there:
                 return self._skip(name)
             return self._upload(request._replace(listed_before=listed), source, compression, progress)
         finally:
             source.close()
+
+    def _find_table(self, name: str) -> RemoteTable | None:
+        """Look up what rows are to be added to; None where there is no such table, and it is made of them."""
+        try:
+            schema, version = self._describe(name)
+        except errors.TableNotFoundError:
+            return None
+        if schema is None:
+            raise ValueError(f"if_exists: the service does not tell the columns of table {name!r}, to append by name")
+        return RemoteTable(name, self, schema, version=version)
+
+    def _compare_versions(self, before: RemoteTable) -> str:
+        """Say what an append came to whose outcome is open, as far as versions and numbers of rows tell."""
+        _, version = self._describe(before.name)
+        rows, had = self._count(before.name, None), self._count(before.name, None, before.version)
+        was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
+        if (version, rows) == (before.version, had):
+            return f"{was}: nothing was added so far"
+        return f"{was}: look whether the rows are there before you send them again"
 
     def _skip(self, name: str) -> RemoteTable:
         log.info("skipped table %s, which is there already; nothing was stored", name)
@@ -304,9 +330,11 @@ class Client:
             return self._skip(name)
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
-        log.info("%sd table %s, %s, %.0f ms, %s", request.operation, name, size, ms, result.request_id)
-        facts = (source.schema, stream.rows, result.sent, result.value)
-        return RemoteTable(name, self, *facts, created=True, request_id=result.request_id)
+        done = "appended to" if request.operation == "append" else f"{request.operation}d"
+        log.info("%s table %s, %s, %.0f ms, %s", done, name, size, ms, result.request_id)
+        schema = None if request.operation == "append" else source.schema
+        facts = (schema, stream.rows, result.sent, result.value)
+        return RemoteTable(name, self, *facts, created=schema is not None, request_id=result.request_id)
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -428,7 +456,7 @@ class RemoteTable:
         at: int64
         """
         if self._schema is None:
-            object.__setattr__(self, "_schema", self.client._describe(self.name))  # noqa: SLF001  # same package
+            object.__setattr__(self, "_schema", self.client._describe(self.name)[0])  # noqa: SLF001  # same package
         return self._schema
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
+from rt_frames._frames.append import fit
 from rt_frames._frames.convert import Layout, portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
@@ -33,9 +34,14 @@ def is_a(data: Any, module: str, name: str) -> bool:
 
 
 def open_source(
-    data: Any, *, dtypes: Mapping[str, Any] | None = None, index: bool | None = None, clean_names: bool = False
+    data: Any,
+    *,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    clean_names: bool = False,
+    table: pa.Schema | None = None,
 ) -> Source:
-    """Open any frame; every column that is not supported is refused here, by name.
+    """Open any frame, for a ``table`` that is there or a new one; what is not supported is refused here, by name.
 
     Raises
     ------
@@ -49,7 +55,7 @@ def open_source(
     options, refusals = _parse_options(dtypes, index, clean_names), Refusals()
     source = _open(data, options, refusals)
     try:
-        return _checked(source, {**source.casts, **options.casts}, refusals)
+        return _checked(source, {**source.casts, **options.casts}, refusals, table)
     except BaseException:
         source.close()
         raise
@@ -71,14 +77,18 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
         raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
 
 
-def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals) -> Source:
+def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals, table: pa.Schema | None) -> Source:
     """Return a source in its portable schema, or the error for all columns that cannot be sent."""
     names = source.schema.names
     _check_casts(casts, names)
     check_column_names(names)
     check_no_dots(names)
-    plain = source.plain and not casts
-    layout = Layout(source.schema) if plain else portable_layout(source.schema, casts, refusals)
+    schema, exact = source.schema, dict[str, pa.DataType]()
+    if table is not None:
+        schema, exact = fit(schema, table, casts, refusals)
+        casts = {**casts, **exact}
+    plain = source.plain and not casts and table is None
+    layout = Layout(schema) if plain else portable_layout(schema, casts, refusals)
     source = dataclasses.replace(
         source,
         schema=layout.schema,
@@ -86,6 +96,7 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
         zero_copy=source.zero_copy and (plain or layout.schema.equals(source.schema)),
         value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
+        exact=frozenset(exact),
     )
     source.check_values(refusals)
     refusals.check(names)

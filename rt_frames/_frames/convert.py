@@ -179,6 +179,8 @@ class Converter:
         Columns that the caller wants cast; of the others only the layout may differ.
     dictionaries : dict of str to pyarrow.Array
         Values of top-level dictionaries that are known beforehand.
+    exact : collection of str
+        Columns that are cast without rounding fractions.
 
     Attributes
     ----------
@@ -187,11 +189,15 @@ class Converter:
     """
 
     def __init__(
-        self, layout: Layout, casts: Collection[str] = (), dictionaries: Mapping[str, pa.Array] | None = None
+        self,
+        layout: Layout,
+        casts: Collection[str] = (),
+        dictionaries: Mapping[str, pa.Array] | None = None,
+        exact: Collection[str] = (),
     ) -> None:
         self._schema, self._dictionary_columns, self._required = layout
         self._is_flat = not any(types.is_nested(field.type) for field in layout.schema)
-        self._casts, self._place, self._exact = casts, "", False
+        self._casts, self._unrounded, self._place, self._exact, self._rounds = casts, exact, "", False, True
         known = {
             (name, arrow.value_type): values.cast(arrow.value_type)
             for name, values in (dictionaries or {}).items()
@@ -229,7 +235,7 @@ class Converter:
         if array.type == field.type and field.name not in self._dictionary_columns and not _is_cut(array):
             return array
         self._check_values_alike(array.type, field)
-        self._exact = field.name in self._casts
+        self._exact, self._rounds = field.name in self._casts, field.name not in self._unrounded
         try:
             return self._convert(array, field.type, field.name)
         except UnsupportedTypeError:
@@ -258,7 +264,7 @@ class Converter:
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
         if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
-            array = _cast_leaf(_decode(array), target, path)
+            array = _cast_leaf(_decode(array), target, path, rounds=self._rounds)
         while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
             array = array.storage
         if isinstance(array, pa.ExtensionArray) and array.type != target:
@@ -373,9 +379,9 @@ def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, A
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
-def _cast_leaf(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+def _cast_leaf(array: pa.Array, target: pa.DataType, path: str, *, rounds: bool) -> pa.Array:
     try:
-        return cast_exactly(array, target)
+        return cast_exactly(array, target, rounds=rounds)
     except CONVERSION_ERRORS as error:
         raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
 

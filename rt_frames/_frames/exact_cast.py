@@ -41,18 +41,21 @@ _NEVER: dict[tuple[str, ...], str] = {
 _call = pc.call_function
 
 
-def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast values in a portable layout that are neither nested nor coded; what is not exact ends in an error."""
+def cast_exactly(array: pa.Array, target: pa.DataType, *, rounds: bool = True) -> pa.Array:
+    """Cast values in a portable layout that are neither nested nor coded; what is not exact ends in an error.
+
+    Fractions of floats are only rounded where the caller wrote the type.
+    """
     if types.is_dictionary(target):
-        coded = cast_exactly(array, target.value_type).dictionary_encode()
+        coded = cast_exactly(array, target.value_type, rounds=rounds).dictionary_encode()
         return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
     if kinds not in _CASTS and isinstance(target, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(target, cast_exactly(array, target.storage_type))
+        return pa.ExtensionArray.from_storage(target, cast_exactly(array, target.storage_type, rounds=rounds))
     if kinds not in _CASTS and isinstance(array, pa.ExtensionArray):
-        return cast_exactly(array.storage, target)
+        return cast_exactly(array.storage, target, rounds=rounds)
     if why := _NEVER.get(kinds) or _zone_refusal(array.type, target):
         raise ValueError(why)
     made = _cast(array, target)
@@ -61,7 +64,7 @@ def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds[0] == "text":
         _check_parsed(array, made)
     elif kinds != ("times", "text"):  # which Arrow does not read
-        _refuse_first(array, target, _is_same(array, made))
+        _refuse_first(array, target, _is_same(array, made, rounds=rounds))
     return made
 
 
@@ -107,7 +110,7 @@ def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
         raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
 
 
-def _is_same(array: pa.Array, made: pa.Array) -> pa.Array:
+def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Array:
     """Return which values are the same once they are cast back, or are fractions that a float may round."""
     have = array.type
     try:
@@ -116,7 +119,7 @@ def _is_same(array: pa.Array, made: pa.Array) -> pa.Array:
         same = array.is_null()
     if types.is_floating(made.type) and types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
-    if types.is_floating(made.type) and types.is_floating(have):
+    if rounds and types.is_floating(made.type) and types.is_floating(have):
         small = _call("less_equal", [_call("abs", [_doubles(array)]), pa.scalar(_LAST_COUNTED)])
         counted = _call("and", [small, _is_whole(_doubles(array))])
         return _call("or", [same, _call("and_not", [_call("is_finite", [made]), counted])])

@@ -83,7 +83,9 @@ class Source:
     value_checked : set of str
         Columns of which single values may be impossible to send.
     casts : dict of str to pyarrow.DataType
-        Types that the caller asked for.
+        Types that the caller asked for, or that a table has.
+    exact : set of str
+        Columns that are cast to the types of a table, which no fraction is rounded for.
     dictionaries : callable
         Gives the values of dictionaries that are known beforehand, by column.
     plain : bool
@@ -101,6 +103,7 @@ class Source:
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
+    exact: frozenset[str] = frozenset()
     layout: Layout = _UNKNOWN
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     plain: bool = False
@@ -127,7 +130,8 @@ class Source:
 
     def converter(self) -> Converter:
         """Return what makes parts portable. Without dictionaries, which grow, several may share the parts."""
-        return Converter(self.layout, self.casts, self.dictionaries() if self.layout.dictionaries else None)
+        dictionaries = self.dictionaries() if self.layout.dictionaries else None
+        return Converter(self.layout, self.casts, dictionaries, self.exact)
 
     def converted_parts(self) -> Iterator[Part]:
         """Yield the rows in the schema, in parts as they lie in memory."""
@@ -161,7 +165,7 @@ class Source:
         for name in self.schema.names:
             if name in self.value_checked and name not in refusals:
                 with refusals.of(name):
-                    convert = Converter(self.layout.only(name), self.casts)
+                    convert = Converter(self.layout.only(name), self.casts, exact=self.exact)
                     for part in self._cut(name):
                         convert(part.batch, part.place, part.rows_before)
 

@@ -15,6 +15,7 @@ from rt_frames.errors import Operation
 
 _UNDOCUMENTED: dict[str, str] = {
     "replace": "delete or replace a table",
+    "append": "add rows to a table",
     "describe": "describe a table",
     "query": "read rows back",
     "count_rows": "count rows",
@@ -31,7 +32,7 @@ class Dialect(NamedTuple):
         What people call it by.
     tables, create, alter : str
         The operations that every server has.
-    replace, describe, query, count_rows, drop : str or None
+    replace, append, describe, query, count_rows, drop : str or None
         Those that some have.
     names : str
         A pattern of the names that a table may have, beside what any address can carry.
@@ -42,6 +43,7 @@ class Dialect(NamedTuple):
     create: str
     alter: str
     replace: str | None = None
+    append: str | None = None
     describe: str | None = None
     query: str | None = None
     count_rows: str | None = None
@@ -66,15 +68,15 @@ class Dialect(NamedTuple):
 
     def check_if_exists(self, if_exists: Any) -> None:
         """Refuse what such a server cannot do to a table that is there already."""
-        possible = ["fail", "skip", *(["replace"] if self.replace else [])]
+        possible = ["fail", "skip", *(word for word in ("replace", "append") if getattr(self, word))]
         if if_exists in possible:
             return
         others = " or ".join(f'"{word}"' for word in possible)
-        undocumented = {"append": "add rows to a table", "replace": _UNDOCUMENTED["replace"]}.get(str(if_exists))
+        undocumented = _UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
         if undocumented is None:
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
         text = f'if_exists: "{if_exists}" is not possible: the service documents no way to {undocumented}; use {others}'
-        hint = "connect with {} where the server speaks it" if if_exists == "replace" else ""
+        hint = "connect with {} where the server speaks it"
         raise ValueError(Message(f"{text}, or another name", hint, dialect=LANCEDB.name))
 
 
@@ -86,13 +88,14 @@ LANCEDB = Dialect(
     create="/v1/table/{}/create/?mode=create",
     alter="/v1/table/{}/alter_columns/",
     replace="/v1/table/{}/create/?mode=overwrite",
+    append="/v1/table/{}/insert/",
     describe="/v1/table/{}/describe/",
     query="/v1/table/{}/query/",
     count_rows="/v1/table/{}/count_rows/",
     drop="/v1/table/{}/drop/",
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
-_BEYOND = ("replace", "describe", "query", "count_rows", "drop")
+_BEYOND = ("replace", "append", "describe", "query", "count_rows", "drop")
 FOLDER = DOCUMENTED._replace(**{operation: getattr(LANCEDB, operation) for operation in _BEYOND})
 
 

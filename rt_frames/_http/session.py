@@ -107,6 +107,8 @@ class Request(NamedTuple):
         Whether a table that is there already is as welcome as a new one.
     streams : bool
         Whether the answer is rows, which are read as they come.
+    look : callable, optional
+        Says what became of it, where the outcome is open.
     hints : dict of error to hint
         What the caller can do about some errors: the arguments of a `Message` after its text.
     """
@@ -127,6 +129,7 @@ class Request(NamedTuple):
     listed_before: bool | None = None
     may_be_there: bool = False
     streams: bool = False
+    look: Callable[[], str] | None = None
     hints: Hints = MappingProxyType({})
 
     @property
@@ -138,7 +141,7 @@ class Request(NamedTuple):
     def what(self) -> str:
         """What errors say could not be done."""
         words = {"list": "list tables", "query": f"read table {self.table!r}"}
-        words["count_rows"] = f"count the rows of table {self.table!r}"
+        words |= {"count_rows": f"count the rows of table {self.table!r}", "append": f"append to table {self.table!r}"}
         return words.get(self.operation, f"{self.operation} table {self.table!r}")
 
     @property
@@ -269,6 +272,10 @@ class Session:
             listed = self._look_for(request)
             failure.facts.update(listed=listed, listed_before=request.listed_before)
             advice = _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
+        elif failure.kind in _OPEN and request.look is not None:
+            advice = "its outcome could not be looked at; look at the table before sending again"
+            with contextlib.suppress(Exception):
+                advice = request.look()
         elif failure.kind in _OPEN and request.operation == "drop":
             advice = "list the tables to see whether it is there"
         elif failure.kind in _OPEN and not request.is_read:
@@ -427,7 +434,7 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failu
     if upload is None or request.is_read:
         return Failure(errors.TransportError, f"could not {request.what}: {reason}; try again", {})
     facts = {"bytes_sent": upload.sent}
-    if request.makes_table and not upload.complete and not upload.answered:
+    if (request.makes_table or request.look) and not upload.complete and not upload.answered:
         text = f"table {request.table!r}: {_describe_amount(upload)} were sent and the connection broke ({reason})"
         return Failure(errors.UploadInterrupted, text, facts)
     part = "all" if upload.complete else format_bytes(upload.sent)

@@ -342,10 +342,10 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--if-exists",
-    type=click.Choice(["fail", "skip", "replace"]),
+    type=click.Choice(["fail", "skip", "replace", "append"]),
     default="fail",
     show_default=True,
-    help="If the name is taken: replace replaces all rows.",
+    help="If the name is taken: replace replaces all rows, append adds these.",
 )
 @_pairs("--rename", "OLD=NEW", "Rename a column.")
 @click.option("--dry-run", is_flag=True, help="Show the columns and their types, and send nothing.")
@@ -379,7 +379,8 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
             name, source, if_exists=if_exists, progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty())
         )
     replaced = if_exists == "replace" and (table.version or 1) > 1
-    done = "replaced" if replaced else "created" if table.created else "skipped existing table"
+    existing = "appended to" if if_exists == "append" else "skipped existing table"
+    done = "replaced" if replaced else "created" if table.created else existing
     facts = {"created": table.created, "rows": table.rows, "columns": _columns(table.schema), "bytes": table.nbytes}
     _report(done, table, as_json, **facts)
 

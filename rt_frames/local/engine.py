@@ -13,11 +13,13 @@ import datetime
 import errno
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lance
+import lance.fragment
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
@@ -57,30 +59,35 @@ class Conflict(HTTPError):
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     """Write a new table, verify that it can be read, and return its version."""
-    rows, cause = 0, None
+    with _feeding(schema, batches) as (reader, counted):
+        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
+    dataset = lance.dataset(str(folder))
+    if (found := dataset.count_rows()) != sum(counted):
+        raise HTTPError(500, f"{sum(counted)} rows were written and {found} can be read")
+    return verify_readable(dataset)
 
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal rows, cause
+
+@contextlib.contextmanager
+def _feeding(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
+    """Give the engine batches one ahead, and raise what they raise, which it words anew; their rows are noted."""
+    rows, causes = list[int](), list[Exception]()
+
+    def noted() -> Iterator[pa.RecordBatch]:
         with contextlib.closing(prefetch(batches)) as coming:
             try:
                 for batch in coming:
-                    rows += batch.num_rows
+                    rows.append(batch.num_rows)
                     yield batch
             except Exception as error:
-                cause = error  # the engine words it anew
+                causes.append(error)
                 raise
 
     try:
-        reader = pa.RecordBatchReader.from_batches(schema, counted())
-        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
+        yield pa.RecordBatchReader.from_batches(schema, noted()), rows
     except BaseException as error:  # noqa: BLE001  # panics
-        raise (cause or error) from None
+        raise (causes[0] if causes else error) from None
     finally:
         pa.default_memory_pool().release_unused()
-    dataset = lance.dataset(str(folder))
-    if (found := dataset.count_rows()) != rows:
-        raise HTTPError(500, f"{rows} rows were written and {found} can be read")
-    return verify_readable(dataset)
 
 
 def not_stored(schema: pa.Schema) -> str:
@@ -104,12 +111,16 @@ def replace(folder: Path, staged: Path) -> int:
     """Make a staged table the next version of the one in `folder`, by one commit, and return that version."""
     old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
     fragments = [fragment.metadata for fragment in new.get_fragments()]
+    return _commit(folder, staged, old, lance.LanceOperation.Overwrite(new.lance_schema, fragments))
+
+
+def _commit(folder: Path, staged: Path, old: Any, operation: Any) -> int:
+    """Move the files of what was staged to its table, and commit them; where that fails, they go."""
     files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
     try:
         (folder / "data").mkdir(exist_ok=True)
         for path, target in files.items():
             path.rename(target)
-        operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
         version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
     except BaseException:
         if old.latest_version == old.version:
@@ -118,6 +129,56 @@ def replace(folder: Path, staged: Path) -> int:
                     target.unlink()
         raise
     return int(version)
+
+
+class Appended(NamedTuple):
+    """Rows that lie beside a table, whose fields they name by their ids."""
+
+    fragments: list[Any]
+    fields: list[Any]
+    folder: os.stat_result
+
+
+def stage_append(folder: Path, staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Appended:
+    """Write rows that are to be added to the table in `folder`, as data that nobody reads yet.
+
+    They are written beside a copy of the table's newest manifest: without its ids of fields, a column that was ever
+    cast would be null in them.
+    """
+    table = lance.dataset(str(folder))
+    _check_fits(schema, table.schema)
+    (staged / "_versions").mkdir(parents=True)
+    for number in (table.version, 2**64 - 1 - table.version):  # as versions are numbered on from, and back from the end
+        for manifest in folder.glob(f"_versions/*{number}.manifest"):
+            shutil.copy(manifest, staged / "_versions")
+    with _feeding(schema, batches) as (reader, _):
+        fragments = lance.fragment.write_fragments(reader, str(staged), mode="append", data_storage_version=None)
+    return Appended(fragments, _fields(table), folder.stat())
+
+
+def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
+    """Refuse rows that do not fit a table's columns, by name."""
+    if unknown := [name for name in schema.names if name not in table.names]:
+        raise HTTPError(400, f"the table has no columns {list_names(unknown)}; it has {list_names(table.names)}")
+    for field in table:
+        if field.name not in schema.names:
+            if not field.nullable:
+                raise HTTPError(400, f"column {field.name!r} is missing, and may not be null; send it")
+        elif (sent := schema.field(field.name)).type != field.type:
+            raise HTTPError(400, f"column {field.name!r} is {field.type} in the table, not {sent.type}; cast it first")
+
+
+def _fields(table: Any) -> list[Any]:
+    return [repr(field) for field in table.lance_schema.fields()]
+
+
+def append(folder: Path, staged: Path, rows: Appended) -> int:
+    """Add rows that were staged to their table, by one commit, and return the new version."""
+    table = lance.dataset(str(folder))
+    if not os.path.samestat(folder.stat(), rows.folder) or _fields(table) != rows.fields:
+        raise Conflict(409, "the table's columns were changed while rows for it came, and nothing was added; try again")
+    operation = lance.LanceOperation.Append(rows.fragments)
+    return _commit(folder, staged, table, operation)
 
 
 def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> None:

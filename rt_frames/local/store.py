@@ -109,6 +109,17 @@ class Store:
             version = engine.write(folder / "table", schema, batches)
             return self._publish(folder / "table", name, replace=replace) or version
 
+    def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+        """Add rows to a table, all or none, and return its new version."""
+        with engine.as_http_errors("the rows were not added"), self._staged() as folder:
+            try:
+                rows = engine.stage_append(self._folder(name), folder / "table", schema, batches)
+            except BaseException:
+                self.check_there(name)  # or somebody dropped it meanwhile
+                raise
+            with self._held(name) as target:
+                return engine.append(target, folder / "table", rows)
+
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
         """Return the table that was staged its name; where it replaced another, tell which version of that it is."""
         target = self._folder(name)

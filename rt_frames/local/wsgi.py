@@ -131,6 +131,16 @@ class Application:
                 return {"version": self._store.open(name).version}
             raise HTTPError(400, str(error)) from error  # which the official client takes for a name that is taken
 
+    def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
+        self._store.check_there(name)
+        mode = _query_parameter(environ, "mode") or "append"
+        if mode == "overwrite":
+            return self._create(environ, body, name, replace=True)
+        if mode != "append":
+            raise HTTPError(400, f"mode is {mode!r:.100}; there are append and overwrite")
+        _check_content_type(environ, ARROW)
+        return {"version": self._store.append(name, *open_stream(body))}
+
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
@@ -165,6 +175,7 @@ class Application:
         ("GET", "/v1/namespace/$/table/list", _list),
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
+        ("POST", "/v1/table/{name}/insert/", _insert),
         ("POST", "/v1/table/{name}/describe/", _describe),
         ("POST", "/v1/table/{name}/count_rows/", _count_rows),
         ("POST", "/v1/table/{name}/query/", _query),

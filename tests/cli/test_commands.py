@@ -24,7 +24,7 @@ from click.shell_completion import ShellComplete
 
 import rt_frames as rt
 from rt_frames.cli.main import main
-from tests.support.compare import stored
+from tests.support.compare import lance, stored
 from tests.support.servers import KEY
 
 FRAME = pl.DataFrame({"n": [1, 2], "s": ["x", None]})
@@ -61,6 +61,13 @@ def test_show_prints_the_first_rows_and_drop_takes_the_table_away(run, file, tmp
     done = run("drop", name, "--yes", *url)
     assert done.returncode == 1
     assert "there is no table" in done.stderr
+
+
+def test_create_appends_to_a_table(run, file, tmp_path, name):
+    url = ("--url", tmp_path / "tables")
+    for done in ("created", "appended to"):
+        assert run("create", name, file, "--if-exists", "append", *url).stdout.startswith(f"{done} {name}: ")
+    assert lance.dataset(str(tmp_path / "tables" / f"{name}.lance")).to_table()["n"].to_pylist() == [1, 2, 1, 2]
 
 
 def test_a_service_that_cannot_tell_the_columns_is_named(run, env):

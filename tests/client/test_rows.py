@@ -285,6 +285,7 @@ def test_reads_ask_in_the_official_client_s_words(server, monkeypatch):
 
     server.script = script
     theirs = lancedb.connect("db://x", api_key=KEY, host_override=server.url).open_table("t")
+    ours = reading(server)
 
     def asked(*calls):
         del server.requests[:]
@@ -298,10 +299,27 @@ def test_reads_ask_in_the_official_client_s_words(server, monkeypatch):
             if not r.path.endswith("/describe/")
         ]
 
-    ours = reading(server)
     assert asked(ours.count, lambda: ours.count("n > 1")) == asked(
         theirs.count_rows, lambda: theirs.count_rows("n > 1")
     )
     found = asked(lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5))
     expected = asked(lambda: theirs.search().where("n > 1").select(["n"]).limit(5).to_arrow())
     assert found == expected
+
+    def added(call):
+        del server.requests[:]
+        call()
+        (request,) = (request for request in server.requests if "/insert/" in request.path)
+        return (
+            request.method,
+            request.path,
+            request.headers["content-type"],
+            pa.ipc.open_stream(request.body).read_all(),
+        )
+
+    assert added(lambda: rt.to_table(rows, "t", client=ours.client, if_exists="append")) == added(
+        lambda: theirs.add(rows)
+    )
+    dropped = lancedb.connect("db://x", api_key=KEY, host_override=server.url)
+    (our_drop,), (*_, their_drop) = asked(ours.drop), asked(lambda: dropped.drop_table("t"))
+    assert our_drop[:2] == their_drop[:2]

@@ -1,0 +1,248 @@
+"""Rows added to tables: by name, exactly, all or none, and never twice."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import random
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from tests.support.compare import lance
+from tests.support.faults import connected
+from tests.support.servers import KEY
+
+TABLE = pa.schema({
+    "n": pa.int32(), "x": pa.float32(), "s": pa.large_string(), "day": pa.date32(), "at": pa.timestamp("ms"),
+    "k": pa.dictionary(pa.int32(), pa.large_string()), "tags": pa.large_list(pa.int16()),
+    "who": pa.struct({"id": pa.int64(), "name": pa.string()}), "price": pa.decimal128(9, 2), "ok": pa.bool_(),
+})  # fmt: skip
+ROW = {
+    "n": 1, "x": 0.5, "s": "a", "day": dt.date(2020, 1, 1), "at": dt.datetime(2020, 1, 1, 5), "k": "b",
+    "tags": [1, None], "who": {"id": 7, "name": "c"}, "price": 1, "ok": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path):
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        yield client.create_table("t", pa.Table.from_pylist([ROW], TABLE))
+
+
+def append(table, data, **options):
+    return rt.to_table(data, table.name, client=table.client, if_exists="append", **options)
+
+
+def rows(table):
+    return lance.dataset(f"{table.client}/{table.name}.lance").to_table()
+
+
+FITTING = {
+    "the same": pa.Table.from_pylist([ROW], TABLE),
+    "in another order": pa.Table.from_pylist([ROW], pa.schema(list(TABLE)[::-1])),
+    "some columns": pa.table({"s": ["z"], "n": pa.array([5], pa.int64())}),
+    "wider types": pa.table({
+        "n": pa.array([2], pa.uint64()), "x": [0.25], "s": pa.array(["u"]).dictionary_encode(), "k": ["v"],
+        "tags": pa.array([[3]], pa.list_(pa.int64())), "price": pa.array([1.5]), "at": pa.array([dt.date(2020, 1, 2)]),
+        "who": pa.array([{"name": "d", "id": 8}], pa.struct({"name": pa.large_string(), "id": pa.int8()})),
+    }),
+    "nothing known of a column": pl.DataFrame({"n": [3], "s": [None]}),
+    "pandas": pd.DataFrame({"n": [4, 5], "s": ["x", None], "x": [0.5, None]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", FITTING.values(), ids=FITTING)
+def test_rows_are_added_by_name_and_what_is_missing_is_null(table, data):
+    made = append(table, data)
+    assert (made.created, made.version, made.rows) == (False, 2, len(data))
+    found = rows(table)
+    assert found.schema == TABLE
+    assert found[:1].to_pylist() == pa.Table.from_pylist([ROW], TABLE).to_pylist()
+    given = pa.table(data) if not isinstance(data, pd.DataFrame) else pa.Table.from_pandas(data)
+    for name in TABLE.names:
+        expected = given[name].to_pylist() if name in given.column_names else [None] * len(data)
+        if name == "at":
+            expected = [
+                dt.datetime(day.year, day.month, day.day, getattr(day, "hour", 0)) if day else day for day in expected
+            ]
+        assert found[name][1:].to_pylist() == expected, name
+
+
+def test_everything_that_is_sent_once_is_added_once(table):
+    batches = pa.table({"n": range(10), "s": ["x"] * 10}).to_batches(max_chunksize=3)
+    for data in (iter(batches), pa.table({"n": range(10)}).to_reader(), pl.LazyFrame({"n": range(10)}), batches):
+        append(table, data)
+    assert rows(table)["n"].to_pylist() == [1, *list(range(10)) * 4]
+
+
+UNFIT = {
+    "a column too many": (pa.table({"n": [1], "y": [1]}), {}, ValueError, r"has no columns 'y'; did you mean"),
+    "text for a number": (pa.table({"n": ["1"]}), {}, TypeError, r"'n' is string, and int32 in the table.*dtypes="),
+    "a number for text": (pl.DataFrame({"s": [1]}), {}, TypeError, r"'s' is int64, and large_string in the table"),
+    "a truth for a number": (pl.DataFrame({"n": [True]}), {}, TypeError, "'n' is bool"),
+    "a time for a date": (pa.table({"day": [dt.time(5)]}), {}, TypeError, "'day' is time64"),
+    "other fields": (pa.table({"who": [{"id": 1, "title": "x"}]}), {}, TypeError, "'who' is struct"),
+    "too large": (pl.DataFrame({"n": [1, 2**31]}), {}, TypeError, "'n', row 1.*not in range"),
+    "a fraction that is rounded": (pl.DataFrame({"x": [0.5, 0.1]}), {}, TypeError, "'x', row 1 .*0.1 cannot be kept"),
+    "a fraction for a whole number": (pl.DataFrame({"n": [1.5]}), {}, TypeError, "'n', row 0"),
+    "a time of day for a date": (pl.DataFrame({"day": [dt.datetime(2020, 1, 1, 5)]}), {}, TypeError, "'day', row 0"),
+    "microseconds": (pl.DataFrame({"at": [dt.datetime(2020, 1, 1, 0, 0, 0, 1)]}), {}, TypeError, "'at', row 0"),
+    "another dtype": (pl.DataFrame({"n": [1]}), {"dtypes": {"n": "int16"}}, TypeError, "'n' is int16, and int32 in"),
+}
+
+
+@pytest.mark.parametrize(("data", "options", "kind", "said"), UNFIT.values(), ids=UNFIT)
+def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(table, data, options, kind, said):
+    with pytest.raises(kind, match=said):
+        append(table, data, **options)
+    assert rows(table).num_rows == 1
+
+
+def test_the_caller_rounds_by_writing_the_type(table):
+    append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
+    assert rows(table)["x"][1].as_py() == pytest.approx(0.1)
+
+
+def test_columns_that_may_not_be_null_are_needed(tmp_path):
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
+    with rt.connect(tmp_path, default=False) as client:
+        table = client.create_table("t", pa.table({"a": [1], "b": [2]}, schema))
+        with pytest.raises(ValueError, match="columns 'a' of the table may not be null"):
+            append(table, pl.DataFrame({"b": [1]}))
+        with pytest.raises(rt.errors.UnsupportedTypeError, match="'a' has nulls"):
+            append(table, pl.DataFrame({"a": [1, None]}))
+        append(table, pl.DataFrame({"a": [3]}))
+        assert table.to_arrow().to_pydict() == {"a": [1, 3], "b": [2, None]}
+
+
+def test_where_there_is_no_table_one_is_made(tmp_path, caplog):
+    caplog.set_level("INFO", "rt_frames")
+    with rt.connect(tmp_path, default=False) as client:
+        made = client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+        more = client.create_table("t", pl.DataFrame({"n": [2]}), if_exists="append")
+    assert (made.created, more.created) == (True, False)
+    said = [record.getMessage() for record in caplog.records if "table t," in record.getMessage()]
+    assert [line.split(",")[0] for line in said] == ["created table t", "appended to table t"]
+
+
+def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
+    table.cast({"n": "int64"}).rename({"s": "text"})
+    append(table, pl.DataFrame({"n": [2**40], "text": ["z"]}))
+    assert rows(table).select(["n", "text"]).to_pylist()[1:] == [{"n": 2**40, "text": "z"}]
+
+
+# Somebody else in the middle of it
+
+
+def one(n: int) -> pa.Table:
+    return pa.table({"n": pa.array([n], pa.int32())})
+
+
+OTHERS = {
+    "nothing": lambda _client: None,
+    "append": lambda client: client.create_table("t", pl.DataFrame({"n": [-5]}), if_exists="append"),
+    "cast": lambda client: client.table("t").cast({"n": "int64"}),
+    "cast there and back": lambda client: client.table("t").cast({"n": "int64"}).cast({"n": "int32"}),
+    "rename": lambda client: client.table("t").rename({"n": "m"}),
+    "rename there and back": lambda client: client.table("t").rename({"n": "m"}).rename({"m": "n"}),
+    "replace": lambda client: client.create_table("t", one(-6), if_exists="replace"),
+    "drop": lambda client: client.table("t").drop(),
+    "drop and create": lambda client: (client.table("t").drop(), client.create_table("t", one(-7))),
+}  # fmt: skip
+
+
+def meet(root, first: str, then: str, number: int) -> None:
+    """Append while somebody else does one thing before the first rows and another one in between."""
+    sent = pa.table({"n": pa.array([number, number + 1], pa.int32())}).to_batches(max_chunksize=1)
+    with rt.connect(root, default=False) as client, rt.connect(root, default=False) as other:
+        client.create_table("t", pa.table({"n": pa.array([0], pa.int32())}), if_exists="replace")
+
+        def meeting():
+            yield sent[0]
+            OTHERS[first](other)
+            yield sent[1]
+            if then != "nothing" and other.list_tables() == ["t"] and other.table("t").schema.names == ["n"]:
+                OTHERS[then](other)
+
+        confirmed = []
+        with contextlib.suppress(rt.errors.ConflictError, rt.errors.TableNotFoundError, rt.errors.BadRequest):
+            client.create_table("t", meeting(), if_exists="append")
+            confirmed = [number, number + 1]
+        found = other.table("t").to_arrow().column(0).to_pylist() if other.list_tables() else []
+        assert [n for n in found if n is not None and n > 0] == confirmed
+        assert None not in found
+
+
+@pytest.mark.parametrize("first", OTHERS)
+def test_what_somebody_else_does_meanwhile_loses_no_rows_and_makes_no_nulls(tmp_path, first):
+    for number, then in enumerate(["nothing", "append", "cast there and back", "drop and create"]):
+        meet(tmp_path / "tables", first, then, 10 * number + 1)
+
+
+@pytest.mark.long
+def test_500_drawn_meetings_lose_no_rows(tmp_path):
+    drawn = random.Random(1)
+    for number in range(500):
+        meet(tmp_path / "tables", drawn.choice(list(OTHERS)), drawn.choice(list(OTHERS)), 10 * number + 1)
+
+
+# What a service may do to it
+
+
+def described(version: int) -> dict:
+    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
+    return {"version": version, "schema": {"fields": fields}}
+
+
+@pytest.mark.parametrize(("added", "said"), [(0, "nothing was added so far"), (2, "look whether the rows are there")])
+def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_rows(server, added, said):
+    versions = itertools.chain([described(3)], itertools.repeat(described(3 + bool(added))))
+
+    def script(connection):
+        while True:
+            request = connection.body(connection.head())
+            if request.path.endswith("/describe/"):
+                connection.answer(200, next(versions))
+            elif request.path.endswith("/count_rows/"):
+                connection.answer(200, b"5" if b"3" in request.body else b"%d" % (5 + added))
+            else:
+                return
+
+    server.script = script
+    client = connected(server, dialect="lancedb", retries=3)
+    with pytest.raises(rt.errors.OutcomeUnknown, match=rf"had version 3 and 5 rows before, and has .*{said}"):
+        client.create_table("t", pl.DataFrame({"n": [1, 2]}), if_exists="append")
+    assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1
+
+
+@pytest.mark.parametrize("status", [409, 413, 500, 503])
+def test_a_refused_append_is_not_repeated(server, status):
+    server.answering((200, described(1)), (status, {"error": "no"}), (200, described(1)), (200, b"1"))
+    with pytest.raises(rt.errors.ResponseError) as caught:
+        connected(server, dialect="lancedb", retries=3).create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+    assert caught.value.status == status
+    assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1
+
+
+def test_an_append_is_repeated_where_429_says_that_nothing_was_done(server):
+    server.answering((200, described(1)), (429, b"", {"Retry-After": "0"}), (200, {"version": 2}))
+    made = connected(server, dialect="lancedb").create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+    assert made.version == 2
+
+
+def test_a_documented_service_says_what_to_do(remote, server):
+    with pytest.raises(ValueError, match=r'no way to add rows to a table.*connect with dialect="lancedb"'):
+        remote.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+    assert server.requests == []
+
+
+def test_a_service_that_does_not_tell_its_columns_is_named(server):
+    server.answering((200, {"version": 1}))
+    client = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False)
+    with pytest.raises(ValueError, match="does not tell the columns of table 't'"):
+        client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
