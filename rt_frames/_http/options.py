@@ -10,6 +10,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
+from urllib.parse import unquote
 
 from urllib3.util import parse_url
 
@@ -56,19 +57,32 @@ class Key(Secret):
         """Return what tells this key from another one, and does not tell the key."""
         return hashlib.blake2b(self.encode(), salt=salt).digest()
 
+
+class Secrets(tuple[Secret, ...]):
+    """What is struck out of other people's words: the key, and the values of further headers."""
+
     def hide(self, text: str) -> str:
-        """Strike the key out of a server's words, with any escapes; a short one only where it is a whole word."""
-        spelled = "".join(map(_spell, self))
-        if len(self) < SHORT:
-            spelled = rf"(?:(?<!\w)|(?<=\\[bfnrt])){spelled}(?!\w)"
-        return re.sub(spelled, "***", text)
+        """Strike them out, also where they are written with escapes; a short key only where it is a whole word."""
+        for number, secret in enumerate(self):
+            is_short = len(secret) < SHORT
+            if is_short and number > 0:  # the key is the first
+                continue
+            pattern = rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
+            plain = text
+            for read in (str, html.unescape, unquote, _unescape, _unescape):  # JSON may stand in JSON
+                plain = read(plain)
+                if re.search(pattern, plain):
+                    text = plain = re.sub(pattern, "***", plain)
+        return text
 
 
-def _spell(char: str) -> str:
-    """Return a pattern of a character as JSON, HTML and addresses may write it."""
-    code, name = f"{ord(char):02x}", re.escape(html.escape(char))
-    escapes = rf"u00{code}|%{code}|&#0{{0,4}}{ord(char)};|&#x0{{0,4}}{code};"
-    return rf"\\{{0,3}}(?:{name}|(?i:{escapes})|{re.escape(char)})"
+def _unescape(text: str) -> str:
+    """Return text without the escapes of JSON."""
+    return re.sub(r"\\(?:u00([0-9a-fA-F]{2})|(.))", _unescape_json, text)
+
+
+def _unescape_json(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else " " if found[2] in "bfnrt" else found[2]
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:

@@ -20,7 +20,7 @@ import urllib3
 from requests.structures import CaseInsensitiveDict
 
 from rt_frames import errors
-from rt_frames._http.options import Key
+from rt_frames._http.options import Secrets
 from rt_frames._text import make_printable, one_line, shorten
 
 READS = (
@@ -52,11 +52,11 @@ class Response(NamedTuple):
     body: bytes
     problem: str | None = None
 
-    def without(self, key: Key) -> Response:
+    def without(self, secrets: Secrets) -> Response:
         """Return what errors may tell of an answer, which may repeat the key."""
-        body = key.hide(self.body.decode(json.detect_encoding(self.body), "replace")).encode()
-        headers = {name.lower(): key.hide(value) for name, value in self.headers.items()}
-        return Response(self.status, CaseInsensitiveDict(headers), body, self.problem and key.hide(self.problem))
+        body = secrets.hide(self.body.decode(json.detect_encoding(self.body), "replace")).encode()
+        headers = {name.lower(): secrets.hide(value) for name, value in self.headers.items()}
+        return Response(self.status, CaseInsensitiveDict(headers), body, self.problem and secrets.hide(self.problem))
 
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:

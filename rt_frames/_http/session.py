@@ -46,7 +46,7 @@ from urllib3.util import parse_url
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.dialects import DIALECTS, Dialect
-from rt_frames._http.options import Key, Timeouts, find_ca_bundle, is_loopback
+from rt_frames._http.options import Key, Secret, Secrets, Timeouts, find_ca_bundle, is_loopback
 from rt_frames._http.response import (
     READS,
     STORED_NOTHING,
@@ -201,6 +201,7 @@ class Session:
         self.base, self.timeouts, self.retries = base, timeout, retries
         self.verify = find_ca_bundle(verify, base)
         self._dialect, self._key, self._headers = dialect, key, dict(headers)
+        self._secrets = Secrets([key, *map(Secret, headers.values())])
         self._adapter: tuple[int, Adapter] | None = None
 
     def close(self) -> None:
@@ -311,7 +312,7 @@ class Session:
                 return self._open_rows(request, stream, request_id)
             with stream:
                 response = read_response(stream, MAX_LIST_BYTES if request.is_read and stream.ok else MAX_ANSWER_BYTES)
-            value = _interpret(request, upload, response, self._key)
+            value = _interpret(request, upload, response, self._secrets)
             if isinstance(value, Failure):
                 return value
             return Result(value, request_id, upload.sent if upload else 0)
@@ -319,7 +320,7 @@ class Session:
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
             try:
-                return _interpret_failure(request, upload, error, self.base, self._key, self._proxy())
+                return _interpret_failure(request, upload, error, self.base, self._secrets, self._proxy())
             finally:
                 _break_cycles(error)
         finally:
@@ -331,13 +332,13 @@ class Session:
         """Read the first rows of an answer; what happens to the others is told by an error of this request."""
 
         def fail(kind: type[errors.RemoteError], reason: str) -> errors.RemoteError:
-            text = self._key.hide(f"could not {request.what}: {reason}")
+            text = self._secrets.hide(f"could not {request.what}: {reason}")
             return request.error(Failure(kind, text, {"request_id": request_id}))
 
         try:
             return Result(Rows(stream, fail), request_id, 0)
         except ValueError as error:
-            text = self._key.hide(f"could not {request.what}: {error}; check the address")
+            text = self._secrets.hide(f"could not {request.what}: {error}; check the address")
             return Failure(errors.ResponseError, text, {"status": stream.status_code})
 
     def _exchange(self, request: Request, upload: Upload | None, request_id: str) -> requests.Response:
@@ -377,32 +378,32 @@ class Session:
         return (select_proxy(self.base, proxies) or "").rpartition("@")[2].rpartition("://")[2]
 
 
-def _interpret(request: Request, upload: Upload | None, response: Response, key: Key) -> Any:
+def _interpret(request: Request, upload: Upload | None, response: Response, secrets: Secrets) -> Any:
     """Return what an answer means: the value it holds, or a `Failure`."""
     status = response.status
     if status < 200:
         return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
     if status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        return explain_refusal(response.without(key), request.operation, request.what, sent)
+        return explain_refusal(response.without(secrets), request.operation, request.what, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
-    if not request.is_read and (doubt := find_doubt(response.without(key))):
+    if not request.is_read and (doubt := find_doubt(response.without(secrets))):
         return _open_outcome(request, upload, doubt)
     try:
         return request.parse(response)
     except ValueError as error:
-        return explain_unreadable(response.without(key), request.what, key.hide(str(error)))
+        return explain_unreadable(response.without(secrets), request.what, secrets.hide(str(error)))
 
 
 def _interpret_failure(
-    request: Request, upload: Upload | None, error: BaseException, base: str, key: Key, proxy: str = ""
+    request: Request, upload: Upload | None, error: BaseException, base: str, secrets: Secrets, proxy: str = ""
 ) -> Failure:
     """Return what it means that no answer came: the state of the body decides."""
     cause = upload.cause if upload is not None and upload.cause is not None else error
     causes = list(_causes(cause))
-    reason = shorten(make_printable(key.hide(str(causes[-1]) or type(causes[-1]).__name__)), 200)
+    reason = shorten(make_printable(secrets.hide(str(causes[-1]) or type(causes[-1]).__name__)), 200)
     if upload is not None and upload.begun:
         return _open_outcome(request, upload, reason)
     through = f"proxy {proxy} for " if any(isinstance(e, _BY_PROXY) for e in causes) else ""

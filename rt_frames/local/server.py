@@ -44,7 +44,7 @@ from rt_frames.local.http_error import HTTPError
 log = logging.getLogger("rt_frames")
 
 THREADS, MAX_THREADS = 6, 128  # that wait for requests, besides two of cheroot's; while bodies are waited for, more
-HEAD_SECONDS = 10  # of silence, until the key was seen
+HEAD_SECONDS = 10  # for a head to come, however it drips
 BODY_SECONDS = 600  # a client that computes what it sends may take its time
 LAST_SECONDS = 1  # for a client to send and to read, once the service stops
 MAX_HEADER_BYTES = 64 * 2**10
@@ -241,6 +241,16 @@ def _end_answers() -> None:
 class _Request(HTTPRequest):
     """Takes no request whose end another reader could find elsewhere, and answers what it refuses as all else."""
 
+    def parse_request(self) -> None:
+        """Read the head; a thread waits for it no longer than a while."""
+        reader, sock = self.conn.rfile.raw, self.conn.socket
+        reader.deadline = time.monotonic() + HEAD_SECONDS
+        try:
+            super().parse_request()
+        finally:
+            reader.deadline = None
+            sock.settimeout(HEAD_SECONDS)
+
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
         """Read the headers; cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0."""
         values: dict[bytes, list[bytes]] = defaultdict(list)
@@ -270,10 +280,28 @@ class _Request(HTTPRequest):
             self.conn.take_in(Body(self.conn.rfile, sys.maxsize))
 
 
+class _DeadlineReader(socket.SocketIO):
+    """What comes from a socket, until a deadline while there is one."""
+
+    deadline: float | None = None
+
+    def readinto(self, into: Any) -> int | None:
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._sock.settimeout(left)  # type: ignore[attr-defined]  # SocketIO's own
+        return super().readinto(into)
+
+
 class _Connection(HTTPConnection):
     """Closes both files of its socket; cheroot forgets the one it writes to, which then fails to send what is left."""
 
     RequestHandlerClass = _Request
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.rfile._raw = _DeadlineReader(self.socket, "rb")  # noqa: SLF001  # cheroot makes the file of Python's own
 
     def take_in(self, body: Body) -> None:
         """Take in, for a while, what is still being sent, so that an early answer is heard."""

@@ -365,3 +365,21 @@ def test_F36_an_alter_is_never_sent_twice(server, caplog, act, kind):
     raw(server, "POST", act)
     error = fails(lambda: connected(server).table("t").rename({"a": "b"}), kind, caplog)
     assert (len(server.posts), error.table, error.attempts) == (1, "t", 1)
+
+
+def test_a_part_of_the_key_in_an_answer_takes_no_time(server):
+    for length in (8, len(KEY) - 1):
+        server.listing((401, f"the key {KEY[:length] * 50} is wrong".encode(), {"X": KEY[:length] * 50}))
+        started = time.monotonic()
+        with pytest.raises(AuthenticationError):
+            connected(server, retries=0).list_tables()
+        assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 500])
+def test_values_of_further_headers_are_struck_out_too(server, status):
+    value = "Bearer another-secret-0123456789"
+    server.listing((status, {"message": f"bad {value}!"}, {"Location": f"http://x.test/{value}"}))
+    with pytest.raises(RemoteError) as caught:
+        connected(server, retries=0, headers={"Authorization": value}).list_tables()
+    assert "another-secret" not in f"{caught.value!r} {vars(caught.value)}"

@@ -6,12 +6,12 @@ import pytest
 from urllib3.exceptions import NewConnectionError
 
 from rt_frames import errors
-from rt_frames._http.options import Key
+from rt_frames._http.options import Key, Secrets
 from rt_frames._http.response import Response, error_class, parse_table_names, parse_version
 from rt_frames._http.session import Request, _interpret, _interpret_failure, _may_repeat
 from rt_frames._http.upload import Upload
 
-KEY = Key("made-up")
+KEY = Secrets([Key("made-up")])
 LIST = Request("list", "GET", "/v1/tables", "application/json", parse_table_names)
 CREATE = Request("create", "POST", "/v1/tables/t", "application/json", parse_version, table="t", body=[[b"abc"]])
 ALTER = Request(

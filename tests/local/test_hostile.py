@@ -14,6 +14,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import requests
 
 from tests.support.local import TABLE, Process, message, stream
 
@@ -244,3 +245,21 @@ def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):
     table = pa.table({"c": pa.LargeListArray.from_arrays(pa.array([0, 0], pa.int64()), inner)})
     assert caller.create("t", table).status_code in (200, 400)
     assert caller.create("fine", pa.table({"n": [1]})).status_code == 200
+
+
+@pytest.mark.long
+def test_heads_that_drip_hold_their_threads_for_ten_seconds(caller):
+    drips = [caller.connect() for _ in range(200)]
+    for drip in drips:
+        drip.sendall(b"GET /v1/tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx: ")
+    answered, until = 0.0, time.monotonic() + 25
+    while not answered and time.monotonic() < until:
+        for drip in drips:
+            with contextlib.suppress(OSError):
+                drip.sendall(b"a")
+        with contextlib.suppress(requests.RequestException):
+            requests.get(f"{caller.url}/v1/tables", headers={"x-api-key": caller.key}, timeout=1)
+            answered = time.monotonic()
+    assert answered
+    for drip in drips:
+        drip.close()
