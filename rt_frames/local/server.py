@@ -285,13 +285,13 @@ class _DeadlineReader(socket.SocketIO):
 
     deadline: float | None = None
 
-    def readinto(self, into: Any) -> int | None:
+    def readinto(self, b: Any) -> int | None:
         if self.deadline is not None:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError("timed out")
             self._sock.settimeout(left)  # type: ignore[attr-defined]  # SocketIO's own
-        return super().readinto(into)
+        return super().readinto(b)
 
 
 class _Connection(HTTPConnection):
