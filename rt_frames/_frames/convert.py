@@ -51,15 +51,19 @@ class Layout(NamedTuple):
         Columns that are dictionaries or hold some.
     required : set of str
         Columns in which, or inside which, nothing may be null.
+    nested : bool
+        Whether something may lie inside a column.
     """
 
     schema: pa.Schema
     dictionaries: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
+    nested: bool = False
 
     def only(self, name: str) -> Layout:
         """Return the layout of one column."""
-        return Layout(pa.schema([self.schema.field(name)]), self.dictionaries & {name}, self.required & {name})
+        schema = pa.schema([self.schema.field(name)])
+        return Layout(schema, self.dictionaries & {name}, self.required & {name}, self.nested)
 
 
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
@@ -74,7 +78,8 @@ def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, 
                 made = _portable_field(field, casts)
         fields.append(made)
     dictionaries = frozenset(f.name for f in fields if contains(f.type, types.is_dictionary))
-    return Layout(pa.schema(fields), dictionaries, frozenset(f.name for f in fields if _requires_values(f)))
+    required = frozenset(f.name for f in fields if _requires_values(f))
+    return Layout(pa.schema(fields), dictionaries, required, any(types.is_nested(f.type) for f in fields))
 
 
 def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) -> pa.Field:
@@ -195,8 +200,7 @@ class Converter:
         dictionaries: Mapping[str, pa.Array] | None = None,
         exact: Collection[str] = (),
     ) -> None:
-        self._schema, self._dictionary_columns, self._required = layout
-        self._is_flat = not any(types.is_nested(field.type) for field in layout.schema)
+        self._schema, self._dictionary_columns, self._required, self._nested = layout
         self._casts, self._unrounded, self._place, self._exact, self._rounds = casts, exact, "", False, True
         known = {
             (name, arrow.value_type): values.cast(arrow.value_type)
@@ -208,7 +212,8 @@ class Converter:
 
     def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""
-        if self._is_flat and not self._dictionary_columns and not self._required and batch.schema.equals(self._schema):
+        by_column = self._dictionary_columns or self._required or self._nested
+        if not by_column and batch.schema.equals(self._schema):
             return batch
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
