@@ -11,10 +11,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._frames.convert import fits
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
 from rt_frames._schema.casts import family
-from rt_frames._schema.data_type import child_fields, is_list, list_kind, map_types, storage
+from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -46,25 +47,15 @@ def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa
     have = to_portable(field.type, field.name) if asked is None else to_portable(asked, field.name)
     if types.is_null(have):
         return target
-    if map_types(have, storage) == map_types(target, storage):
+    stored, wanted = (map_types(arrow, storage) for arrow in (have, target))
+    if stored == wanted:
         return None
-    if asked is None and _is_kin(have, target):
+    if asked is None and fits(stored, wanted, _are_kin):
         return target
     text = f"column {field.name!r} is {have}, and {target} in the table"
     raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: str(target)}))
 
 
-def _is_kin(have: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether types are of one family; fields of structs go by their names."""
-    have, target = both = [storage(t.value_type if types.is_dictionary(t) else t) for t in (have, target)]
-    if have == target or types.is_null(have):
-        return True
-    if all(map(types.is_struct, both)):
-        old, new = ({field.name: field.type for field in child_fields(t)} for t in both)
-        return old.keys() == new.keys() and all(_is_kin(old[name], new[name]) for name in new)
-    if all(map(types.is_map, both)):
-        return _is_kin(have.key_type, target.key_type) and _is_kin(have.item_type, target.item_type)
-    if all(map(is_list, both)):
-        return list_kind(have)[1] in (0, list_kind(target)[1]) and _is_kin(have.value_type, target.value_type)
+def _are_kin(have: pa.DataType, target: pa.DataType) -> bool:
     families = {family(have), family(target)}
     return "" not in families and (len(families) == 1 or families <= {*_NUMBERS})

@@ -261,7 +261,7 @@ class Converter:
         if same or field.name in self._casts:
             return
         became = to_portable(arrow, field.name)
-        if not _fits(became, field.type):
+        if not fits(became, field.type, _are_texts):
             text = f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one"
             raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: "…"}))
         self._alike[field.name] = arrow
@@ -442,16 +442,22 @@ def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
 
 
-def _fits(arrow: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether all values of a type can lie in another as they are; fields of structs go by their names."""
+def fits(arrow: pa.DataType, target: pa.DataType, are_alike: Callable[[pa.DataType, pa.DataType], bool]) -> bool:
+    """Return whether values of a type may lie in another, if those inside are alike; fields go by their names."""
     arrow, target = both = [t.value_type if types.is_dictionary(t) else t for t in (arrow, target)]
     if types.is_null(arrow) or arrow == target:
         return True
     if all(map(types.is_struct, both)):
         have, want = ({field.name: field.type for field in child_fields(t)} for t in both)
-        return have.keys() == want.keys() and all(_fits(have[name], want[name]) for name in want)
+        return have.keys() == want.keys() and all(fits(have[name], want[name], are_alike) for name in want)
     if all(map(types.is_map, both)):
-        return _fits(arrow.key_type, target.key_type) and _fits(arrow.item_type, target.item_type)
+        keys_fit = fits(arrow.key_type, target.key_type, are_alike)
+        return keys_fit and fits(arrow.item_type, target.item_type, are_alike)
     if all(map(is_list, both)):
-        return list_kind(arrow)[1] == list_kind(target)[1] and _fits(arrow.value_type, target.value_type)
+        same_size = list_kind(arrow)[1] in (0, list_kind(target)[1])
+        return same_size and fits(arrow.value_type, target.value_type, are_alike)
+    return are_alike(arrow, target)
+
+
+def _are_texts(*both: pa.DataType) -> bool:
     return all(types.is_string(t) or types.is_large_string(t) for t in both)

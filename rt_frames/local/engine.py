@@ -132,10 +132,10 @@ def _commit(folder: Path, staged: Path, old: Any, operation: Any) -> int:
 
 
 class Appended(NamedTuple):
-    """Rows that lie beside a table, whose fields they name by their ids."""
+    """Rows that lie beside a table, of which they name the columns by the ids of their fields."""
 
     fragments: list[Any]
-    fields: list[Any]
+    columns: tuple[pa.Schema, list[Any]]
     folder: os.stat_result
 
 
@@ -153,7 +153,7 @@ def stage_append(folder: Path, staged: Path, schema: pa.Schema, batches: Iterato
             shutil.copy(manifest, staged / "_versions")
     with _feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(reader, str(staged), mode="append", data_storage_version=None)
-    return Appended(fragments, _fields(table), folder.stat())
+    return Appended(fragments, _identity(table), folder.stat())
 
 
 def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
@@ -168,14 +168,19 @@ def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
             raise HTTPError(400, f"column {field.name!r} is {field.type} in the table, not {sent.type}; cast it first")
 
 
-def _fields(table: Any) -> list[Any]:
-    return [repr(field) for field in table.lance_schema.fields()]
+def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
+    """Return what tells a table's columns from others that look the same: the ids of their fields, too."""
+
+    def ids(fields: list[Any]) -> list[Any]:
+        return [(field.id(), ids(field.children())) for field in fields]
+
+    return table.schema, ids(table.lance_schema.fields())
 
 
 def append(folder: Path, staged: Path, rows: Appended) -> int:
     """Add rows that were staged to their table, by one commit, and return the new version."""
     table = lance.dataset(str(folder))
-    if not os.path.samestat(folder.stat(), rows.folder) or _fields(table) != rows.fields:
+    if not os.path.samestat(folder.stat(), rows.folder) or _identity(table) != rows.columns:
         raise Conflict(409, "the table's columns were changed while rows for it came, and nothing was added; try again")
     operation = lance.LanceOperation.Append(rows.fragments)
     return _commit(folder, staged, table, operation)

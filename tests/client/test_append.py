@@ -6,7 +6,9 @@ import contextlib
 import datetime as dt
 import itertools
 import random
+import uuid
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -71,6 +73,20 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table, data):
                 dt.datetime(day.year, day.month, day.day, getattr(day, "hour", 0)) if day else day for day in expected
             ]
         assert found[name][1:].to_pylist() == expected, name
+
+
+def test_vectors_and_uuids_are_added_from_pandas(tmp_path):
+    identity = uuid.UUID(int=5)
+    table = pa.table({"e": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)), "u": pa.array([bytes(16)], pa.uuid())})
+    with rt.connect(tmp_path, default=False) as client:
+        made = client.create_table("t", table)
+        append(made, pd.DataFrame({"e": [np.array([0.5, 1.5], "f4"), [3.0, 4.0]], "u": [identity, None]}))
+        for wrong in ([1.0], [0.1, 0.2]):
+            with pytest.raises(rt.errors.UnsupportedTypeError, match="column 'e', row 0"):
+                append(made, pd.DataFrame({"e": [wrong]}))
+    found = rows(made)
+    assert found.schema.types == table.schema.types
+    assert found.to_pydict() == {"e": [[1, 2], [0.5, 1.5], [3, 4]], "u": [uuid.UUID(int=0), identity, None]}
 
 
 def test_everything_that_is_sent_once_is_added_once(table):
