@@ -51,7 +51,7 @@ def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa
     if stored == wanted:
         return None
     if asked is None and fits(stored, wanted, _are_kin):
-        return target
+        return pa.json_(wanted) if isinstance(have, pa.JsonType) else target
     text = f"column {field.name!r} is {have}, and {target} in the table"
     raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: str(target)}))
 

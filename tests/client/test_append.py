@@ -75,6 +75,15 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table, data):
         assert found[name][1:].to_pylist() == expected, name
 
 
+def test_json_is_added_in_any_layout(tmp_path):
+    made = [pa.array(["1", None], pa.json_(layout)) for layout in (pa.string(), pa.large_string(), pa.string_view())]
+    with rt.connect(tmp_path, default=False) as client:
+        table = client.create_table("t", pa.table({"j": made[0]}))
+        for texts in made:
+            append(table, pa.table({"j": texts}))
+    assert rows(table)["j"].to_pylist() == ["1", None] * 4
+
+
 def test_vectors_and_uuids_are_added_from_pandas(tmp_path):
     identity = uuid.UUID(int=5)
     table = pa.table({"e": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)), "u": pa.array([bytes(16)], pa.uuid())})
