@@ -7,6 +7,7 @@ import datetime as dt
 import itertools
 import random
 import uuid
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -26,14 +27,23 @@ TABLE = pa.schema({
 })  # fmt: skip
 ROW = {
     "n": 1, "x": 0.5, "s": "a", "day": dt.date(2020, 1, 1), "at": dt.datetime(2020, 1, 1, 5), "k": "b",
-    "tags": [1, None], "who": {"id": 7, "name": "c"}, "price": 1, "ok": True,
+    "tags": [1, None], "who": {"id": 7, "name": "c"}, "price": Decimal(1), "ok": True,
 }  # fmt: skip
+
+
+def one_row(schema: pa.Schema) -> pa.Table:
+    plain = [
+        pa.array([ROW[f.name]], getattr(f.type, "value_type", f.type) if f.name == "k" else f.type) for f in schema
+    ]
+    return pa.table(
+        [a.dictionary_encode() if n == "k" else a for n, a in zip(schema.names, plain, strict=True)], schema
+    )
 
 
 @pytest.fixture
 def table(tmp_path):
     with rt.connect(tmp_path / "tables", default=False) as client:
-        yield client.create_table("t", pa.Table.from_pylist([ROW], TABLE))
+        yield client.create_table("t", one_row(TABLE))
 
 
 def append(table, data, **options):
@@ -45,8 +55,8 @@ def rows(table):
 
 
 FITTING = {
-    "the same": pa.Table.from_pylist([ROW], TABLE),
-    "in another order": pa.Table.from_pylist([ROW], pa.schema(list(TABLE)[::-1])),
+    "the same": one_row(TABLE),
+    "in another order": one_row(pa.schema(list(TABLE)[::-1])),
     "some columns": pa.table({"s": ["z"], "n": pa.array([5], pa.int64())}),
     "wider types": pa.table({
         "n": pa.array([2], pa.uint64()), "x": [0.25], "s": pa.array(["u"]).dictionary_encode(), "k": ["v"],
@@ -64,7 +74,7 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table, data):
     assert (made.created, made.version, made.rows) == (False, 2, len(data))
     found = rows(table)
     assert found.schema == TABLE
-    assert found[:1].to_pylist() == pa.Table.from_pylist([ROW], TABLE).to_pylist()
+    assert found[:1].to_pylist() == one_row(TABLE).to_pylist()
     given = pa.table(data) if not isinstance(data, pd.DataFrame) else pa.Table.from_pandas(data)
     for name in TABLE.names:
         expected = given[name].to_pylist() if name in given.column_names else [None] * len(data)
