@@ -276,14 +276,19 @@ class Client:
             look=functools.partial(self._compare_versions, table) if table else None,
         )  # fmt: skip
         try:
-            if table:
-                return self._upload(request, source, compression, progress)
-            listed = self._check_name_is_free(request)
+            listed = None if table else self._check_name_is_free(request)
             if listed and request.may_be_there:
                 return self._skip(name)
             return self._upload(request._replace(listed_before=listed), source, compression, progress)
+        except errors.TableExistsError:
+            if if_exists != "append" or not source.replayable:
+                raise
         finally:
             source.close()
+        return self.create_table(  # somebody else made it meanwhile
+            name, data, dtypes=dtypes, index=index, clean_names=clean_names, if_exists=if_exists,
+            compression=compression, progress=progress,
+        )  # fmt: skip
 
     def _find_table(self, name: str) -> RemoteTable | None:
         """Look up what rows are to be added to; None where there is no such table, and it is made of them."""

@@ -270,6 +270,15 @@ def test_an_append_is_repeated_where_429_says_that_nothing_was_done(server):
     assert made.version == 2
 
 
+def test_who_loses_the_race_to_make_the_table_appends(server):
+    taken = (400, {"error": "table t already exists"})
+    server.answering((404, {"error": "not found"}), taken, (200, described(1)), (200, {"version": 2}))
+    made = connected(server, dialect="lancedb").create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+    assert (made.created, made.version) == (False, 2)
+    paths = [post.path.removeprefix("/v1/table/t/") for post in server.posts]
+    assert paths == ["describe/", "create/?mode=create", "describe/", "insert/"]
+
+
 def test_a_documented_service_says_what_to_do(remote, server):
     with pytest.raises(ValueError, match=r'no way to add rows to a table.*connect with dialect="lancedb"'):
         remote.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
