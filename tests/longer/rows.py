@@ -1,0 +1,156 @@
+"""Appends and reads through a link and a service that fail at every step: all rows once or none, and true messages.
+
+Run: ``python -m tests.longer.rows [--runs 300] [--seed N]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import re
+import socket
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import lance
+import pyarrow as pa
+
+import rt_frames as rt
+from tests.support.local import Process
+from tests.support.servers import KEY, Connection, Request, Server
+
+ROWS = 60_000
+PATIENCE = 1.0  # seconds, in which the client expects an answer
+FAULTS = [
+    "cut the request", "cut the answer", "lose the answer", "answer late", "never answer", "429", "500", "502",
+    "500 when done", "kill",
+]  # fmt: skip
+NOTHING_STORED = (rt.errors.ConnectError, rt.errors.RateLimited, rt.errors.TableNotFoundError, rt.errors.BadRequest)
+
+
+class Proxy:
+    """Hands requests on to a service, but for one of them, which meets a fault."""
+
+    def __init__(self, service: Process, random_: random.Random) -> None:
+        self.service, self.random, self.fault, self.left = service, random_, "", 0
+
+    def __call__(self, connection: Connection) -> None:
+        """Serve a connection until the client hangs up."""
+        while True:
+            request = connection.head()
+            self.left -= 1
+            fault = self.fault if self.left == 0 else ""
+            if fault == "cut the request":
+                connection.body(request, self.random.choice([0, 10, 20_000, 10**6]))
+                connection.reset()
+                return
+            connection.body(request)
+            if fault.isdigit():
+                connection.answer(int(fault), {"error": "made up"}, {"Retry-After": "0"})
+            elif fault == "kill":
+                self.service.kill()
+                return
+            elif not self.hand_on(connection, request, fault):
+                return
+
+    def hand_on(self, connection: Connection, request: Request, fault: str) -> bool:
+        """Ask the service, and give its answer or a part of it; whether the connection is still of use."""
+        answer = self.ask(request) if fault != "never answer" else b""
+        if fault in ("answer late", "never answer"):
+            connection.sock.settimeout(10 * PATIENCE)
+            connection.sock.recv(1)  # until the client has lost its patience
+            return False
+        if fault == "500 when done":
+            connection.answer(500, {"error": "made up"})
+            return True
+        sent = {"cut the answer": self.random.randrange(len(answer)), "lose the answer": 0}.get(fault, len(answer))
+        connection.sock.sendall(answer[:sent])
+        return False
+
+    def ask(self, request: Request) -> bytes:
+        """Return the answer of the service, with its head, as it is."""
+        lines = [line for line in request.head.split(b"\r\n") if not line.lower().startswith((b"transfer", b"content-l"))]
+        head = [*lines, b"Content-Length: %d" % len(request.body), b"Connection: close", b"", b""]
+        url, answer = urlsplit(self.service.caller.url), b""
+        with socket.create_connection((url.hostname, url.port), timeout=30) as upstream:
+            upstream.sendall(b"\r\n".join(head) + request.body)
+            while piece := upstream.recv(2**20):
+                answer += piece
+        return answer
+
+
+def added(number: int) -> pa.Table:
+    """Make rows that say in which run they were added."""
+    return pa.table({"run": pa.array([number] * ROWS, pa.int64()), "row": range(ROWS)})
+
+
+def check_append(table: rt.RemoteTable, folder: str, number: int) -> str:
+    """Append through a fault; all rows are there once or none are, and what is said of them is so."""
+    before = lance.dataset(folder).count_rows()
+    said = ""
+    try:
+        rt.to_table(added(number), "t", client=table.client, if_exists="append")
+        outcome = "appended"
+    except rt.errors.RemoteError as error:
+        outcome, said = type(error).__name__, str(error)
+    found = lance.dataset(folder)
+    there = found.count_rows() - before
+    assert there in (0, ROWS), (there, said)
+    if there:
+        rows = found.to_table(filter=f"run = {number}")
+        assert rows.sort_by("row").equals(added(number)), said
+    if outcome == "appended":
+        assert there == ROWS, "confirmed and lost"
+    if outcome in [kind.__name__ for kind in NOTHING_STORED] or "nothing was stored" in said:
+        assert there == 0, said
+    if known := re.search(r"and has version (\d+) and ([\d,]+) rows? now", said):
+        assert (int(known[1]), int(known[2].replace(",", ""))) == (found.version, found.count_rows()), said
+    if "nothing was added so far" in said:
+        assert there == 0, said
+    return f"append: {outcome}"
+
+
+def check_read(table: rt.RemoteTable, folder: str) -> str:
+    """Read through a fault: all rows or an error, never a shorter table."""
+    try:
+        found = table.to_arrow()
+    except rt.errors.RemoteError as error:
+        return f"read: {type(error).__name__}"
+    assert found.equals(lance.dataset(folder).to_table())
+    return "read: whole"
+
+
+def run(runs: int, seed: int) -> collections.Counter[str]:
+    """Draw an operation, a step of it and a fault, and look; count what became of them."""
+    random_, counts = random.Random(seed), collections.Counter[str]()
+    with tempfile.TemporaryDirectory() as folder, Server() as server:
+        root = Path(folder) / "tables"
+        service = Process(root)
+        service.client.create_table("t", added(-1))
+        server.script = proxy = Proxy(service, random_)
+        options = {"timeout": (2, 2, PATIENCE), "retries": 1, "dialect": "lancedb"}
+        client = rt.connect(server.url, api_key=KEY, default=False, **options)
+        for number in range(runs):
+            proxy.fault, proxy.left = random_.choice(FAULTS), random_.choice([1, 1, 2, 2, 2, 3, 4])
+            if random_.random() < 0.5:
+                counts[check_append(client.table("t"), str(root / "t.lance"), number)] += 1
+            else:
+                proxy.left = min(proxy.left, 2)
+                counts[check_read(client.table("t"), str(root / "t.lance"))] += 1
+            if not service.alive:
+                service.__exit__()
+                service = proxy.service = Process(root)
+                assert not service.caller.staged()
+        client.close()
+        service.__exit__()
+    return counts
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    for outcome, many in sorted(run(**vars(parser.parse_args())).items()):
+        print(f"{outcome}: {many}")
