@@ -7,7 +7,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from tests.longer import answers, crowd, fronts, interrupts, kills, streams
+from tests.longer import answers, crowd, fronts, interrupts, kills, rows, streams
 from tests.longer.attack.draw import draw
 from tests.longer.attack.judge import Case, Judge
 
@@ -43,6 +43,11 @@ def test_a_table_that_is_replaced_is_the_old_one_or_the_new_one_whoever_is_kille
 @times(100, 1000)
 def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
     assert sum(answers.run(count, seed=1).values()) == count * 6 // 5
+
+
+@times(12, 300)
+def test_appends_and_reads_are_whole_or_an_error_whatever_fails_at_any_step(count):
+    assert sum(rows.run(count, seed=1).values()) == count
 
 
 @times(2, 20)

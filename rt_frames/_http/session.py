@@ -345,7 +345,7 @@ class Session:
         """Send the head and body, and read the head of the answer."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
-            "Accept": JSON,
+            "Accept": "*/*" if request.streams else JSON,
             "Accept-Encoding": "identity",
             **self._headers,
             "Content-Type": request.content_type,

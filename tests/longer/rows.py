@@ -71,7 +71,9 @@ class Proxy:
 
     def ask(self, request: Request) -> bytes:
         """Return the answer of the service, with its head, as it is."""
-        lines = [line for line in request.head.split(b"\r\n") if not line.lower().startswith((b"transfer", b"content-l"))]
+        lines = [
+            line for line in request.head.split(b"\r\n") if not line.lower().startswith((b"transfer", b"content-l"))
+        ]
         head = [*lines, b"Content-Length: %d" % len(request.body), b"Connection: close", b"", b""]
         url, answer = urlsplit(self.service.caller.url), b""
         with socket.create_connection((url.hostname, url.port), timeout=30) as upstream:
