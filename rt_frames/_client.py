@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hmac
 import json
@@ -29,6 +30,7 @@ from rt_frames._http.options import (
     parse_retries,
     parse_timeouts,
 )
+from rt_frames._http.parts import Parts
 from rt_frames._http.response import Failure, parse_count, parse_schema, parse_version
 from rt_frames._http.rows import Rows, check_where, query
 from rt_frames._http.session import JSON, Request, Result, Session
@@ -278,7 +280,7 @@ class Client:
         try:
             listed = None if table else self._check_name_is_free(request)
             if listed and request.may_be_there:
-                return self._skip(name)
+                return self._skip(request)
             return self._upload(request._replace(listed_before=listed), source, compression, progress)
         except errors.TableExistsError:
             if if_exists != "append" or not source.replayable:
@@ -300,8 +302,10 @@ class Client:
             raise ValueError(f"if_exists: the service does not tell the columns of table {name!r}, to append by name")
         return RemoteTable(name, self, schema, version=version)
 
-    def _compare_versions(self, before: RemoteTable) -> str:
-        """Say what an append came to whose outcome is open, as far as versions and numbers of rows tell."""
+    def _compare_versions(self, before: RemoteTable, failure: Failure) -> str:
+        """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell."""
+        if not failure.is_open:
+            return ""
         _, version = self._describe(before.name)
         rows, had = self._count(before.name, None), self._count(before.name, None, before.version)
         was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
@@ -309,9 +313,14 @@ class Client:
             return f"{was}: nothing was added so far"
         return f"{was}: look whether the rows are there before you send them again"
 
-    def _skip(self, name: str) -> RemoteTable:
-        log.info("skipped table %s, which is there already; nothing was stored", name)
-        return RemoteTable(name, self, created=False)
+    def _skip(self, request: Request) -> RemoteTable:
+        """Return the table that is there; one without rows may be what an upload in parts left that was killed."""
+        table = RemoteTable(str(request.table), self, created=False)
+        if self._session.takes_parts and request.rows != 0 and not table.count():
+            text = f"table {table.name!r} exists and is empty: an upload may have been killed; drop it, or append to it"
+            raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+        log.info("skipped table %s, which is there already; nothing was stored", table.name)
+        return table
 
     def _check_name_is_free(self, request: Request) -> bool | None:
         """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
@@ -330,9 +339,12 @@ class Client:
             request = request._replace(
                 body=stream, length=stream.length, on_sent=lambda sent: bar.update(sent, stream.rows)
             )
-            result = self._open_session().send(request)
+            if self._session.takes_parts and (source.nbytes is None or source.nbytes > self._dialect.part_bytes):
+                result = self._send_in_parts(request, source, stream)
+            else:
+                result = self._open_session().send(request)
         if not result.created:
-            return self._skip(name)
+            return self._skip(request)
         size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
         ms = (time.monotonic() - start) * 1000
         done = "appended to" if request.operation == "append" else f"{request.operation}d"
@@ -340,6 +352,43 @@ class Client:
         schema = None if request.operation == "append" else source.schema
         facts = (schema, stream.rows, result.sent, result.value)
         return RemoteTable(name, self, *facts, created=schema is not None, request_id=result.request_id)
+
+    def _send_in_parts(self, request: Request, source: Source, stream: IPCStream) -> Result:
+        """Send what is too large for one request; where there is no table yet, an empty one is made first."""
+        session, name, made = self._open_session(), str(request.table), None
+        if request.operation == "create" or request.listed_before is False:
+            empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
+            path = self._dialect.path("create", name)
+            result = session.send(
+                request._replace(path=path, operation="create", body=empty, length=empty.length, on_sent=None)
+            )
+            if not result.created:
+                return result
+            made = RemoteTable(name, self, version=result.value)
+        before = made or RemoteTable(name, self, version=self._describe(name)[1])
+        parts = Parts(request, self._dialect, lambda: stream.parts(self._dialect.part_bytes))
+        end = functools.cache(functools.partial(self._end_parts, parts, made))
+        look = functools.partial(self._look_at_parts, parts, before, end)
+        try:
+            return session.send(request._replace(attempt=parts.attempt, look=look))
+        except BaseException:
+            end()  # where nobody looked: at an exception of the source, or Ctrl-C
+            raise
+
+    def _look_at_parts(self, parts: Parts, before: RemoteTable, end: Callable[[], str], failure: Failure) -> str:
+        return (parts.completing and self._compare_versions(before, failure)) or end()
+
+    def _end_parts(self, parts: Parts, made: RemoteTable | None) -> str:
+        """Say that nothing is stored; an empty table that was made for it goes, where nobody has changed it."""
+        if made is None:
+            return "nothing of it is stored"
+        kept = f"nothing of it is stored, and table {made.name!r} is there without rows; drop it, or append to it"
+        with contextlib.suppress(Exception):
+            if parts.completing or self._describe(made.name)[1] != made.version or made.version is None:
+                return kept
+            self._drop(made.name)
+            return "nothing of it is stored"
+        return kept
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:

@@ -54,29 +54,60 @@ class IPCStream:
 
     def __init__(self, source: Source, policy: CompressionPolicy) -> None:
         self._source, self._policy, self.rows = source, policy, 0
+        self._most: int | None = None  # bytes of a part
         asked = policy.requested is None and source.nbytes is not None
         counted = policy.disabled and source.replayable and (source.zero_copy or asked)
         self._small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
         self._threads = 1 if self._small else _count_threads(source)
         self._made = [*self._messages()] if counted and self._small else None  # to count is to make it, here
         if self._made is not None:
-            self.length: int | None = sum(len(buffer) for *_, buffers in self._made for buffer in buffers)
+            self.length: int | None = sum(len(buffer) for message in self._made for buffer in message.buffers)
         else:
             self.length = self._count() if counted else None
 
     def __iter__(self) -> Generator[Buffers]:
+        with contextlib.closing(self._messages_in_time()) as messages:
+            for _, buffers in messages:
+                yield buffers
+                del buffers
+
+    def parts(self, most: int) -> Generator[Generator[Buffers]]:
+        """Cut the stream into several, each to be sent before the next: whole ones, and of at most so many bytes.
+
+        A batch that alone has more is one of them.
+        """
+        self._most, following = most, list[Buffers]()
+
+        def part() -> Generator[Buffers]:
+            yield following.pop()
+            for begins, buffers in messages:
+                if begins:
+                    following.append(buffers)
+                    yield [_END_OF_STREAM]
+                    return
+                yield buffers
+                del buffers
+
+        with contextlib.closing(self._messages_in_time()) as messages:
+            following.append(next(messages)[1])
+            while following:
+                yield part()
+
+    def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
+        """Yield messages, and whether they begin a part; the policy is told how long each took to leave."""
         self.rows, source = 0, self._source
         messages = self._messages() if self._made is None else (one for one in self._made)
         with contextlib.closing(messages if self._small or source.caller_thread_only else prefetch(messages)) as made:
             sent = time.perf_counter()
-            for rows, codec, before, buffers in made:
+            for rows, codec, before, buffers, begins, _ in made:
                 ready = time.perf_counter()
                 self.rows += rows
                 size = sum(map(len, buffers)) if self._policy.adapts else 0
-                yield buffers
+                yield begins, buffers
                 del buffers
                 waited, sent = ready - sent, time.perf_counter()
-                self._policy.record(codec, before or size, size, sent - ready, waited)
+                if not begins:  # that waits for the answer to the part before it
+                    self._policy.record(codec, before or size, size, sent - ready, waited)
 
     def _count(self) -> int:
         """Count the bytes of the uncompressed stream, cut as it will be, without making them."""
@@ -90,18 +121,24 @@ class IPCStream:
 
     def _messages(self) -> Generator[_Encoded]:
         """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
-        left, begun = self._source.rows, False
+        left, begun, sent = self._source.rows, False, 0
         encode = _Encoder(self._source, self._threads > 1)
         made = parallel_map(encode, self._tasks(), self._threads, lambda task: task.is_cheap)
         with contextlib.closing(made):
-            for rows, codec, before, buffers in made:
+            for rows, codec, before, buffers, _, batch in made:
                 if not buffers:
                     continue
+                size = sum(map(len, buffers)) if self._most else 0
+                begins = begun and self._most is not None and sent + size + len(_END_OF_STREAM) > self._most
+                if begins:
+                    schema = self._source.schema.serialize()
+                    buffers = [schema, *buffers] if batch is None else encode.begin(batch, codec)  # noqa: PLW2901
+                sent = size if begins else sent + size
                 left, begun = None if left is None else left - rows, True
-                yield _Encoded(rows, codec, before, [*buffers, *([_END_OF_STREAM] if left == 0 else [])])
+                yield _Encoded(rows, codec, before, [*buffers, *([_END_OF_STREAM] if left == 0 else [])], begins)
                 if left == 0:
                     return
-                del buffers  # before the next is made: they may hold all of a frame
+                del buffers, batch  # before the next is made: they may hold all of a frame
         empty = [] if begun else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
         yield _Encoded(0, None, 0, [*empty, _END_OF_STREAM])
 
@@ -188,12 +225,18 @@ class _Task(NamedTuple):
 
 
 class _Encoded(NamedTuple):
-    """The message of a part, and how many bytes of data its codec was given; 0 if none."""
+    """The message of a part, and how many bytes of data its codec was given; 0 if none.
+
+    It ``begins`` another stream where it was too large for the one before it; that takes the ``batch`` itself, where
+    messages rely on dictionaries of earlier ones.
+    """
 
     rows: int
     codec: Codec
     before: int
     buffers: Buffers
+    begins: bool = False
+    batch: pa.RecordBatch | None = None
 
 
 class _Encoder(threading.local):
@@ -214,13 +257,17 @@ class _Encoder(threading.local):
             self._version = part.version
             self._writers = {codec: self._writers[codec]} if codec in self._writers else {}
         buffers = self._writer(codec, skip).write(batch)
-        if codec is None:
-            return _Encoded(batch.num_rows, codec, 0, buffers)
-        before = nbytes(batch)
+        relied_upon = self._source.layout.dictionaries
+        before = 0 if codec is None else nbytes(batch)
         # dictionaries that were made must be sent: their writer does not make them again
-        if sum(map(len, buffers)) >= before and not self._source.layout.dictionaries:
+        if codec is not None and sum(map(len, buffers)) >= before and not relied_upon:
             buffers = self._writer(None, skip).write(batch)
-        return _Encoded(batch.num_rows, codec, before, buffers)
+        return _Encoded(batch.num_rows, codec, before, buffers, batch=batch if relied_upon else None)
+
+    def begin(self, batch: pa.RecordBatch, codec: Codec) -> Buffers:
+        """Make the first message of a stream: with the schema, and all of its dictionaries."""
+        self._writers = {codec: _Writer(self._source.schema, codec, 0)}
+        return self._writers[codec].write(batch)
 
     def _writer(self, codec: Codec, skip: int) -> _Writer:
         if codec not in self._writers:

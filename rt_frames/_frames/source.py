@@ -7,7 +7,7 @@ know how rows are cut out of them; how many rows make a batch is decided here, f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -123,6 +123,10 @@ class Source:
             del part
         if empty:
             yield self.empty_batch()
+
+    def without_rows(self) -> Source:
+        """Return a source of the same columns."""
+        return replace(self, chunks=list, rows=0, nbytes=0, replayable=True, caller_thread_only=False)
 
     def empty_batch(self) -> pa.RecordBatch:
         """Return a batch of the schema without rows."""

@@ -20,6 +20,7 @@ _UNDOCUMENTED: dict[str, str] = {
     "query": "read rows back",
     "count_rows": "count rows",
     "drop": "drop a table",
+    "multipart_create": "write a table in parts",
 }
 
 
@@ -32,10 +33,12 @@ class Dialect(NamedTuple):
         What people call it by.
     tables, create, alter : str
         The operations that every server has.
-    replace, append, describe, query, count_rows, drop : str or None
+    replace, append, describe, query, count_rows, drop, multipart_* : str or None
         Those that some have.
     names : str
         A pattern of the names that a table may have, beside what any address can carry.
+    part_bytes : int
+        The most that a part of a write may have on the wire.
     """
 
     name: DialectName
@@ -48,9 +51,13 @@ class Dialect(NamedTuple):
     query: str | None = None
     count_rows: str | None = None
     drop: str | None = None
+    multipart_create: str | None = None
+    multipart_complete: str | None = None
+    multipart_abort: str | None = None
     names: str = r"(?s:.*)"
+    part_bytes: int = 64 * 2**20  # hosted services refuse bodies of more than 100 MB
 
-    def path(self, operation: Operation, name: str) -> str:
+    def path(self, operation: Operation | str, name: str) -> str:
         """Return the address of an operation that such a server has, on one table."""
         template: str | None = getattr(self, operation)
         if template is None:
@@ -93,6 +100,9 @@ LANCEDB = Dialect(
     query="/v1/table/{}/query/",
     count_rows="/v1/table/{}/count_rows/",
     drop="/v1/table/{}/drop/",
+    multipart_create="/v1/table/{}/multipart_write/create",
+    multipart_complete="/v1/table/{}/multipart_write/complete",
+    multipart_abort="/v1/table/{}/multipart_write/abort",
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
 _BEYOND = ("replace", "append", "describe", "query", "count_rows", "drop")

@@ -132,6 +132,14 @@ def _read_arrow_names(body: bytes) -> Any:
         raise ValueError(f"the answer is not an Arrow stream with a name column ({error})") from None
 
 
+def parse_upload_id(response: Response) -> str:
+    """Read the id of a write in parts."""
+    found = _get(_decode_whole(response), "upload_id")
+    if not isinstance(found, str) or not found:
+        raise ValueError("the answer has no upload_id")
+    return found
+
+
 def parse_count(response: Response) -> int:
     """Read a number of rows."""
     found = _decode_whole(response)
@@ -176,7 +184,7 @@ _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.AuthenticationError: "check the API key and that it belongs to this project",
     errors.TableNotFoundError: "the list of tables shows the names that exist",
     errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
-    errors.PayloadTooLarge: "send less in one table",
+    errors.PayloadTooLarge: "this server takes no more in one request; send less in one table",
     errors.BadRequest: "nothing was changed",
     errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
     "would carry the API key",
@@ -198,6 +206,16 @@ class Failure(NamedTuple):
     text: str
     facts: dict[str, Any]
     hint: Hint = ("", {})
+    nothing_done: bool = False  # for sure, so that the whole request may be repeated
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it leaves open what was done."""
+        return self.kind in (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
+
+    def and_then(self, advice: str) -> Failure:
+        """Return it with more to say."""
+        return self._replace(text=f"{self.text}; {advice}") if advice else self
 
 
 def error_class(status: int, operation: errors.Operation, message: str = "") -> type[errors.ResponseError]:

@@ -22,13 +22,14 @@ import http.client
 import logging
 import os
 import random
+import re
 import ssl
 import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import requests
 from requests.exceptions import InvalidProxyURL, InvalidSchema
@@ -71,7 +72,6 @@ MAX_PAGES, MAX_NAMES = 10_000, 10**6  # of one list, all of which must come with
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
 _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
-_OPEN = (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 
@@ -107,8 +107,12 @@ class Request(NamedTuple):
         Whether a table that is there already is as welcome as a new one.
     streams : bool
         Whether the answer is rows, which are read as they come.
+    step : str
+        Of a write in parts: a "part", which nobody sees before "complete".
+    attempt : callable, optional
+        How it is sent, where that takes several requests: called with the session and the request's id.
     look : callable, optional
-        Says what became of it, where the outcome is open.
+        Says what became of it when it failed, or nothing.
     hints : dict of error to hint
         What the caller can do about some errors: the arguments of a `Message` after its text.
     """
@@ -129,7 +133,9 @@ class Request(NamedTuple):
     listed_before: bool | None = None
     may_be_there: bool = False
     streams: bool = False
-    look: Callable[[], str] | None = None
+    step: Literal["", "part", "complete"] = ""
+    attempt: Callable[[Session, str], Result | Failure | BaseException] | None = None
+    look: Callable[[Failure], str] | None = None
     hints: Hints = MappingProxyType({})
 
     @property
@@ -203,6 +209,7 @@ class Session:
         self._dialect, self._key, self._headers = dialect, key, dict(headers)
         self._secrets = Secrets([key, *map(Secret, headers.values())])
         self._adapter: tuple[int, Adapter] | None = None
+        self.takes_parts = False  # as far as is known from answers
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -234,27 +241,33 @@ class Session:
 
     def send(self, request: Request, retries: int | None = None) -> Result:
         """Send a request, again where that is safe; return what its answer says, or raise its error."""
-        retries = self.retries if retries is None else retries
-        request_id, start, attempt = str(uuid.uuid4()), time.monotonic(), 0
+        outcome = self.repeat(request, str(uuid.uuid4()), retries)
+        if isinstance(outcome, Result):
+            return outcome
+        if isinstance(outcome, BaseException):
+            try:
+                raise outcome
+            finally:
+                del outcome  # a frame that holds its own error would hold the caller's data, too
+        if request.may_be_there and outcome.kind is errors.TableExistsError:
+            if (listed := self._look_for(request)) is True:
+                return Result(None, outcome.facts["request_id"], 0, created=False)
+            outcome = _doubt_taken(outcome, request, listed)
+        raise self._complete(outcome, request)
+
+    def repeat(self, request: Request, request_id: str, retries: int | None = None) -> Result | Failure | BaseException:
+        """Send a request, again where that is safe; return how it ended."""
+        start, attempt = time.monotonic(), 0
         while True:
             attempt += 1
-            outcome = self._attempt(request, request_id)
-            if isinstance(outcome, Result):
+            outcome = request.attempt(self, request_id) if request.attempt else self._attempt(request, request_id)
+            if not isinstance(outcome, Failure):
                 return outcome
-            if isinstance(outcome, BaseException):
-                try:
-                    raise outcome
-                finally:
-                    del outcome  # a frame that holds its own error would hold the caller's data, too
             pause = _pause(outcome, attempt)
-            late = time.monotonic() + pause - start > RETRY_DEADLINE
-            if attempt > retries or late or not _may_repeat(outcome, request):
+            late = request.attempt is None and time.monotonic() + pause - start > RETRY_DEADLINE
+            if attempt > (self.retries if retries is None else retries) or late or not _may_repeat(outcome, request):
                 outcome.facts.update(request_id=request_id, attempts=attempt)
-                if request.may_be_there and outcome.kind is errors.TableExistsError:
-                    if (listed := self._look_for(request)) is True:
-                        return Result(None, request_id, 0, created=False)
-                    outcome = _doubt_taken(outcome, request, listed)
-                raise self._complete(outcome, request)
+                return outcome
             # an answer may repeat what was sent, so it is told by its status alone
             status = outcome.facts.get("status")
             reason = f"the service answered {status}" if status else one_line(outcome.text, 300)
@@ -263,27 +276,36 @@ class Session:
 
     def _complete(self, failure: Failure, request: Request) -> errors.RemoteError:
         """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
-        status, advice = failure.facts.get("status"), ""
-        if status in (405, 501) or (status == 404 and request.operation in ("list", "create", "replace")):
-            if other := self._find_dialect():
-                hint = "this server speaks another dialect: connect with {}, or else check the URL"
-                return request.error(failure._replace(hint=(hint, {"dialect": other})))
-            advice = "there is no such project at this address; check the URL, or the database, region and domain"
-        if failure.kind in _OPEN and request.makes_table:
-            listed = self._look_for(request)
-            failure.facts.update(listed=listed, listed_before=request.listed_before)
-            advice = _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
-        elif failure.kind in _OPEN and request.look is not None:
+        status, operation = failure.facts.get("status"), request.operation
+        no_such_address = status in (405, 501) or (status == 404 and operation in ("list", "create", "replace"))
+        if no_such_address and not request.attempt and (other := self._find_dialect()):
+            hint = "this server speaks another dialect: connect with {}, or else check the URL"
+            return request.error(failure._replace(hint=(hint, {"dialect": other})))
+        advice = ""
+        if request.look is not None:
             advice = "its outcome could not be looked at; look at the table before sending again"
             with contextlib.suppress(Exception):
-                advice = request.look()
-        elif failure.kind in _OPEN and request.operation == "drop":
-            advice = "list the tables to see whether it is there"
-        elif failure.kind in _OPEN and not request.is_read:
-            advice = "look at the table's columns before sending the change again"
-        if advice and status != STORED_NOTHING:
-            failure = failure._replace(text=f"{failure.text}; {advice}")
-        return request.error(failure)
+                advice = request.look(failure)
+        elif failure.is_open:
+            advice = self._advise(failure, request)
+        if no_such_address and not advice:
+            advice = "there is no such project at this address; check the URL, or the database, region and domain"
+        return request.error(failure if status == STORED_NOTHING else failure.and_then(advice))
+
+    def _advise(self, failure: Failure, request: Request) -> str:
+        """Say what to do where the outcome is open."""
+        if request.makes_table:
+            listed = self._look_for(request)
+            failure.facts.update(listed=listed, listed_before=request.listed_before)
+            return _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
+        if request.operation == "drop":
+            return "list the tables to see whether it is there"
+        return "" if request.is_read else "look at the table's columns before sending the change again"
+
+    def _note_version(self, answer: requests.Response) -> None:
+        """Note whether a server takes writes in parts, which it tells by its version alone."""
+        if told := re.match(r"(\d{1,9})\.(\d{1,9})\.", answer.headers.get("phalanx-version", "")):
+            self.takes_parts = (int(told[1]), int(told[2])) >= (0, 4) and self._dialect.multipart_create is not None
 
     def _look_for(self, request: Request) -> bool | None:
         """Look once whether a request's table is listed; None where that cannot be told."""
@@ -308,6 +330,7 @@ class Session:
         try:
             stream = self._exchange(request, upload, request_id)
             status = str(stream.status_code)
+            self._note_version(stream)
             if request.streams and stream.status_code == 200 and upload and upload.complete:
                 return self._open_rows(request, stream, request_id)
             with stream:
@@ -385,7 +408,8 @@ def _interpret(request: Request, upload: Upload | None, response: Response, secr
         return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
     if status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        return explain_refusal(response.without(secrets), request.operation, request.what, sent)
+        operation = "append" if request.step else request.operation  # to a table that is there
+        return explain_refusal(response.without(secrets), operation, request.what, sent)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
@@ -435,7 +459,11 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failu
     if upload is None or request.is_read:
         return Failure(errors.TransportError, f"could not {request.what}: {reason}; try again", {})
     facts = {"bytes_sent": upload.sent}
-    if (request.makes_table or request.look) and not upload.complete and not upload.answered:
+    if request.step == "complete":
+        text = f"table {request.table!r}: no response confirms that its parts were made visible ({reason})"
+        return Failure(errors.OutcomeUnknown, text, facts)
+    tells_part = (request.makes_table or request.look) and not upload.complete and not upload.answered
+    if request.step == "part" or tells_part:
         text = f"table {request.table!r}: {_describe_amount(upload)} were sent and the connection broke ({reason})"
         return Failure(errors.UploadInterrupted, text, facts)
     part = "all" if upload.complete else format_bytes(upload.sent)
@@ -468,14 +496,14 @@ def _describe_outcome(request: Request, listed: bool | None, *, partially_sent: 
 
 
 def _may_repeat(failure: Failure, request: Request) -> bool:
-    if failure.kind is errors.ConnectError:
+    if failure.kind is errors.ConnectError and request.attempt is None:
         return _REFUSED_BY_PROXY not in failure.text
-    if failure.kind is errors.RateLimited:
+    if failure.kind is errors.RateLimited or failure.nothing_done:
         return request.replayable
     status = failure.facts.get("status", 0)
-    return request.is_read and (
-        failure.kind is errors.TransportError or status in (500, 502, 503, 504) or status // 100 == 2
-    )
+    changes_nothing = request.is_read or (request.step == "part" and request.replayable)
+    no_answer = failure.kind in (errors.TransportError, errors.UploadInterrupted)
+    return changes_nothing and (no_answer or status in (500, 502, 503, 504) or status // 100 == 2)
 
 
 def _pause(failure: Failure, attempt: int) -> float:

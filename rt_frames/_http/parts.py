@@ -1,0 +1,119 @@
+"""A write in parts, for what is larger than one request may be: all of them become visible at once, or none.
+
+Its upload is begun, each part is a request with an Arrow stream of its own, and one last request commits them all.
+Until that one begins, nothing that was sent can be seen, so the whole write can be given up or begun anew; after it,
+neither is done any more. A part is never sent twice under one upload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+import uuid
+from collections.abc import Callable, Generator, Iterable
+from typing import Literal
+from urllib.parse import quote
+
+from rt_frames import errors
+from rt_frames._http.dialects import Dialect
+from rt_frames._http.response import Failure, parse_upload_id
+from rt_frames._http.session import JSON, Request, Result, Session
+from rt_frames._http.upload import Buffers
+
+_MAY_PASS = (errors.TransportError, errors.ServerError)
+
+
+class Parts:
+    """How a `Request` is sent in parts: what `Session.send` calls in the place of one attempt.
+
+    Parameters
+    ----------
+    request : Request
+        What the parts are of.
+    dialect : Dialect
+        One of a server that takes parts.
+    bodies : callable
+        Gives the parts' bodies, each to be sent before the next; all of them again where the source can be.
+
+    Attributes
+    ----------
+    completing : bool
+        Whether the request that makes them visible was begun: from then on nothing is given up.
+    """
+
+    def __init__(self, request: Request, dialect: Dialect, bodies: Callable[[], Generator[Iterable[Buffers]]]) -> None:
+        self._request, self._dialect, self._bodies, self.completing = request, dialect, bodies, False
+
+    def attempt(self, session: Session, request_id: str) -> Result | Failure | BaseException:
+        """Send all parts, and make them visible."""
+        self.completing = False
+        begun = session.repeat(self._empty("multipart_create")._replace(parse=parse_upload_id), request_id)
+        if not isinstance(begun, Result):
+            return begun
+        upload = f"upload_id={quote(begun.value, safe='')}"
+        try:
+            sent = self._send_parts(session, request_id, upload)
+            if not isinstance(sent, int):
+                return sent
+            complete, self.completing = self._empty("multipart_complete", f"?{upload}", step="complete"), True
+            outcome = session.repeat(complete, request_id)
+            self.completing = not (isinstance(outcome, Failure) and outcome.kind is errors.ConnectError)
+        finally:
+            if not self.completing:
+                self._abort(session, upload)
+        if isinstance(outcome, Result):
+            return outcome._replace(sent=sent)
+        return self._undone(outcome, sent)
+
+    def _send_parts(self, session: Session, request_id: str, upload: str) -> int | Failure | BaseException:
+        """Send the parts, and return how many bytes they were."""
+        sent, mode = 0, "&mode=overwrite" if self._request.operation == "replace" else ""
+        path = self._dialect.path("append", str(self._request.table))
+        with contextlib.closing(self._bodies()) as bodies:
+            for number, body in enumerate(bodies):
+                part = self._request._replace(
+                    path=f"{path}?{upload}&upload_part_id={part_id(0, number)}{mode}", body=body, length=None,
+                    nbytes=None, on_sent=functools.partial(self._tell, sent), replayable=False, step="part",
+                )  # fmt: skip
+                outcome = session.repeat(part, request_id)
+                if not isinstance(outcome, Result):
+                    return self._undone(outcome, sent)
+                sent += outcome.sent
+        return sent
+
+    def _tell(self, before: int, sent: int) -> None:
+        if self._request.on_sent is not None:
+            self._request.on_sent(before + sent)
+
+    def _empty(self, operation: str, query: str = "", step: Literal["part", "complete"] = "part") -> Request:
+        """Return a request about all parts, which has no body."""
+        path = self._dialect.path(operation, str(self._request.table)) + query
+        replayable = step == "part"
+        return self._request._replace(
+            path=path, content_type=JSON, body=[[b""]], length=0, on_sent=None, replayable=replayable, step=step
+        )
+
+    def _undone(self, outcome: Failure | BaseException, sent: int) -> Failure | BaseException:
+        """Note of a failure how much was sent in all, and whether the write may begin anew."""
+        if not isinstance(outcome, Failure):
+            return outcome
+        if issubclass(outcome.kind, errors.TransportError):
+            outcome.facts["bytes_sent"] = outcome.facts.get("bytes_sent", 0) + sent
+        again = issubclass(outcome.kind, _MAY_PASS) and outcome.facts.get("status") not in (501, 507)
+        if self.completing:
+            again = outcome.kind is errors.ConflictError and self._request.operation == "replace"
+        return outcome._replace(nothing_done=again)
+
+    def _abort(self, session: Session, upload: str) -> None:
+        """Have the parts removed; who cannot be told removes them by itself, in time."""
+        request = self._empty("multipart_abort", f"?{upload}")
+        for _ in range(2):
+            if isinstance(session.repeat(request, str(uuid.uuid4()), retries=0), Result):
+                return
+
+
+def part_id(partition: int, number: int) -> uuid.UUID:
+    """Return an id of version 8 in RFC 9562, whose text sorts by partition and number; the rest of it is drawn."""
+    drawn = 0x8 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+    return uuid.UUID(int=partition << 96 | number << 80 | drawn)

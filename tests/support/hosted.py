@@ -1,0 +1,163 @@
+"""A service as hosted ones of the LanceDB family are: at most 100 MB in one body, and writes in parts.
+
+It keeps what it is sent in memory; a test may have any request of it fail.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow as pa
+
+from tests.support.servers import Connection, Request, Server
+
+MOST = 100 * 10**6  # bytes
+FIELDS = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
+
+
+@dataclass
+class Table:
+    """A table, and how many rows each of its versions has."""
+
+    versions: list[list[pa.Table]]
+
+    @property
+    def rows(self) -> pa.Table:
+        return pa.concat_tables(self.versions[-1])
+
+
+@dataclass
+class Hosted:
+    """The state of a service; ``fault`` is asked at each request what is to happen, by its number and step."""
+
+    fault: Callable[[int, str], str] = lambda _number, _step: ""
+    version: str | None = "0.4.0"
+    tables: dict[str, Table] = field(default_factory=dict)
+    uploads: dict[str, tuple[str, int, dict[str, pa.Table], set[str]]] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    part_ids: list[str] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.RLock)
+    changed: Callable[[str], None] = lambda _step: None
+
+    def __post_init__(self) -> None:
+        self._ids = itertools.count()
+
+    def __call__(self, connection: Connection) -> None:
+        """Serve a connection."""
+        while True:
+            request = connection.head()
+            step = self.step(request)
+            with self.lock:
+                self.steps.append(step)
+                number = len(self.steps)
+            fault = self.fault(number, step)
+            if fault == "cut":
+                connection.body(request, 100)
+                return connection.reset()
+            connection.body(request)
+            self.sizes.append(len(request.body))
+            if fault.isdigit():
+                connection.answer(int(fault), {"error": "made up"}, {"Retry-After": "0"})
+                continue
+            with self.lock:
+                status, answer = self.answer(request, step)
+            self.changed(step)
+            if fault == "lose the answer":
+                return connection.reset()
+            if fault == "stall":
+                connection.sock.settimeout(20)
+                connection.sock.recv(1)
+                return None
+            connection.answer(status, answer, {"phalanx-version": self.version} if self.version else {})
+
+    @staticmethod
+    def step(request: Request) -> str:
+        """Name what is asked for."""
+        path, query = urlsplit(request.path).path.strip("/"), parse_qs(urlsplit(request.path).query)
+        if path.endswith("table/list"):
+            return "list"
+        return (
+            "part"
+            if "upload_id" in query and path.endswith("insert")
+            else path.rpartition("/")[2] + ("_parts" if path.endswith("multipart_write/create") else "")
+        )
+
+    def answer(self, request: Request, step: str) -> tuple[int, Any]:
+        """Do what is asked."""
+        query = {name: values[-1] for name, values in parse_qs(urlsplit(request.path).query).items()}
+        if step == "list":
+            return 200, {"tables": sorted(self.tables)}
+        name = re.match("/v1/table/([^/]+)/", request.path)[1]
+        if len(request.body) > MOST:
+            return 413, {"error": "Payload Too Large"}
+        rows = pa.ipc.open_stream(request.body).read_all() if step in ("create", "insert", "part") else None
+        if step == "create":
+            if name in self.tables and query.get("mode") != "overwrite":
+                return 409, {"error": "there is such a table"}
+            versions = self.tables[name].versions if name in self.tables else []
+            self.tables[name] = Table([*versions, [rows]])
+            return 200, {"version": len(self.tables[name].versions)}
+        if name not in self.tables:
+            return 404, {"error": "there is no such table"}
+        return getattr(self, step)(self.tables[name], name, query, rows, request.body)
+
+    def describe(self, table: Table, *_: Any) -> tuple[int, Any]:
+        from rt_frames._schema.data_type import to_data_type
+
+        fields = to_data_type(pa.struct(list(table.rows.schema)))["fields"]
+        return 200, {"version": len(table.versions), "schema": {"fields": fields}}
+
+    def count_rows(self, table: Table, _name: str, _query: Any, _rows: Any, body: bytes) -> tuple[int, Any]:
+        version = json.loads(body).get("version") or len(table.versions)
+        return 200, sum(rows.num_rows for rows in table.versions[version - 1])
+
+    def drop(self, _table: Table, name: str, *_: Any) -> tuple[int, Any]:
+        del self.tables[name]
+        return 200, {}
+
+    def insert(self, table: Table, _name: str, _query: Any, rows: pa.Table, _body: bytes) -> tuple[int, Any]:
+        table.versions.append([*table.versions[-1], rows])
+        return 200, {"version": len(table.versions)}
+
+    def create_parts(self, table: Table, name: str, *_: Any) -> tuple[int, Any]:
+        upload = f"u/{next(self._ids)}"
+        self.uploads[upload] = name, len(table.versions), {}, set()
+        return 200, {"upload_id": upload}
+
+    def part(self, _table: Table, name: str, query: Any, rows: pa.Table, _body: bytes) -> tuple[int, Any]:
+        found, _, parts, modes = self.uploads.get(query["upload_id"], ("", 0, {}, set()))
+        if found != name:
+            return 404, {"error": "there is no such upload"}
+        assert query["upload_part_id"] not in parts
+        assert query["upload_part_id"] not in self.part_ids
+        self.part_ids.append(query["upload_part_id"])
+        parts[query["upload_part_id"]] = rows
+        modes.add(query.get("mode", "append"))
+        return 200, {}
+
+    def complete(self, table: Table, name: str, query: Any, *_: Any) -> tuple[int, Any]:
+        found, version, parts, modes = self.uploads.pop(query["upload_id"], ("", 0, {}, set()))
+        if found != name:
+            return 404, {"error": "there is no such upload"}
+        (mode,) = modes
+        if mode == "overwrite" and version != len(table.versions):
+            return 409, {"error": "the table was changed meanwhile"}
+        kept = [] if mode == "overwrite" else table.versions[-1]
+        table.versions.append([*kept, *(parts[one] for one in sorted(parts))])
+        return 200, {"version": len(table.versions)}
+
+    def abort(self, _table: Table, _name: str, query: Any, *_: Any) -> tuple[int, Any]:
+        return (200, {}) if self.uploads.pop(query["upload_id"], None) else (404, {"error": "there is no such upload"})
+
+
+def serving(hosted: Hosted) -> Server:
+    """Return a server of it, to be entered."""
+    return Server(script=hosted)
