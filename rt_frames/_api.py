@@ -87,7 +87,7 @@ def connect(
         Parts of ``https://{target}.{region}.{domain}``, the form in the service's documentation.
     timeout : float or tuple of float, optional
         Seconds, one number or ``(connect, write, read)``: to connect, to send each piece of the body, and to receive
-        the whole response. Defaults to ``(10, 60, 300)``.
+        the whole response, or of rows each next piece. Defaults to ``(10, 60, 300)``.
     retries : int, default 2
         How many times a request is repeated, where it cannot take effect twice.
     headers : dict of str to str, optional

@@ -31,14 +31,14 @@ from rt_frames._http.options import (
     parse_timeouts,
 )
 from rt_frames._http.parts import Parts
-from rt_frames._http.response import Failure, parse_count, parse_schema, parse_version
+from rt_frames._http.response import Failure, parse_count, parse_no_rows, parse_schema, parse_version
 from rt_frames._http.rows import Rows, check_where, query
 from rt_frames._http.session import JSON, Request, Result, Session
-from rt_frames._names import DialectName, check_table_name, did_you_mean
+from rt_frames._names import DialectName, check_table_name, did_you_mean, duplicates
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
 from rt_frames._schema.data_type import to_schema
-from rt_frames._text import count, format_bytes, list_some, show_value
+from rt_frames._text import count, format_bytes, list_names, list_some, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -215,7 +215,7 @@ class Client:
 
     def _read(self, name: str, asked: Mapping[str, Any]) -> Rows:
         """Ask for rows, which are read as they come."""
-        rows: Rows = self._send_json("query", name, asked, parse_version, streams=True).value
+        rows: Rows = self._send_json("query", name, asked, parse_no_rows, streams=asked).value
         return rows
 
     def _count(self, name: str, where: str | None, version: int | None = None) -> int:
@@ -426,11 +426,15 @@ def _hints(dialect: Dialect, compression: Compression) -> Hints:
 
 def _to_schema(response: Response) -> pa.Schema | None:
     """Read the schema in a table's description; None where the service does not tell it."""
-    found = parse_schema(response)
+    if (found := parse_schema(response)) is None:
+        return None
     try:
-        return None if found is None else to_schema(found)
+        schema = to_schema(found)
     except (ValueError, errors.UnsupportedTypeError) as error:
         raise ValueError(f"the description of its columns is not understood: {error}") from None
+    if twice := duplicates(schema.names):
+        raise ValueError(f"the description of its columns names {list_names(twice)} twice")
+    return schema
 
 
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Client:

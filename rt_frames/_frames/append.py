@@ -28,8 +28,8 @@ def fit(
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
     """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's."""
     if unknown := [name for name in schema.names if name not in table.names]:
-        offer = did_you_mean(unknown[0], table.names)
-        raise ValueError(f"the table has no columns {list_names(unknown)}; {offer} rename them, or leave them out")
+        offer = did_you_mean(unknown[0], table.names).rstrip("?")
+        raise ValueError(f"the table has no columns {list_names(unknown)} ({offer}); rename them, or leave them out")
     if lacking := [f.name for f in table if not f.nullable and f.name not in schema.names]:
         raise ValueError(f"columns {list_names(lacking)} of the table may not be null, and the frame has none of them")
     fields, casts = [], {}

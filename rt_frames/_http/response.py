@@ -59,11 +59,16 @@ class Response(NamedTuple):
         return Response(self.status, CaseInsensitiveDict(headers), body, self.problem and secrets.hide(self.problem))
 
 
+def find_encoding(headers: Mapping[str, str]) -> str:
+    """Return how a body is encoded, which was not asked for; nothing where it is not."""
+    encoding = headers.get("Content-Encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
+
+
 def read_response(response: requests.Response, max_bytes: int) -> Response:
     """Read a body of at most ``max_bytes``; the connection sees to the deadline."""
     status, headers = response.status_code, response.headers
-    encoding = headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("identity", ""):
+    if encoding := find_encoding(headers):
         return Response(status, headers, b"", f"it is encoded as {encoding!r:.40}")
     body, problem = bytearray(), None
     try:
@@ -130,6 +135,11 @@ def _read_arrow_names(body: bytes) -> Any:
         return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
         raise ValueError(f"the answer is not an Arrow stream with a name column ({error})") from None
+
+
+def parse_no_rows(response: Response) -> None:
+    """Refuse an answer to a query that is a success, and has no rows."""
+    raise ValueError(f"the service answered {response.status}, which gives no rows")
 
 
 def parse_upload_id(response: Response) -> str:
@@ -244,7 +254,7 @@ def explain_refusal(response: Response, operation: errors.Operation, what: str, 
         advice = f"wait {f'{max(wait, 1):,.0f} s ' if wait else ''}before the next call"
     elif kind is errors.ServerError and operation in READS and status != 501:
         advice = "try again later"
-    elif status == STORED_NOTHING and message:
+    elif (status == STORED_NOTHING and message) or (kind is errors.BadRequest and operation in READS):
         advice = ""
     elif kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"

@@ -6,8 +6,9 @@ is its stream behind eight bytes, with a footer after it that ends in the same w
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +16,14 @@ import requests
 import urllib3
 
 from rt_frames import errors
+from rt_frames._http.response import find_encoding
 from rt_frames._names import duplicates
-from rt_frames._text import count, one_line, show_value
+from rt_frames._text import count, list_names, one_line, show_value
 
 RECEIVE_BYTES = 2**20
 _ALL = 2**63 - 1  # rows
 _FILE = b"ARROW1\0\0"  # how an Arrow file begins, and without the zeros, ends
+_MESSAGE = b"\xff\xff\xff\xff"  # how each message of a stream begins
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
@@ -38,12 +41,15 @@ def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str
 
 
 def check_where(where: Any) -> str:
-    """Refuse a condition of which an engine would read but a part."""
+    """Return a condition in parentheses, without which engines ignore whatever follows one that is complete."""
     if not isinstance(where, str) or not where.strip():
         raise ValueError(f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}")
-    if ";" in re.sub(r"""'[^']*'|"[^"]*"|`[^`]*`""", "", where):
+    bare = re.sub(r"""'[^']*'|"[^"]*"|`[^`]*`""", "", where)
+    if ";" in bare:
         raise ValueError("where: a semicolon ends the condition, and what follows it would be ignored; leave it out")
-    return where
+    if min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}")) < 1:
+        raise ValueError(f"where: a parenthesis is closed that was not opened in {show_value(where)}")
+    return f"({where})"
 
 
 class Rows:
@@ -55,35 +61,45 @@ class Rows:
         An answer whose head was read, and no more.
     fail : callable
         Makes the error of this request: a class, and why the answer is not whole.
+    asked : dict
+        The query.
 
     Raises
     ------
     ValueError
-        If the answer is no Arrow data.
+        If the answer is no Arrow data, or not that which was asked for.
     """
 
-    def __init__(self, response: requests.Response, fail: Callable[[type[errors.RemoteError], str], Exception]) -> None:
-        self._answer, self._fail = _Answer(response), fail
+    def __init__(
+        self, response: requests.Response, fail: Callable[[type[errors.RemoteError], str], Exception],
+        asked: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self._fail, self._most = fail, asked.get("k", _ALL)
         try:
+            self._answer = _Answer(response)
             self._reader = pa.ipc.open_stream(self._answer)
+            self.schema: pa.Schema = self._reader.schema
+            _check_columns(self.schema.names, asked)
             self._first = next(self._reader, None)
         except BaseException as error:
-            self._answer.close()
+            response.close()
             if isinstance(error, pa.ArrowException):
                 raise ValueError(f"the answer is no Arrow stream ({one_line(str(error), 200)})") from None
             raise
-        self.schema: pa.Schema = self._reader.schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         rows, batch, self._first = 0, self._first, None
         try:
             while batch is not None:
                 rows += batch.num_rows
+                batch.validate(full=True)  # what lies outside its buffers would be somebody's memory
+                if rows > self._most:
+                    raise OSError(f"it has more than the {count(self._most, 'row')} that were asked for")
                 yield batch
                 batch = next(self._reader, None)
             self._answer.check_end()
         except (*_BROKEN, pa.ArrowException) as error:
-            reason = f"the answer broke off after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
+            reason = f"the answer failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
             raise self._fail(errors.TransportError, reason) from None
         finally:
             self._answer.close()
@@ -93,6 +109,11 @@ class Rows:
         self._answer.close()
 
 
+def _check_columns(names: list[str], asked: Mapping[str, Any]) -> None:
+    if duplicates(names) or names != asked.get("columns", names):
+        raise ValueError(f"it was asked for other columns than {list_names(names)}")
+
+
 class _Answer:
     """The body of an answer as the file that Arrow reads a stream from; a read that finds its end is an error."""
 
@@ -100,7 +121,11 @@ class _Answer:
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
+        if encoding := find_encoding(response.headers):
+            raise ValueError(f"the answer is encoded as {encoding!r:.40}")
         start = self._receive(len(_FILE))
+        if start != _FILE and not start.startswith(_MESSAGE):
+            raise ValueError(f"the answer is no Arrow stream, it starts with {start!r}")
         self._start, self._is_file = (b"", True) if start == _FILE else (start, False)
 
     def read(self, size: int) -> bytes:

@@ -105,8 +105,8 @@ class Request(NamedTuple):
         Whether the table was listed before, where the caller looked.
     may_be_there : bool
         Whether a table that is there already is as welcome as a new one.
-    streams : bool
-        Whether the answer is rows, which are read as they come.
+    streams : dict, optional
+        A query, whose answer is rows, which are read as they come.
     step : str
         Of a write in parts: a "part", which nobody sees before "complete".
     attempt : callable, optional
@@ -132,7 +132,7 @@ class Request(NamedTuple):
     used_up: bool = False
     listed_before: bool | None = None
     may_be_there: bool = False
-    streams: bool = False
+    streams: Mapping[str, Any] | None = None
     step: Literal["", "part", "complete"] = ""
     attempt: Callable[[Session, str], Result | Failure | BaseException] | None = None
     look: Callable[[Failure], str] | None = None
@@ -326,7 +326,7 @@ class Session:
         start, upload, status = time.monotonic(), None, "no answer"
         if request.body is not None:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
-            upload.patient = request.streams
+            upload.patient = request.streams is not None
         try:
             stream = self._exchange(request, upload, request_id)
             status = str(stream.status_code)
@@ -359,7 +359,7 @@ class Session:
             return request.error(Failure(kind, text, {"request_id": request_id}))
 
         try:
-            return Result(Rows(stream, fail), request_id, 0)
+            return Result(Rows(stream, fail, request.streams or {}), request_id, 0)
         except ValueError as error:
             text = self._secrets.hide(f"could not {request.what}: {error}; check the address")
             return Failure(errors.ResponseError, text, {"status": stream.status_code})

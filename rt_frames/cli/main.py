@@ -34,7 +34,7 @@ from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
 from rt_frames._names import DialectName, check_table_name, did_you_mean
 from rt_frames._prefetch import end_at_next_interrupt
-from rt_frames._text import Message, count, make_printable
+from rt_frames._text import Message, count, make_printable, shorten, show_value
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -306,10 +306,30 @@ def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
         return
     _print_columns(f"{name}: {count(len(schema), 'column')}, at {table.client}", schema)
     if rows:
-        drawn = table.to_pandas(limit=rows).to_string(
-            index=False, max_colwidth=40, line_width=shutil.get_terminal_size((120, 24)).columns
+        import pandas as pd
+
+        found = table.to_arrow(limit=rows)
+        frame = pd.DataFrame(dict(enumerate(map(_words, found.columns))))
+        drawn = frame.to_string(
+            index=False, header=found.column_names, line_width=shutil.get_terminal_size((120, 24)).columns
         )
-        click.echo("\n" + "\n".join(map(make_printable, drawn.splitlines())))
+        click.echo(f"\n{drawn}")
+
+
+def _words(column: pa.ChunkedArray) -> list[str]:
+    """Show values in Arrow's own words, which has some for moments that Python cannot hold."""
+    import pyarrow as pa
+
+    with contextlib.suppress(pa.ArrowException):
+        words = column.cast(pa.string()).to_pylist()
+        return ["null" if word is None else shorten(make_printable(word), 40) for word in words]
+    return [_show(value) for value in column]
+
+
+def _show(value: pa.Scalar[Any]) -> str:
+    with contextlib.suppress(Exception):
+        return show_value(value.as_py(), 40) if value.is_valid else "null"
+    return f"<{value.type}>"
 
 
 @main.command()

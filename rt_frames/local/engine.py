@@ -303,7 +303,7 @@ def _to_http_error(error: BaseException, what: str) -> HTTPError:
         return HTTPError(507, f"{what}: {reason}; allow that, or use another folder")
     if number is not None:
         return HTTPError(500, f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder")
-    if isinstance(error, RuntimeError | MemoryError) and _PLACE not in text:  # Python's own, of threads
+    if isinstance(error, MemoryError) or "can't start new thread" in text:
         return HTTPError(503, f"{what}: the service is short of threads or memory ({text}); try again later")
     if _NOT_FOUND.search(text):
         return HTTPError(500, f"{what}: a file of the table is missing; look at the service's folder")

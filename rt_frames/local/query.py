@@ -95,4 +95,4 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
-    return text
+    return f"({text})"  # else the engine ignores whatever follows a condition that is complete

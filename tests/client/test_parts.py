@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -61,9 +60,8 @@ def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(client, hoste
     del hosted.steps[:]
     table = client.create_table("t", frames(), if_exists=if_exists, compression=None)
     assert numbers(hosted) == [-1] * (if_exists == "append") + all_numbers()
-    assert hosted.steps == ["list" if if_exists == "replace" else "describe"] + ["describe"] + [
-        "create_parts", "part", "part", "part", "complete",
-    ]  # fmt: skip
+    first = "list" if if_exists == "replace" else "describe"
+    assert hosted.steps == [first, "describe", "create_parts", "part", "part", "part", "complete"]
     assert (table.version, table.rows) == (2, 3 * ROWS)
 
 
@@ -102,7 +100,7 @@ def test_a_fault_before_the_end_leaves_nothing_and_is_begun_anew_where_that_can_
     if step == "create_parts":
         client.create_table("u", frames())  # nothing was read of it yet
         return
-    with pytest.raises(rt.errors.RemoteError, match="nothing of it is stored.*is used up") as caught:
+    with pytest.raises(rt.errors.RemoteError, match=r"nothing of it is stored.*is used up") as caught:
         client.create_table("u", frames())
     assert list(hosted.tables) == ["t"]
     assert hosted.steps[-3:] == ["abort", "describe", "drop"]

@@ -73,6 +73,7 @@ def test_some_columns_and_rows_are_read(table):
         ({"where": ""}, "where: expected an SQL condition"),
         ({"where": 1}, "where: expected"),
         ({"where": "n > 1; DROP TABLE t"}, "a semicolon ends the condition"),
+        ({"where": "n > 1) OR (x"}, "a parenthesis is closed that was not opened"),
         ({"limit": -1}, "limit: expected a number of rows"),
         ({"limit": True}, "limit: expected"),
         ({"limit": 1.0}, "limit: expected"),
@@ -92,6 +93,13 @@ def test_what_the_engine_refuses_names_the_table(table):
             table.to_arrow(**options)
     with pytest.raises(ValueError, match=r"columns: .*there is no 'nowhere'"):
         table.to_arrow(columns=["nowhere"], limit=0)
+
+
+@pytest.mark.parametrize("where", ["n > 1 n < 3", "(n > 1) (n < 3)", "n > 1 LIMIT 1", "n > 1 \0 AND n < 3", "n > ?"])
+def test_a_condition_is_never_read_in_part(table, where):
+    for read in (lambda: table.to_arrow(where=where), lambda: table.count(where)):
+        with pytest.raises(rt.errors.BadRequest):
+            read()
 
 
 def test_a_documented_service_says_what_to_do(remote, server):
@@ -198,7 +206,7 @@ def test_a_read_is_repeated_until_its_first_rows_have_come(server):
     server.script = script
     assert reading(server, retries=3).to_arrow().equals(ROWS)
     assert len(server.posts) == 4
-    with pytest.raises(rt.errors.TransportError, match=r"the answer broke off after \d rows .*; read it again"):
+    with pytest.raises(rt.errors.TransportError, match=r"the answer failed after \d rows .*; read it again"):
         reading(server, retries=3).to_arrow()
     assert len(server.posts) == 5
 
@@ -217,7 +225,7 @@ def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming
     assert len(body) / 400 * 0.15 > 0.5
     assert reading(server, timeout=(5, 5, 0.5)).to_arrow().equals(ROWS)
     body = framed("length", in_form("stream", ROWS), 1500)
-    with pytest.raises(rt.errors.TransportError, match=r"the answer broke off after .*"):
+    with pytest.raises(rt.errors.TransportError, match=r"the answer failed after .*"):
         reading(server, timeout=(5, 5, 0.5)).to_arrow()
     stopped.set()
 
@@ -258,6 +266,50 @@ def test_a_drop_is_sent_once_and_its_outcome_may_be_open(server):
     with pytest.raises(rt.errors.ServerError, match="list the tables"):
         reading(server, retries=3).drop()
     assert len(server.posts) == 2
+
+
+def corrupt() -> bytes:
+    """Return a stream with a list that reaches beyond its values."""
+    rows = pa.table({"a": pa.array([[7] * 77], pa.list_(pa.int64()))})
+    whole = in_form("stream", rows)
+    offsets = whole.rindex(bytes([0, 0, 0, 0, 77, 0, 0, 0]))
+    return whole[: offsets + 4] + bytes([255, 255, 255, 127]) + whole[offsets + 8 :]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "said"),
+    [
+        (200, {}, b"<html>log in</html>", "no Arrow stream, it starts with b'<html>lo'"),
+        (200, {}, b'{"error": "no"}', "no Arrow stream"),
+        (200, {}, b"", "no Arrow stream"),
+        (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b", "encoded as 'gzip'"),
+        (204, {}, b"", "answered 204, which gives no rows"),
+        (206, {}, in_form("stream", ROWS), "answered 206, which gives no rows"),
+        (200, {}, in_form("stream", ROWS), "asked for other columns than 'n', 's'"),
+        (200, {}, in_form("stream", ROWS.select(["s", "n"])), "asked for other columns"),
+        (200, {}, in_form("stream", pa.table([[1], [2]], ["n", "n"])), "asked for other columns"),
+    ],
+)
+def test_an_answer_without_the_rows_that_were_asked_for_is_an_error(server, status, headers, body, said):
+    server.answering((status, body, headers))
+    with pytest.raises(rt.errors.ResponseError, match=said):
+        reading(server).to_arrow(columns=["n", "s"])
+
+
+def test_rows_that_reach_beyond_their_buffers_or_were_not_asked_for_are_an_error(server):
+    server.answering((200, corrupt()))
+    with pytest.raises(rt.errors.TransportError, match="could not read table 't'"):
+        reading(server).to_pandas()
+    server.answering((200, in_form("stream", ROWS)))
+    with pytest.raises(rt.errors.TransportError, match="more than the 2 rows that were asked for"):
+        reading(server).to_arrow(limit=2)
+
+
+def test_a_description_that_names_a_column_twice_is_an_error(server):
+    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}] * 2
+    server.answering((200, {"version": 1, "schema": {"fields": fields}}))
+    with pytest.raises(rt.errors.ResponseError, match="names 'n' twice"):
+        rt.to_table(ROWS, "t", client=reading(server).client, if_exists="append")
 
 
 @pytest.mark.parametrize("answer", [b"x", b'"3"', b"-1", b"true", b"1.5", b"{}"])
@@ -312,10 +364,10 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(server):
     theirs, ours = database.open_table("t"), reading(server)
     for our_call, their_call in [
         (ours.count, theirs.count_rows),
-        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("n > 1")),
+        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),  # ours are in parentheses
         (
             lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
-            lambda: theirs.search().where("n > 1").select(["n"]).limit(5).to_arrow(),
+            lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
         ),
         (lambda: rt.to_table(rows, "t", client=ours.client, if_exists="append"), lambda: theirs.add(rows)),
         (ours.drop, lambda: database.drop_table("t")),
