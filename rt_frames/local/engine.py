@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import lance
 import lance.fragment
@@ -110,18 +111,28 @@ def open_table(folder: Path, version: int | None = None) -> Any:
 def replace(folder: Path, staged: Path) -> int:
     """Make a staged table the next version of the one in `folder`, by one commit, and return that version."""
     old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
-    fragments = [fragment.metadata for fragment in new.get_fragments()]
-    return _commit(folder, staged, old, lance.LanceOperation.Overwrite(new.lance_schema, fragments))
+    operation = lance.LanceOperation.Overwrite(new.lance_schema, _fragments(new))
+    return _commit(folder, old, operation, _files(staged, _fragments(new)))
 
 
-def _commit(folder: Path, staged: Path, old: Any, operation: Any) -> int:
-    """Move the files of what was staged to its table, and commit them; where that fails, they go."""
-    files = {path: folder / "data" / path.name for path in (staged / "data").glob("*")}
+def _fragments(table: Any) -> list[Any]:
+    return [fragment.metadata for fragment in table.get_fragments()]
+
+
+def _files(folder: Path, fragments: list[Any]) -> list[Path]:
+    return [folder / "data" / file.path for fragment in fragments for file in fragment.files]
+
+
+def _commit(folder: Path, old: Any, operation: Any, staged: list[Path], **options: Any) -> int:
+    """Move files that were staged to their table, and commit them; where that fails, they go."""
+    files = {path: folder / "data" / path.name for path in staged}
+    if not all(path.exists() for path in files):
+        raise Conflict(409, "rows that were staged are there no more, and nothing was stored; send them again")
     try:
         (folder / "data").mkdir(exist_ok=True)
         for path, target in files.items():
             path.rename(target)
-        version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version).version
+        version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version, **options).version
     except BaseException:
         if old.latest_version == old.version:
             for target in files.values():
@@ -131,29 +142,25 @@ def _commit(folder: Path, staged: Path, old: Any, operation: Any) -> int:
     return int(version)
 
 
-class Appended(NamedTuple):
-    """Rows that lie beside a table, of which they name the columns by the ids of their fields."""
+def begin(folder: Path, staged: Path) -> None:
+    """Prepare a folder for rows that are to be added to the table in `folder`: a copy of its newest manifest.
 
-    fragments: list[Any]
-    columns: tuple[pa.Schema, list[Any]]
-    folder: os.stat_result
-
-
-def stage_append(folder: Path, staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Appended:
-    """Write rows that are to be added to the table in `folder`, as data that nobody reads yet.
-
-    They are written beside a copy of the table's newest manifest: without its ids of fields, a column that was ever
-    cast would be null in them.
+    It tells the ids of the table's fields, without which a column that was ever cast would be null in those rows, and
+    the version that it had.
     """
-    table = lance.dataset(str(folder))
-    _check_fits(schema, table.schema)
+    version = lance.dataset(str(folder)).version
     (staged / "_versions").mkdir(parents=True)
-    for number in (table.version, 2**64 - 1 - table.version):  # as versions are numbered on from, and back from the end
+    for number in (version, 2**64 - 1 - version):  # as versions are numbered on from, and back from the end
         for manifest in folder.glob(f"_versions/*{number}.manifest"):
             shutil.copy(manifest, staged / "_versions")
+
+
+def stage_append(staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> list[str]:
+    """Write rows that are to be added to a table, as data that nobody reads yet; return what tells of them, as JSON."""
+    _check_fits(schema, lance.dataset(str(staged)).schema)
     with _feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(reader, str(staged), mode="append", data_storage_version=None)
-    return Appended(fragments, _identity(table), folder.stat())
+    return [json.dumps(fragment.to_json()) for fragment in fragments]
 
 
 def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
@@ -177,13 +184,25 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
     return table.schema, ids(table.lance_schema.fields())
 
 
-def append(folder: Path, staged: Path, rows: Appended) -> int:
-    """Add rows that were staged to their table, by one commit, and return the new version."""
+def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
+    """Add rows that were staged to their table, in this order and by one commit, and return the new version."""
     table = lance.dataset(str(folder))
-    if not os.path.samestat(folder.stat(), rows.folder) or _identity(table) != rows.columns:
+    if _identity(table) != _identity(lance.dataset(str(staged))):
         raise Conflict(409, "the table's columns were changed while rows for it came, and nothing was added; try again")
-    operation = lance.LanceOperation.Append(rows.fragments)
-    return _commit(folder, staged, table, operation)
+    fragments = [lance.FragmentMetadata.from_json(one) for one in told]
+    return _commit(folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments))
+
+
+def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
+    """Make staged tables the next version of the one in `folder`, if that is as it was; return the new version."""
+    old, tables = lance.dataset(str(folder)), [lance.dataset(str(part)) for part in parts]
+    if old.version != lance.dataset(str(staged)).version:
+        raise Conflict(409, "the table was changed while rows to replace it came, and nothing was stored; try again")
+    if any(table.schema != tables[0].schema for table in tables):
+        raise HTTPError(400, "the parts have different columns, and nothing was stored; send them in one schema")
+    operation = lance.LanceOperation.Overwrite(tables[0].lance_schema, [f for one in tables for f in _fragments(one)])
+    files = [file for part, table in zip(parts, tables, strict=True) for file in _files(part, _fragments(table))]
+    return _commit(folder, old, operation, files, max_retries=0)
 
 
 def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,11 +31,18 @@ _STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
+_UPLOAD = "upload.json"  # beside what was staged: the table that it is for
+UNUSED_SECONDS = 24 * 3600  # after which a write in parts is given up
 
 
 class _Missing(HTTPError):
     def __init__(self, name: str) -> None:
         super().__init__(404, f"there is no table {name!r}")
+
+
+class _NoUpload(HTTPError):
+    def __init__(self) -> None:
+        super().__init__(404, "there is no such write in parts; it may have been completed or given up")
 
 
 class Store:
@@ -48,6 +57,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._staging = self.root / ".rt_frames-staging"
+        self._uploads: dict[str, contextlib.ExitStack] = {}  # writes in parts that were begun here
         self._make_folder()
         self._wipe()
 
@@ -112,13 +122,108 @@ class Store:
     def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
         """Add rows to a table, all or none, and return its new version."""
         with engine.as_http_errors("the rows were not added"), self._staged() as folder:
-            try:
-                rows = engine.stage_append(self._folder(name), folder / "table", schema, batches)
-            except BaseException:
-                self.check_there(name)  # or somebody dropped it meanwhile
-                raise
+            self._begin(name, folder)
+            told = engine.stage_append(folder / "table", schema, batches)
             with self._held(name) as target:
-                return engine.append(target, folder / "table", rows)
+                _check_same(target, folder / "table" / _UPLOAD)
+                return engine.append(target, folder / "table", told)
+
+    def _begin(self, name: str, folder: Path) -> None:
+        """Note in a staging folder which table its rows are for."""
+        try:
+            engine.begin(self._folder(name), folder / "table")
+            there = self._folder(name).stat()
+        except BaseException:
+            self.check_there(name)  # or somebody dropped it meanwhile
+            raise
+        (folder / "table" / _UPLOAD).write_text(json.dumps({"name": name, "folder": [there.st_dev, there.st_ino]}))
+
+    def begin_parts(self, name: str) -> str:
+        """Begin a write in parts to a table; return its id, which any process on this folder knows."""
+        self.check_there(name)
+        for upload_id in [*self._uploads]:
+            with contextlib.suppress(HTTPError):
+                self._forget(upload_id, UNUSED_SECONDS)
+        with engine.as_http_errors("no write was begun"), contextlib.ExitStack() as stack:
+            folder = stack.enter_context(self._staged())
+            self._begin(name, folder)
+            (folder / "table" / "parts").mkdir()
+            self._uploads[folder.name] = stack.pop_all()  # it is kept, and locked, until it is forgotten
+        return folder.name
+
+    def add_part(
+        self, name: str, upload_id: str, part: str, *, replace: bool, schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+    ) -> None:  # fmt: skip
+        """Write a part, which nobody reads before the write is completed."""
+        told: list[str] | None = None
+        with self._upload(name, upload_id) as folder, _claimed(folder / "parts" / part) as claim:
+            try:
+                with engine.as_http_errors("the part was not stored"):
+                    if replace:
+                        engine.write(folder / "replacing" / part, schema, batches)
+                    else:
+                        told = engine.stage_append(folder, schema, batches)
+            except HTTPError:
+                _check_open(folder)  # or it ended meanwhile, and took along what was staged
+                raise
+            with self._held(name):
+                _check_open(folder)
+                claim.write_text(json.dumps(told))
+
+    def complete(self, name: str, upload_id: str) -> int:
+        """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
+        with self._upload(name, upload_id) as folder:
+            try:
+                with self._held(name) as target, engine.as_http_errors("nothing was stored"):
+                    _check_open(folder)
+                    (folder / _UPLOAD).rename(folder / "completed")  # so that nobody does it twice
+                    _check_same(target, folder / "completed")
+                    return self._commit_parts(target, folder)
+            finally:
+                self._forget(upload_id)
+
+    def _commit_parts(self, target: Path, folder: Path) -> int:
+        parts = {path.name: path.read_text() for path in sorted((folder / "parts").iterdir())}
+        if "" in parts.values():
+            raise engine.Conflict(
+                409, "a part is still on its way, and nothing was stored; complete the write after it"
+            )
+        told = {name: json.loads(text) for name, text in parts.items()}
+        if not told:
+            return int(engine.open_table(target).version)
+        if all(fragments is None for fragments in told.values()):
+            return engine.replace_by_parts(target, folder, [folder / "replacing" / name for name in told])
+        if None in told.values():
+            raise HTTPError(400, "some parts add rows and some replace them, and nothing was stored")
+        return engine.append(target, folder, [one for fragments in told.values() for one in fragments])
+
+    def abort(self, name: str, upload_id: str) -> None:
+        """Give up a write in parts."""
+        with self._upload(name, upload_id):
+            self._forget(upload_id)
+
+    @contextlib.contextmanager
+    def _upload(self, name: str, upload_id: str) -> Iterator[Path]:
+        """Return the folder of a write to a table, which nobody wipes meanwhile."""
+        folder = self._staging / upload_id / "table"
+        with contextlib.ExitStack() as locks:
+            try:
+                if not _STAGED.fullmatch(upload_id) or json.loads((folder / _UPLOAD).read_text())["name"] != name:
+                    raise _NoUpload
+                locks.enter_context(_locked(folder.parent, fcntl.LOCK_SH))
+            except FileNotFoundError:
+                raise _NoUpload from None
+            yield folder
+
+    def _forget(self, upload_id: str, unused: float = 0.0) -> None:
+        """Remove what a write staged that was not used for so many seconds."""
+        folder = self._staging / upload_id
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - (folder / "table" / "parts").stat().st_mtime < unused:
+                return
+        shutil.rmtree(folder, ignore_errors=True)
+        self._uploads.pop(upload_id, contextlib.ExitStack()).close()
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
         """Return the table that was staged its name; where it replaced another, tell which version of that it is."""
@@ -144,7 +249,7 @@ class Store:
         with contextlib.ExitStack() as locks:
             with _locked(self._staging):  # or another process, starting, would wipe it before it is locked
                 folder.mkdir()
-                locks.enter_context(_locked(folder))
+                locks.enter_context(_locked(folder, fcntl.LOCK_SH))
             try:
                 yield folder
             finally:
@@ -158,7 +263,7 @@ class Store:
                 # its writer holds the lock, or has removed it just now
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
                     if ours and all(inside.name == "table" for inside in folder.iterdir()):
-                        with _locked(folder, fcntl.LOCK_NB):
+                        with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
                             shutil.rmtree(folder, ignore_errors=True)
 
     def alter(self, name: str, asked: dict[str, Any]) -> int:
@@ -187,12 +292,39 @@ class Store:
             yield folder
 
 
+def _check_same(target: Path, record: Path) -> None:
+    """Refuse rows for a table that was dropped meanwhile, and made anew."""
+    there = target.stat()
+    if [there.st_dev, there.st_ino] != json.loads(record.read_text())["folder"]:
+        raise engine.Conflict(409, "the table was dropped while rows for it came, and nothing was added; try again")
+
+
 @contextlib.contextmanager
-def _locked(folder: Path, how: int = 0) -> Iterator[int]:
+def _claimed(path: Path) -> Iterator[Path]:
+    """Make an empty file that nobody else made; what fails then removes it."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise HTTPError(409, f"part {path.name!r} was sent already; give each part an id of its own") from None
+    try:
+        yield path
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _check_open(folder: Path) -> None:
+    """Refuse what comes after a write in parts has ended."""
+    if not (folder / _UPLOAD).exists():
+        raise _NoUpload
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | how)
+            fcntl.flock(handle, how)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise

@@ -32,6 +32,7 @@ access = logging.getLogger("rt_frames.access")  # a line a request, for who runs
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 MAX_JSON_BYTES = 16 * 2**20
+VERSION = "0.4.0"  # of the family's servers: from then on they take writes in parts
 Environ = dict[str, Any]
 
 
@@ -62,7 +63,7 @@ class Application:
             make_printable(environ["REQUEST_URI"]), status, body.received, (time.monotonic() - start) * 1000,
         )  # fmt: skip
         payload: Iterable[bytes] = answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
-        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON)]
+        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON), ("phalanx-version", VERSION)]
         if isinstance(payload, list):
             headers.append(("Content-Length", str(len(payload[0]))))
         if request_id := environ.get("HTTP_X_REQUEST_ID"):
@@ -133,13 +134,31 @@ class Application:
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
-        mode = _query_parameter(environ, "mode") or "append"
-        if mode == "overwrite":
-            return self._create(environ, body, name, replace=True)
-        if mode != "append":
+        mode, upload_id = _query_parameter(environ, "mode") or "append", _query_parameter(environ, "upload_id")
+        if mode not in ("append", "overwrite"):
             raise HTTPError(400, f"mode is {mode!r:.100}; there are append and overwrite")
+        if mode == "overwrite" and not upload_id:
+            return self._create(environ, body, name, replace=True)
         _check_content_type(environ, ARROW)
+        if upload_id:
+            part = _query_parameter(environ, "upload_part_id").lower()
+            if not re.fullmatch(r"[0-9a-f-]{1,64}", part):
+                raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
+            schema, batches = open_stream(body)
+            replace = mode == "overwrite"
+            self._store.add_part(name, upload_id, part, replace=replace, schema=schema, batches=batches)
+            return {}
         return {"version": self._store.append(name, *open_stream(body))}
+
+    def _begin_parts(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
+        return {"upload_id": self._store.begin_parts(name)}
+
+    def _complete_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
+        return {"version": self._store.complete(name, _query_parameter(environ, "upload_id"))}
+
+    def _abort_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
+        self._store.abort(name, _query_parameter(environ, "upload_id"))
+        return {}
 
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
@@ -176,6 +195,9 @@ class Application:
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
         ("POST", "/v1/table/{name}/insert/", _insert),
+        ("POST", "/v1/table/{name}/multipart_write/create/", _begin_parts),
+        ("POST", "/v1/table/{name}/multipart_write/complete/", _complete_parts),
+        ("POST", "/v1/table/{name}/multipart_write/abort/", _abort_parts),
         ("POST", "/v1/table/{name}/describe/", _describe),
         ("POST", "/v1/table/{name}/count_rows/", _count_rows),
         ("POST", "/v1/table/{name}/query/", _query),
