@@ -1,4 +1,4 @@
-"""Appends and reads through a link and a service that fail at every step: all rows once or none, and true messages.
+"""Writes, whole and in parts, and reads, of which any step fails: all rows once or none, and true messages.
 
 Run: ``python -m tests.longer.rows [--runs 300] [--seed N]``.
 """
@@ -18,10 +18,12 @@ import lance
 import pyarrow as pa
 
 import rt_frames as rt
+from rt_frames._http.dialects import LANCEDB
 from tests.support.local import Process
 from tests.support.servers import KEY, Connection, Request, Server
 
-ROWS = 60_000
+ROWS, PARTS = 60_000, 5
+IN_PARTS = LANCEDB._replace(part_bytes=16 * ROWS // PARTS + 2000)
 PATIENCE = 1.0  # seconds, in which the client expects an answer
 FAULTS = [
     "cut the request", "cut the answer", "lose the answer", "answer late", "never answer", "429", "500", "502",
@@ -84,34 +86,46 @@ class Proxy:
 
 
 def added(number: int) -> pa.Table:
-    """Make rows that say in which run they were added."""
-    return pa.table({"run": pa.array([number] * ROWS, pa.int64()), "row": range(ROWS)})
+    """Make rows that say in which run they were added, in as many pieces as there are parts."""
+    rows = pa.table({"run": pa.array([number] * ROWS, pa.int64()), "row": range(ROWS)})
+    return pa.concat_tables(rows.slice(at, ROWS // PARTS) for at in range(0, ROWS, ROWS // PARTS))
 
 
-def check_append(table: rt.RemoteTable, folder: str, number: int) -> str:
-    """Append through a fault; all rows are there once or none are, and what is said of them is so."""
-    before = lance.dataset(folder).count_rows()
-    said = ""
+def check_write(client: rt.Client, root: Path, number: int, if_exists: str, *, again: bool) -> str:
+    """Write through a fault; all rows are there once or none are, and what is said of them is so."""
+    name = "t" if if_exists != "fail" else f"c{number}"
+    before, said = read(root, name), ""
+    rows = added(number) if again else iter(added(number).to_batches())
     try:
-        rt.to_table(added(number), "t", client=table.client, if_exists="append")
-        outcome = "appended"
+        client.create_table(name, rows, if_exists=if_exists, compression=None)
+        outcome = "stored"
     except rt.errors.RemoteError as error:
         outcome, said = type(error).__name__, str(error)
-    found = lance.dataset(folder)
-    there = found.count_rows() - before
-    assert there in (0, ROWS), (there, said)
-    if there:
-        rows = found.to_table(filter=f"run = {number}")
-        assert rows.sort_by("row").equals(added(number)), said
-    if outcome == "appended":
-        assert there == ROWS, "confirmed and lost"
-    if outcome in [kind.__name__ for kind in NOTHING_STORED] or "nothing was stored" in said:
-        assert there == 0, said
-    if known := re.search(r"and has version (\d+) and ([\d,]+) rows? now", said):
-        assert (int(known[1]), int(known[2].replace(",", ""))) == (found.version, found.count_rows()), said
+    found = read(root, name)
+    stored = added(number) if if_exists != "append" else pa.concat_tables([before, added(number)])
+    there = found is not None and found.equals(stored)
+    unchanged = (found is None and before is None) or (
+        found is not None and before is not None and found.equals(before)
+    )
+    left_empty = if_exists == "fail" and found is not None and not found.num_rows
+    assert there or unchanged or left_empty, (outcome, said, found and found.num_rows)
+    if outcome == "stored":
+        assert there, "confirmed and lost"
+    if outcome in [kind.__name__ for kind in NOTHING_STORED] or "nothing of it is stored" in said:
+        assert not there, said
+    if known := re.search(r"and has (\d+) and ([\d,]+) now", said):
+        version = lance.dataset(str(root / f"{name}.lance")).version
+        assert (int(known[1]), int(known[2].replace(",", ""))) == (version, found.num_rows), said
     if "nothing was added so far" in said:
-        assert there == 0, said
-    return f"append: {outcome}"
+        assert not there, said
+    if left_empty:
+        assert "without rows" in said or "could not be" in said or known or "is listed" in said, said
+    return f"{if_exists}: {outcome}"
+
+
+def read(root: Path, name: str) -> pa.Table | None:
+    folder = root / f"{name}.lance"
+    return lance.dataset(str(folder)).to_table() if folder.exists() else None
 
 
 def check_read(table: rt.RemoteTable, folder: str) -> str:
@@ -130,22 +144,29 @@ def run(runs: int, seed: int) -> collections.Counter[str]:
     with tempfile.TemporaryDirectory() as folder, Server() as server:
         root = Path(folder) / "tables"
         service = Process(root)
-        service.client.create_table("t", added(-1))
         server.script = proxy = Proxy(service, random_)
-        options = {"timeout": (2, 2, PATIENCE), "retries": 1, "dialect": "lancedb"}
-        client = rt.connect(server.url, api_key=KEY, default=False, **options)
+        options = {"timeout": (2, 2, PATIENCE), "retries": 1}
+        whole, in_parts = (rt.Client(server.url, api_key=KEY, dialect=one, **options) for one in ("lancedb", IN_PARTS))
         for number in range(runs):
-            proxy.fault, proxy.left = random_.choice(FAULTS), random_.choice([1, 1, 2, 2, 2, 3, 4])
-            if random_.random() < 0.5:
-                counts[check_append(client.table("t"), str(root / "t.lance"), number)] += 1
-            else:
-                proxy.left = min(proxy.left, 2)
+            if number % 20 == 0:  # it grows
+                rt.connect(root, default=False).create_table("t", added(-1), if_exists="replace")
+            kind = random_.choice(["read", "append", "fail", "append", "replace", "fail"])
+            client, most = (
+                (whole, 2) if kind == "read" else random_.choice([(whole, 3), (in_parts, 10), (in_parts, 10)])
+            )
+            in_parts.list_tables()  # which tells the version of the server
+            proxy.fault, proxy.left = random_.choice(FAULTS), random_.randint(1, most)
+            if kind == "read":
                 counts[check_read(client.table("t"), str(root / "t.lance"))] += 1
+            else:
+                counts[check_write(client, root, number, kind, again=random_.random() < 0.5)] += 1
+            proxy.fault = ""
             if not service.alive:
                 service.__exit__()
                 service = proxy.service = Process(root)
                 assert not service.caller.staged()
-        client.close()
+        for client in (whole, in_parts):
+            client.close()
         service.__exit__()
     return counts
 
