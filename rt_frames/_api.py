@@ -24,7 +24,7 @@ from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
 from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._http.options import Key, Secret, hide_values
-from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
+from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept, needs_rewrite
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
@@ -419,6 +419,7 @@ def alter_table(
     nullable: Mapping[str, bool] | None = None,
     strict: bool = True,
     lossy: bool = False,
+    rewrite: bool = False,
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
     clean_names: bool = False,
@@ -441,6 +442,11 @@ def alter_table(
         As in `plan_alterations`.
     lossy : bool, default False
         Whether casts may change stored values: round, cut or shift them, or make them infinite.
+    rewrite : bool, default False
+        Whether a plan with casts that the engine refuses, or that may change values, is done by reading all rows,
+        casting them exactly, and replacing them in one commit. A value that does not fit is refused with its row. It
+        drops indices and metadata, and nobody else may write to the table meanwhile; the embedded service sees to
+        that. For a folder, and ``dialect="lancedb"`` where the server takes writes in parts.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
     client : Client, optional
@@ -475,8 +481,13 @@ def alter_table(
     found = plan_alterations(asked if before is None else before, data, **options)
     if before is not None and asked.schema is not None:
         found = _check_state(name, found, plan_alterations(asked, data, **options))
-    check_values_kept(found, lossy=lossy)
-    altered = asked.alter_columns(found)
+    if rewrite and lossy:
+        raise ValueError("rewrite, lossy: a rewrite casts exactly, and lossy not; pass one of them")
+    if rewrite and needs_rewrite(found):
+        altered = asked.client._rewrite(asked, found)  # noqa: SLF001  # same package
+    else:
+        check_values_kept(found, lossy=lossy, instead=asked._instead)  # noqa: SLF001  # same package
+        altered = asked.alter_columns(found)
     if isinstance(before, RemoteTable):
         before._forget_schema()  # noqa: SLF001  # same package
     return altered

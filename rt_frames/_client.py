@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -20,6 +20,7 @@ from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, LinkMemory, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
+from rt_frames._frames.rewrite import altered_schema, relabelled
 from rt_frames._http.dialects import Dialect, parse_dialect
 from rt_frames._http.options import (
     Key,
@@ -37,8 +38,9 @@ from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._names import DialectName, check_table_name, did_you_mean, duplicates
 from rt_frames._progress import Progress
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
+from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import to_schema
-from rt_frames._text import count, format_bytes, list_names, list_some, show_value
+from rt_frames._text import Message, count, format_bytes, list_names, list_some, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -316,7 +318,7 @@ class Client:
     def _skip(self, request: Request) -> RemoteTable:
         """Return the table that is there; one without rows may be what an upload in parts left that was killed."""
         table = RemoteTable(str(request.table), self, created=False)
-        if self._session.takes_parts and request.rows != 0 and not table.count():
+        if self._sends_parts and request.rows != 0 and not table.count():
             text = f"table {table.name!r} exists and is empty: an upload may have been killed; drop it, or append to it"
             raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
         log.info("skipped table %s, which is there already; nothing was stored", table.name)
@@ -339,7 +341,7 @@ class Client:
             request = request._replace(
                 body=stream, length=stream.length, on_sent=lambda sent: bar.update(sent, stream.rows)
             )
-            if self._session.takes_parts and (source.nbytes is None or source.nbytes > self._dialect.part_bytes):
+            if self._sends_parts and (source.nbytes is None or source.nbytes > (self._dialect.part_bytes or 0)):
                 result = self._send_in_parts(request, source, stream)
             else:
                 result = self._open_session().send(request)
@@ -352,6 +354,10 @@ class Client:
         schema = None if request.operation == "append" else source.schema
         facts = (schema, stream.rows, result.sent, result.value)
         return RemoteTable(name, self, *facts, created=schema is not None, request_id=result.request_id)
+
+    @property
+    def _sends_parts(self) -> bool:
+        return self._session.takes_parts and self._dialect.part_bytes is not None
 
     def _send_in_parts(self, request: Request, source: Source, stream: IPCStream) -> Result:
         """Send what is too large for one request; where there is no table yet, an empty one is made first."""
@@ -389,6 +395,44 @@ class Client:
             self._drop(made.name)
             return "nothing of it is stored"
         return kept
+
+    def _rewrite(self, table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
+        """Read a table, cast its rows exactly, and replace them in one commit, if nobody else wrote meanwhile."""
+        name, schema, seen = table.name, table.schema, list[int | None]()
+        self._dialect.path("multipart_create", name)
+        if schema is None or not self._session.takes_parts:
+            raise ValueError(f"rewrite: the service of table {name!r} does not tell that it takes writes in parts")
+        renamed, casts = altered_schema(schema, plan)
+
+        def check(known: pa.Schema, version: int | None) -> None:
+            if (known, version) != (schema, *(seen or [version])):
+                text = f"could not rewrite table {name!r}: somebody else wrote to it meanwhile; nothing was changed"
+                raise errors.ConflictError(text, table=name)
+
+        def rows() -> Iterator[pa.RecordBatch]:  # read once the write has begun, as they are then
+            known, version = self._describe(name)
+            check(known, version)
+            seen.append(version)
+            found = self._read(name, {**query(), "version": version})
+            check(found.schema, version)
+            yield from relabelled(found, renamed)
+
+        def bodies() -> Generator[Any]:
+            yield from stream.parts(self._dialect.part_bytes)
+            check(*self._describe(name))  # not every service does so itself
+
+        source = open_source(pa.RecordBatchReader.from_batches(renamed, rows()), dtypes=casts, exact=True)
+        stream = IPCStream(source, CompressionPolicy("auto", self._link, is_loopback=self._is_loopback))
+        request = Request("alter", "POST", "", MIME, parse_version, table=name, replayable=False)
+        parts = Parts(request, self._dialect, bodies)
+        look = functools.partial(self._look_at_parts, parts, table, lambda: "nothing was changed")
+        try:
+            result = self._open_session().send(request._replace(attempt=parts.attempt, look=look))
+        finally:
+            source.close()
+        log.info("rewrote table %s, %s, %s", name, count(stream.rows, "row"), result.request_id)
+        facts = {"version": result.value, "created": False, "request_id": result.request_id}
+        return RemoteTable(name, self, rows=stream.rows, nbytes=result.sent, **facts, _changed=plan)
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -689,6 +733,14 @@ class RemoteTable:
         """
         self.client._drop(self.name)  # noqa: SLF001  # same package
         self._forget_schema()
+
+    def _instead(self) -> Message:
+        """Say what can be done where the engine refuses a cast."""
+        if not self.client._dialect.multipart_create:  # noqa: SLF001  # same package
+            return Message(f"the service can neither read rows back nor replace a table, so {INSTEAD}")
+        return Message(
+            f"all {count(self.count(), 'row')} can be read, cast exactly and replaced", "pass {}", rewrite=True
+        )
 
     def _facts(self) -> list[str]:
         return [*known_facts(self)] or ["was there already"] * (self.created is False)

@@ -40,8 +40,11 @@ def open_source(
     index: bool | None = None,
     clean_names: bool = False,
     table: pa.Schema | None = None,
+    exact: bool = False,
 ) -> Source:
     """Open any frame, for a ``table`` that is there or a new one; what is not supported is refused here, by name.
+
+    Where it is ``exact``, no fraction is rounded by ``dtypes`` either.
 
     Raises
     ------
@@ -55,7 +58,8 @@ def open_source(
     options, refusals = _parse_options(dtypes, index, clean_names), Refusals()
     source = _open(data, options, refusals)
     try:
-        return _checked(source, {**source.casts, **options.casts}, refusals, table)
+        checked = _checked(source, {**source.casts, **options.casts}, refusals, table)
+        return dataclasses.replace(checked, exact=frozenset(checked.casts)) if exact else checked
     except BaseException:
         source.close()
         raise

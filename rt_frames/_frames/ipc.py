@@ -71,7 +71,7 @@ class IPCStream:
                 yield buffers
                 del buffers
 
-    def parts(self, most: int) -> Generator[Generator[Buffers]]:
+    def parts(self, most: int | None) -> Generator[Generator[Buffers]]:
         """Cut the stream into several, each to be sent before the next: whole ones, and of at most so many bytes.
 
         A batch that alone has more is one of them.

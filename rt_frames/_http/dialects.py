@@ -21,6 +21,8 @@ _UNDOCUMENTED: dict[str, str] = {
     "count_rows": "count rows",
     "drop": "drop a table",
     "multipart_create": "write a table in parts",
+    "multipart_complete": "write a table in parts",
+    "multipart_abort": "write a table in parts",
 }
 
 
@@ -37,8 +39,8 @@ class Dialect(NamedTuple):
         Those that some have.
     names : str
         A pattern of the names that a table may have, beside what any address can carry.
-    part_bytes : int
-        The most that a part of a write may have on the wire.
+    part_bytes : int or None
+        The most that a part of a write may have on the wire; None where a frame of any size goes in one request.
     """
 
     name: DialectName
@@ -55,7 +57,7 @@ class Dialect(NamedTuple):
     multipart_complete: str | None = None
     multipart_abort: str | None = None
     names: str = r"(?s:.*)"
-    part_bytes: int = 64 * 2**20  # hosted services refuse bodies of more than 100 MB
+    part_bytes: int | None = 64 * 2**20  # hosted services refuse bodies of more than 100 MB
 
     def path(self, operation: Operation | str, name: str) -> str:
         """Return the address of an operation that such a server has, on one table."""
@@ -105,8 +107,7 @@ LANCEDB = Dialect(
     multipart_abort="/v1/table/{}/multipart_write/abort",
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
-_BEYOND = ("replace", "append", "describe", "query", "count_rows", "drop")
-FOLDER = DOCUMENTED._replace(**{operation: getattr(LANCEDB, operation) for operation in _BEYOND})
+FOLDER = DOCUMENTED._replace(**{name: getattr(LANCEDB, name) for name in _UNDOCUMENTED}, part_bytes=None)
 
 
 DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}

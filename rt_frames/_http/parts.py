@@ -68,7 +68,7 @@ class Parts:
 
     def _send_parts(self, session: Session, request_id: str, upload: str) -> int | Failure | BaseException:
         """Send the parts, and return how many bytes they were."""
-        sent, mode = 0, "&mode=overwrite" if self._request.operation == "replace" else ""
+        sent, mode = 0, "&mode=overwrite" if self._request.operation in ("replace", "alter") else ""
         path = self._dialect.path("append", str(self._request.table))
         with contextlib.closing(self._bodies()) as bodies:
             for number, body in enumerate(bodies):

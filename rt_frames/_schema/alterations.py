@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, SupportsIndex, overload
 
@@ -244,10 +244,20 @@ def _row(one: Alteration) -> tuple[str, ...]:
     return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + against
 
 
-def check_values_kept(plan: AlterationPlan, *, lossy: bool) -> None:
-    """Refuse casts that the engine refuses, and without ``lossy`` those that may change stored values."""
+def needs_rewrite(plan: AlterationPlan) -> bool:
+    """Return whether a plan has casts that the engine refuses, or that may change values."""
+    return any(one.refused or one.loss for one in plan)
+
+
+def check_values_kept(plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message] | None = None) -> None:
+    """Refuse casts that the engine refuses, and without ``lossy`` those that may change stored values.
+
+    ``instead`` says what else can be done.
+    """
     if refused := [f"{one}: {one.refused}" for one in plan if one.refused]:
-        raise AlterationError(f"nothing was sent; the engine refuses {list_some(refused)}; {INSTEAD}")
+        other = instead() if instead else Message(INSTEAD)
+        text = f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
+        raise AlterationError(Message(text, other.hint, **other.options))
     if not lossy and (lost := [f"{one.path}: {why}" for one in plan if (why := one.loss or _unknown(one))]):
         text = f"nothing was sent, as stored values may change; {list_some(lost)}"
         raise AlterationError(Message(text, "pass {} to cast them all the same", lossy=True))

@@ -26,7 +26,7 @@ _FAMILIES = {
     "times": (types.is_time,),
     "durations": (types.is_duration,),
 }
-INSTEAD = 'else store all rows anew, cast, under a new name (if_exists="replace" replaces all rows)'
+INSTEAD = 'store all rows anew, cast, under a new name (if_exists="replace" replaces all rows)'
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _DIGITS = {16: 3, 32: 7}  # that a float of so many bits keeps
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")

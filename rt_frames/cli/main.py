@@ -447,19 +447,23 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
 @_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
 @_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
 @click.option("--lossy", is_flag=True, help="Cast also where stored values may change, or the type so far is unknown.")
+@click.option("--rewrite", is_flag=True, help="Do such casts by reading all rows and replacing them, exactly.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and change nothing.")
 @_service
 @_json
 def alter(
-    name: str, rename: Pairs, cast: Pairs, nullable: Pairs, lossy: bool, dry_run: bool, as_json: bool, **service: Any
-) -> None:
+    name: str, rename: Pairs, cast: Pairs, nullable: Pairs, lossy: bool, rewrite: bool, dry_run: bool, as_json: bool,
+    **service: Any,
+) -> None:  # fmt: skip
     """Change columns of table NAME.
 
     In one request, or in two where the engine does not take all in one. PATH is a column's name, or outer.inner for a
     field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
-    from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
+    from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept, needs_rewrite
 
+    if rewrite and lossy:
+        raise click.UsageError("--rewrite casts exactly, and --lossy not; give one of them")
     plan = AlterationPlan(
         Alteration(path, rename.get(path), cast.get(path), nullable[path] == "true" if path in nullable else None)
         for path in {**rename, **cast, **nullable}
@@ -471,9 +475,18 @@ def alter(
     requests = plan.requests()
     if dry_run:
         click.echo("\n".join(json.dumps(part.to_json()) for part in requests) if as_json else repr(plan))
-    check_values_kept(plan, lossy=lossy)
-    if dry_run:
-        return
+    rewrite = rewrite and needs_rewrite(plan)
+    if not rewrite:
+        check_values_kept(plan, lossy=lossy, instead=table._instead)  # noqa: SLF001  # same package
+    if not dry_run:
+        send = table.client._rewrite if rewrite else functools.partial(_send, is_told=not as_json)  # noqa: SLF001  # same package
+        table = send(table, plan)
+        _report("rewrote" if rewrite else "altered", table, as_json, requests=1 if rewrite else len(requests))
+
+
+def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteTable:
+    """Send the requests of a plan, and say how far they came."""
+    requests = plan.requests()
     for number, part in enumerate(requests, start=1):
         paths = ", ".join(one.path for one in part)
         try:
@@ -483,9 +496,9 @@ def alter(
                 done = ", ".join(one.path for one in requests[0])
                 click.echo(f"half done: the cast of {done} is done; the second request, for {paths}, failed", err=True)
             raise
-        if len(requests) > 1 and not as_json and not _is_quiet():
+        if len(requests) > 1 and is_told and not _is_quiet():
             click.echo(f"request {number} of {len(requests)} done: {paths}")
-    _report("altered", table, as_json, requests=len(requests))
+    return table
 
 
 def _look_at(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:

@@ -141,7 +141,7 @@ NESTED = pa.table(
         (["--cast", "n=int32", "--rename", "s=t"], 0, r"^n +int64 +int32 +casts$", ""),
         (["--cast", "in.item.a=int32"], 0, r"^in\.item\.a +int64 +int32 +casts$", ""),
         (["--cast", "n=string"], 1, r"^n +int64 +large_string +casts; refused: int64",
-         "Error: nothing was sent; the engine refuses n: int64 to large_string: int64 stays within integers; else"),
+         "Error: nothing was sent; the engine refuses n: int64 to large_string: int64 stays within integers; all"),
         (["--cast", "wide.item.a=int32"], 1, r"refused: nothing inside a large_list is cast",
          "Error: nothing was sent; the engine refuses wide.item.a: int64 to int32: nothing inside a large_list is"),
         (["--cast", "x=float32"], 1, r"lossy: double to float keeps 7 digits",

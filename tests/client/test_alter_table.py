@@ -56,8 +56,12 @@ def test_what_would_change_stored_values_is_refused_column_by_column(table):
 @pytest.mark.parametrize(
     ("column", "dtype", "words"),
     [
-        ("qty", pl.String, "qty: int64 to large_string: int64 stays within integers; else store all rows anew"),
-        ("day", pl.Datetime("us"), "dates in far years would wrap, unless cast to timestamp[ms] first; else store"),
+        ("qty", pl.String, "qty: int64 to large_string: int64 stays within integers; all "),
+        (
+            "day",
+            pl.Datetime("us"),
+            "dates in far years would wrap, unless cast to timestamp[ms] first; all 2 rows can be",
+        ),
     ],
 )
 def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_allowed(
@@ -66,7 +70,7 @@ def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_
     with pytest.raises(AlterationError) as refused:
         STORED.cast({column: dtype}).remote.alter_table("t", lossy=lossy)
     assert words in str(refused.value)
-    assert 'if_exists="replace" replaces all rows' in str(refused.value)
+    assert str(refused.value).endswith("can be read, cast exactly and replaced; pass rewrite=True")
     with pytest.raises(BadRequest, match="nothing was changed") as answered:
         table.cast({column: dtype})
     assert len(str(answered.value)) < 320

@@ -132,9 +132,11 @@ def test_a_cast_that_the_engine_never_does_is_done_as_plan_and_refusal_say(clien
     before = pd.DataFrame({"a": values})
     name, after = f"plan_{next(number)}", before.astype(cast)
     before.remote.to_table(name, client=client)
-    offered = "else store all rows anew, cast, under a new name"
+    offered = "store all rows anew, cast, under a new name"
     assert offered in str(after.remote.plan_alterations(before))
-    with pytest.raises(AlterationError, match=offered):
+    with pytest.raises(
+        AlterationError, match=r"all \d rows? can be read, cast exactly|neither read rows back.*so store all"
+    ):
         after.remote.alter_table(name, before, client=client)
     with pytest.raises(BadRequest, match=offered):
         rt.alter_columns(name, after.remote.plan_alterations(before), client=client)

@@ -1,0 +1,47 @@
+"""A table's rows under the names, types and nullability that a plan gives its columns: renamed first, then cast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from rt_frames._names import join_path
+from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.data_type import map_fields
+
+
+def altered_schema(schema: pa.Schema, plan: AlterationPlan) -> tuple[pa.Schema, dict[str, pa.DataType]]:
+    """Return a schema with the names and nullability that a plan gives, and its casts by new names of columns."""
+    changes = {one.path: one for one in plan}
+    renamed = pa.schema([_altered(field, "", changes, casts=False) for field in schema])
+    cast = pa.schema([_altered(field, "", changes, casts=True) for field in schema])
+    return renamed, {new.name: new.type for old, new in zip(renamed, cast, strict=True) if new.type != old.type}
+
+
+def _altered(field: pa.Field, parent: str, changes: dict[str, Alteration], *, casts: bool) -> pa.Field:
+    path = join_path(parent, field.name)
+    change, arrow = changes.get(path), field.type
+    if pa.types.is_nested(arrow):
+        arrow = map_fields(arrow, lambda inside: _altered(inside, path, changes, casts=casts))
+    if change is None:
+        return field.with_type(arrow)
+    arrow = change.data_type if casts and change.data_type is not None else arrow
+    nullable = field.nullable if change.nullable is None else change.nullable
+    return pa.field(change.rename or field.name, arrow, nullable)
+
+
+def relabelled(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+    """Yield batches under other names, at any depth, and other nullability; no value is touched."""
+    return (pa.record_batch(_Relabelled(batch, schema)) for batch in batches)
+
+
+class _Relabelled:
+    """A batch that tells another schema than its own."""
+
+    def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+        self._batch, self._schema = batch, schema
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:  # the protocol's name
+        return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
