@@ -159,7 +159,9 @@ def stage_append(staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBat
     """Write rows that are to be added to a table, as data that nobody reads yet; return what tells of them, as JSON."""
     _check_fits(schema, lance.dataset(str(staged)).schema)
     with _feeding(schema, batches) as (reader, _):
-        fragments = lance.fragment.write_fragments(reader, str(staged), mode="append", data_storage_version=None)
+        fragments = lance.fragment.write_fragments(
+            reader, str(staged), mode="append", data_storage_version=None, data_cache_bytes=PAGE_BYTES
+        )
     return [json.dumps(fragment.to_json()) for fragment in fragments]
 
 

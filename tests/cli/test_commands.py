@@ -161,6 +161,16 @@ def test_a_dry_run_looks_at_the_table(run, tmp_path, options, code, shown, error
     assert bool(done.stderr) == bool(code)
 
 
+def test_a_cast_that_the_engine_does_not_do_is_a_rewrite(run, file, tmp_path, name):
+    url, cast = ("--url", tmp_path / "tables"), ("alter", name, "--cast", "n=string", "--rewrite")
+    run("create", name, file, *url)
+    assert run(*cast, "--dry-run", *url).returncode == 0
+    assert run(*cast, *url).stdout.startswith(f"rewrote {name}: 2 rows, ")
+    assert lance.dataset(str(tmp_path / "tables" / f"{name}.lance")).to_table()["n"].to_pylist() == ["1", "2"]
+    assert "give one of them" in run(*cast, "--lossy", *url).stderr
+    assert run("alter", name, "--cast", "s=int8", "--rewrite", *url).returncode == 1
+
+
 def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, name):
     run("create", name, file, **env)
     words, speaking = ("alter", name, "--cast", "n=string", "--dry-run"), ("--dialect", "lancedb")
