@@ -121,32 +121,38 @@ class Store:
 
     def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
         """Add rows to a table, all or none, and return its new version."""
-        with engine.as_http_errors("the rows were not added"), self._staged() as folder:
-            self._begin(name, folder)
+        with engine.as_http_errors("the rows were not added"), self._begun(name) as folder:
             told = engine.stage_append(folder / "table", schema, batches)
             with self._held(name) as target:
                 _check_same(target, folder / "table" / _UPLOAD)
                 return engine.append(target, folder / "table", told)
 
-    def _begin(self, name: str, folder: Path) -> None:
-        """Note in a staging folder which table its rows are for."""
-        try:
-            engine.begin(self._folder(name), folder / "table")
-            there = self._folder(name).stat()
-        except BaseException:
-            self.check_there(name)  # or somebody dropped it meanwhile
-            raise
-        (folder / "table" / _UPLOAD).write_text(json.dumps({"name": name, "folder": [there.st_dev, there.st_ino]}))
+    @contextlib.contextmanager
+    def _begun(self, name: str) -> Iterator[Path]:
+        """Return a staging folder that knows the table which its rows are for.
+
+        That is held open: else a table that takes its place may be given the number of its folder.
+        """
+        with self._staged() as folder, contextlib.ExitStack() as stack:
+            try:
+                handle = os.open(self._folder(name), os.O_RDONLY)
+                stack.callback(os.close, handle)
+                engine.begin(self._folder(name), folder / "table")
+            except BaseException:
+                self.check_there(name)  # or somebody dropped it meanwhile
+                raise
+            there = os.fstat(handle)
+            record = {"name": name, "folder": [there.st_dev, there.st_ino]}
+            (folder / "table" / _UPLOAD).write_text(json.dumps(record))
+            yield folder
 
     def begin_parts(self, name: str) -> str:
         """Begin a write in parts to a table; return its id, which any process on this folder knows."""
         self.check_there(name)
         for upload_id in [*self._uploads]:
-            with contextlib.suppress(HTTPError):
-                self._forget(upload_id, UNUSED_SECONDS)
+            self._forget(upload_id, UNUSED_SECONDS)
         with engine.as_http_errors("no write was begun"), contextlib.ExitStack() as stack:
-            folder = stack.enter_context(self._staged())
-            self._begin(name, folder)
+            folder = stack.enter_context(self._begun(name))
             (folder / "table" / "parts").mkdir()
             self._uploads[folder.name] = stack.pop_all()  # it is kept, and locked, until it is forgotten
         return folder.name
@@ -165,7 +171,8 @@ class Store:
                     else:
                         told = engine.stage_append(folder, schema, batches)
             except HTTPError:
-                _check_open(folder)  # or it ended meanwhile, and took along what was staged
+                with contextlib.suppress(_Missing), self._held(name):
+                    _check_open(folder)  # or it ended meanwhile, and took along what was staged
                 raise
             with self._held(name):
                 _check_open(folder)
@@ -314,8 +321,9 @@ def _claimed(path: Path) -> Iterator[Path]:
 
 
 def _check_open(folder: Path) -> None:
-    """Refuse what comes after a write in parts has ended."""
+    """Refuse what comes after a write in parts has ended, with what the engine put in its place."""
     if not (folder / _UPLOAD).exists():
+        shutil.rmtree(folder.parent, ignore_errors=True)
         raise _NoUpload
 
 
