@@ -21,6 +21,7 @@ from rt_frames._http.response import Failure, parse_upload_id
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._http.upload import Buffers
 
+ABORT_SECONDS = 2.0  # for an answer that nobody needs: Ctrl-C may have come because there are none
 _MAY_PASS = (errors.TransportError, errors.ServerError)
 
 
@@ -107,7 +108,7 @@ class Parts:
 
     def _abort(self, session: Session, upload: str) -> None:
         """Have the parts removed; who cannot be told removes them by itself, in time."""
-        request = self._empty("multipart_abort", f"?{upload}")
+        request = self._empty("multipart_abort", f"?{upload}")._replace(patience=ABORT_SECONDS)
         for _ in range(2):
             if isinstance(session.repeat(request, str(uuid.uuid4()), retries=0), Result):
                 return

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import logging
+import math
 import os
 import random
 import re
@@ -109,6 +110,8 @@ class Request(NamedTuple):
         A query, whose answer is rows, which are read as they come.
     step : str
         Of a write in parts: a "part", which nobody sees before "complete".
+    patience : float
+        Seconds for its answer, where that is less than anybody asked for.
     attempt : callable, optional
         How it is sent, where that takes several requests: called with the session and the request's id.
     look : callable, optional
@@ -134,6 +137,7 @@ class Request(NamedTuple):
     may_be_there: bool = False
     streams: Mapping[str, Any] | None = None
     step: Literal["", "part", "complete"] = ""
+    patience: float = math.inf
     attempt: Callable[[Session, str], Result | Failure | BaseException] | None = None
     look: Callable[[Failure], str] | None = None
     hints: Hints = MappingProxyType({})
@@ -381,8 +385,8 @@ class Session:
         if adapter is None or pid != os.getpid():  # a forked child has connections of its own
             adapter = Adapter(pool_maxsize=64)
             self._adapter = os.getpid(), adapter
-        timeout, proxies = (self.timeouts.connect, self.timeouts.read), self._proxies()
-        return adapter.send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=proxies)
+        timeout = tuple(min(seconds, request.patience) for seconds in (self.timeouts.connect, self.timeouts.read))
+        return adapter.send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=self._proxies())
 
     def _proxies(self) -> dict[str, str]:
         """Take proxies from the environment, for https alone: one would read plain http."""

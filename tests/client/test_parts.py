@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -116,6 +117,20 @@ def test_what_a_source_raises_leaves_nothing(client, hosted):
         client.create_table("t", failing())
     assert hosted.tables == {}
     assert hosted.uploads == {}
+
+
+def test_an_interrupt_waits_for_no_service_that_has_stalled(client, hosted):
+    def interrupted():
+        yield from frames(2)
+        hosted.fault = lambda _, step: "stall" if step == "abort" else "503"
+        raise KeyboardInterrupt
+
+    client.create_table("t", pa.table({"n": [1]}))
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        client.create_table("t", interrupted(), if_exists="append")
+    assert time.monotonic() - start < 30  # the answer to any other request is waited for ten times as long
+    assert numbers(hosted) == [1]
 
 
 @pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])
