@@ -170,13 +170,13 @@ class Store:
                         engine.write(folder / "replacing" / part, schema, batches)
                     else:
                         told = engine.stage_append(folder, schema, batches)
-            except HTTPError:
+                with self._held(name):
+                    _check_open(folder)
+                    claim.write_text(json.dumps(told))
+            except (HTTPError, OSError):  # maybe as the write ended meanwhile, and took along what was staged
                 with contextlib.suppress(_Missing), self._held(name):
-                    _check_open(folder)  # or it ended meanwhile, and took along what was staged
+                    _check_open(folder)
                 raise
-            with self._held(name):
-                _check_open(folder)
-                claim.write_text(json.dumps(told))
 
     def complete(self, name: str, upload_id: str) -> int:
         """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
@@ -229,6 +229,7 @@ class Store:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - (folder / "table" / "parts").stat().st_mtime < unused:
                 return
+            (folder / "table" / _UPLOAD).unlink()
         shutil.rmtree(folder, ignore_errors=True)
         self._uploads.pop(upload_id, contextlib.ExitStack()).close()
 
@@ -313,6 +314,8 @@ def _claimed(path: Path) -> Iterator[Path]:
         path.touch(exist_ok=False)
     except FileExistsError:
         raise HTTPError(409, f"part {path.name!r} was sent already; give each part an id of its own") from None
+    except FileNotFoundError:
+        raise _NoUpload from None
     try:
         yield path
     except BaseException:

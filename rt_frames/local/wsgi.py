@@ -134,21 +134,25 @@ class Application:
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
-        mode, upload_id = _query_parameter(environ, "mode") or "append", _query_parameter(environ, "upload_id")
-        if mode not in ("append", "overwrite"):
+        mode, upload_id, part = (_query_parameter(environ, n) for n in ("mode", "upload_id", "upload_part_id"))
+        if mode not in ("", "append", "overwrite"):
             raise HTTPError(400, f"mode is {mode!r:.100}; there are append and overwrite")
-        if mode == "overwrite" and not upload_id:
+        if upload_id or part:
+            return self._add_part(environ, body, name, upload_id, part, replace=mode == "overwrite")
+        if mode == "overwrite":
             return self._create(environ, body, name, replace=True)
         _check_content_type(environ, ARROW)
-        if upload_id:
-            part = _query_parameter(environ, "upload_part_id").lower()
-            if not re.fullmatch(r"[0-9a-f-]{1,64}", part):
-                raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
-            schema, batches = open_stream(body)
-            replace = mode == "overwrite"
-            self._store.add_part(name, upload_id, part, replace=replace, schema=schema, batches=batches)
-            return {}
         return {"version": self._store.append(name, *open_stream(body))}
+
+    def _add_part(
+        self, environ: Environ, body: Body, name: str, upload_id: str, part: str, *, replace: bool
+    ) -> dict[str, Any]:
+        _check_content_type(environ, ARROW)
+        if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
+            raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
+        schema, batches = open_stream(body)
+        self._store.add_part(name, upload_id, part.lower(), replace=replace, schema=schema, batches=batches)
+        return {}
 
     def _begin_parts(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         return {"upload_id": self._store.begin_parts(name)}

@@ -6,13 +6,14 @@ import random
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import lance
 import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from tests.support.local import ARROW, Process, message, stream
+from tests.support.local import ARROW, Caller, Process, message, stream
 from tests.support.servers import KEY
 
 BASE = pa.table({"n": [0], "s": ["base"]})
@@ -83,6 +84,10 @@ def test_what_is_given_up_leaves_nothing(there):
 
 def test_what_cannot_be_is_refused(there):
     assert Write(there, "nowhere").answer.status_code == 404
+    nameless = there.send(
+        "POST", "/v1/table/t/insert/?upload_id=&upload_part_id=aa", stream(rows(1)), content_type=ARROW
+    )
+    assert nameless.status_code == 404
     write = Write(there)
     assert write.end().json() == {"version": 1}
     write = Write(there)
@@ -158,6 +163,28 @@ def test_a_part_that_comes_too_late_is_refused(there):
         late.sendall(body[-5:])
         assert b" 404 " in late.recv(1000).split(b"\r\n")[0]
     assert numbers(there) == [0]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("how", ["complete", "abort"])
+def test_parts_that_meet_the_end_of_their_write_are_stored_or_refused(there, how, mode):
+    for _ in range(5):
+        there.send("POST", "/v1/table/t/create/?mode=overwrite", stream(BASE), content_type=ARROW)
+        write = Write(there)
+        callers = [Caller(there.root, there.url, there.key) for _ in range(4)]
+        with ThreadPoolExecutor(5) as pool:
+            sent = [pool.submit(write.part, rows(n), None, f"&mode={mode}", one) for n, one in enumerate(callers, 1)]
+            ended = pool.submit(write.end, how).result().status_code
+        answers = [one.result().status_code for one in sent]
+        for one in callers:
+            one.close()
+        assert {ended, *answers} <= {200, 404, 409}
+        taken = {n for n, status in enumerate(answers, 1) if status == 200}
+        if how == "abort" or ended == 409:
+            assert numbers(there) == [0]
+        elif taken:
+            assert {*numbers(there)} == taken | ({0} if mode == "append" else set())
+        assert there.staged() == []
 
 
 def kill_amid(tmp_path, seed):
