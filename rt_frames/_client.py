@@ -736,11 +736,15 @@ class RemoteTable:
 
     def _instead(self) -> Message:
         """Say what can be done where the engine refuses a cast."""
-        if not self.client._dialect.multipart_create:  # noqa: SLF001  # same package
+        client = self.client
+        if not client._dialect.multipart_create:  # noqa: SLF001  # same package
             return Message(f"the service can neither read rows back nor replace a table, so {INSTEAD}")
-        return Message(
-            f"all {count(self.count(), 'row')} can be read, cast exactly and replaced", "pass {}", rewrite=True
-        )
+        if not client._session.takes_parts:  # noqa: SLF001  # same package
+            return Message(f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}")
+        rows = "rows"
+        with contextlib.suppress(errors.RemoteError):  # which must not hide the refusal
+            rows = count(self.count(), "row")
+        return Message(f"all {rows} can be read, cast exactly and replaced", "pass {}", rewrite=True)
 
     def _facts(self) -> list[str]:
         return [*known_facts(self)] or ["was there already"] * (self.created is False)

@@ -112,6 +112,21 @@ def test_a_service_without_rewrites_says_what_is_left(remote, server):
     assert server.posts == []
 
 
+@pytest.mark.parametrize(
+    ("version", "fault", "said"),
+    [
+        ("0.4.0", "500", "all rows can be read, cast exactly and replaced; pass rewrite=True"),
+        ("0.3.0", "", "the service takes no writes in parts, which a rewrite needs, so store all rows anew"),
+    ],
+)
+def test_a_refusal_offers_what_the_service_can_do_and_nothing_hides_it(version, fault, said):
+    hosted = Hosted(version=version, fault=lambda _, step: fault if step == "count_rows" else "")
+    with serving(hosted) as server, connected(server, dialect="lancedb", retries=0) as client:
+        client.create_table("t", pa.table({"n": [1]}))
+        with pytest.raises(AlterationError, match=said):
+            pl.DataFrame(schema={"n": pl.String}).remote.alter_table("t", client=client)
+
+
 @pytest.mark.parametrize("happens", ["create_parts", "part"])
 def test_what_somebody_else_writes_meanwhile_is_not_lost(happens):
     hosted, rows = Hosted(), pa.table({"n": [1, 2]})
