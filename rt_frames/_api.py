@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._client import Client, IfExists, RemoteTable
+from rt_frames._client import Client, RemoteTable, client_of
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
 from rt_frames._http.dialects import FOLDER, parse_dialect
@@ -28,7 +28,9 @@ from rt_frames._schema.alterations import Alteration, AlterationPlan, check_valu
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
+from rt_frames._service import Service
 from rt_frames._text import Message, list_some, show_value
+from rt_frames._writes import IfExists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -142,7 +144,7 @@ def _make_client(
     if isinstance(where, Path):
         if api_key is not None:
             raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        return FolderClient(where, dialect=FOLDER, **options)
+        return client_of(FolderService(where, dialect=FOLDER, **options))
     if api_key is None and not (api_key := Key(os.environ.get("RT_FRAMES_API_KEY"))):
         text = f"no API key for {where.rpartition('@')[2]:.100}"
         raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
@@ -173,7 +175,7 @@ def _resolve(client: Client | None) -> Client:
     global _default_settings
     settings = {name: Secret(value) for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
     found = _default_client
-    if found is None or found.closed or _default_settings not in (None, settings):
+    if found is None or found._closed or _default_settings not in (None, settings):  # noqa: SLF001  # same package
         found, _default_settings = connect(), settings
     return found
 
@@ -484,7 +486,7 @@ def alter_table(
     if rewrite and lossy:
         raise ValueError("rewrite, lossy: a rewrite casts exactly, and lossy not; pass one of them")
     if rewrite and needs_rewrite(found):
-        altered = asked.client._rewrite(asked, found)  # noqa: SLF001  # same package
+        altered = asked._rewrite(found)  # noqa: SLF001  # same package
     else:
         check_values_kept(found, lossy=lossy, instead=asked._instead)  # noqa: SLF001  # same package
         altered = asked.alter_columns(found)
@@ -602,7 +604,7 @@ def _from_environment(region: str | None, domain: str | None) -> tuple[str, str 
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB")
     if not database:
-        closed = ", the default client was closed" if _default_client is not None and _default_client.closed else ""
+        closed = ", the default client was closed" if _default_client is not None and _default_client._closed else ""  # noqa: SLF001  # same package
         raise errors.NotConnectedError(Message(f"not connected to any service{closed}", _THREE_WAYS, target="…"))
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
@@ -619,8 +621,10 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
     return f"https://{database}.{region}.{domain}"
 
 
-class FolderClient(Client):
-    """A client of the embedded service on a folder, which runs in this process as long as the folder has a client."""
+class FolderService(Service):
+    """The embedded service on a folder, which runs in this process as long as the folder has a client."""
+
+    about = ", the embedded service, which needs no key"
 
     def __init__(self, folder: Path, *, start: bool = True, **options: Any) -> None:
         self._folder = folder
@@ -628,7 +632,7 @@ class FolderClient(Client):
         self._reopening = threading.Lock()
         super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
         self.closed = not start
-        self._link = None  # nothing to compress for
+        self.link = None  # nothing to compress for
 
     def _start_service(self) -> str:
         place = os.getpid(), Path(os.path.realpath(self._folder))
@@ -640,11 +644,12 @@ class FolderClient(Client):
         leave.atexit = False  # services end with the process by themselves
         return url
 
-    def _open_session(self) -> Session:
+    @property
+    def session(self) -> Session:
         with self._reopening:
             if self.closed:
                 self._session.base, self.closed = self._start_service(), False
-        return super()._open_session()
+        return super().session
 
     def close(self) -> None:
         super().close()
@@ -653,13 +658,10 @@ class FolderClient(Client):
     def __str__(self) -> str:
         return str(self._folder)
 
-    def __repr__(self) -> str:
-        return f"Client({str(self)!r}, the embedded service, which needs no key)"
-
     def __reduce__(self) -> tuple[Any, ...]:
         # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
-        options = {**self._options, "dialect": self._dialect, "verify": True, "start": False}
-        return functools.partial(FolderClient, **options), (self._folder,)
+        options = {**self._options, "dialect": self.dialect, "verify": True, "start": False}
+        return functools.partial(FolderService, **options), (self._folder,)
 
 
 _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients

@@ -50,6 +50,20 @@ def test_appends_and_reads_are_whole_or_an_error_whatever_fails_at_any_step(coun
     assert sum(rows.run(count, seed=1).values()) == count
 
 
+@times(3, 50)
+def test_a_table_is_written_once_or_not_at_all_by_workers_that_are_killed(count):
+    cluster = pytest.importorskip("tests.longer.cluster", reason="it takes Dask")
+    assert sum(cluster.run(count, seed=1).values()) == count
+
+
+@pytest.mark.parametrize("gigabytes", [pytest.param(many, marks=pytest.mark.long) for many in (2, 10)])
+def test_what_workers_write_does_not_come_through_the_client(gigabytes):
+    cluster = pytest.importorskip("tests.longer.cluster", reason="it takes Dask")
+    _, peak, sent = cluster.measure(gigabytes)
+    assert peak < 300e6
+    assert sent < 1e6
+
+
 @times(2, 20)
 def test_sixteen_clients_at_once_disturb_nobody(count):
     assert crowd.run(16, seconds=count) >= 16

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +25,14 @@ from rt_frames._names import CleanNames, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._text import one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
+
+
+class Partition(NamedTuple):
+    """A partition of a frame whose first one has this schema, or None which stands for all of them."""
+
+    frame: Any
+    number: int
+    schema: pa.Schema | None = None
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -223,6 +231,8 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
         from rt_frames._frames.from_dask import partitions
 
         return _open_iterator(partitions(data), options, refusals, "partition")
+    if isinstance(data, Partition):
+        return _open_partition(data, options, refusals)
     if _is_iterable(data):
         return _open_iterator(iter(data), options, refusals, "item")
     _check_index(data, options)
@@ -328,3 +338,12 @@ def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals, u
             del parts
 
     return Source(source.schema, chunks, replayable=False, caller_thread_only=True, close=close)
+
+
+def _open_partition(data: Partition, options: Options, refusals: Refusals) -> Source:
+    """Open one partition as an iterator of all of them would."""
+    if data.frame is None:
+        return Source(data.schema, list)
+    opened, place = _open(data.frame, options, refusals), f"partition {data.number}"
+    schema = opened.schema if data.schema is None else data.schema
+    return Source(schema, lambda: (chunk._replace(place=place) for chunk in opened.chunks()))

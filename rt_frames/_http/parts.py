@@ -24,6 +24,8 @@ from rt_frames._http.upload import Buffers
 ABORT_SECONDS = 2.0  # for an answer that nobody needs: Ctrl-C may have come because there are none
 _MAY_PASS = (errors.TransportError, errors.ServerError)
 
+Sent = tuple[int, Failure | BaseException | None]  # bytes, and what kept the others from being sent
+
 
 class Parts:
     """How a `Request` is sent in parts: what `Session.send` calls in the place of one attempt.
@@ -34,8 +36,8 @@ class Parts:
         What the parts are of.
     dialect : Dialect
         One of a server that takes parts.
-    bodies : callable
-        Gives the parts' bodies, each to be sent before the next; all of them again where the source can be.
+    send : callable
+        Sends all parts, given the session, a request with their address, and its id.
 
     Attributes
     ----------
@@ -43,8 +45,8 @@ class Parts:
         Whether the request that makes them visible was begun: from then on nothing is given up.
     """
 
-    def __init__(self, request: Request, dialect: Dialect, bodies: Callable[[], Generator[Iterable[Buffers]]]) -> None:
-        self._request, self._dialect, self._bodies, self.completing = request, dialect, bodies, False
+    def __init__(self, request: Request, dialect: Dialect, send: Callable[[Session, Request, str], Sent]) -> None:
+        self._request, self._dialect, self._send, self.completing = request, dialect, send, False
 
     def attempt(self, session: Session, request_id: str) -> Result | Failure | BaseException:
         """Send all parts, and make them visible."""
@@ -52,40 +54,20 @@ class Parts:
         begun = session.repeat(self._empty("multipart_create")._replace(parse=parse_upload_id), request_id)
         if not isinstance(begun, Result):
             return begun
-        upload = f"upload_id={quote(begun.value, safe='')}"
+        upload = f"?upload_id={quote(begun.value, safe='')}"
+        mode = "&mode=overwrite" if self._request.operation in ("replace", "alter") else ""
+        path = self._dialect.path("append", str(self._request.table))
         try:
-            sent = self._send_parts(session, request_id, upload)
-            if not isinstance(sent, int):
-                return sent
-            complete, self.completing = self._empty("multipart_complete", f"?{upload}", step="complete"), True
+            sent, trouble = self._send(session, self._request._replace(path=f"{path}{upload}{mode}"), request_id)
+            if trouble is not None:
+                return self._undone(trouble, sent)
+            complete, self.completing = self._empty("multipart_complete", upload, step="complete"), True
             outcome = session.repeat(complete, request_id)
             self.completing = not (isinstance(outcome, Failure) and outcome.kind is errors.ConnectError)
         finally:
             if not self.completing:
                 self._abort(session, upload)
-        if isinstance(outcome, Result):
-            return outcome._replace(sent=sent)
-        return self._undone(outcome, sent)
-
-    def _send_parts(self, session: Session, request_id: str, upload: str) -> int | Failure | BaseException:
-        """Send the parts, and return how many bytes they were."""
-        sent, mode = 0, "&mode=overwrite" if self._request.operation in ("replace", "alter") else ""
-        path = self._dialect.path("append", str(self._request.table))
-        with contextlib.closing(self._bodies()) as bodies:
-            for number, body in enumerate(bodies):
-                part = self._request._replace(
-                    path=f"{path}?{upload}&upload_part_id={part_id(0, number)}{mode}", body=body, length=None,
-                    nbytes=None, on_sent=functools.partial(self._tell, sent), replayable=False, step="part",
-                )  # fmt: skip
-                outcome = session.repeat(part, request_id)
-                if not isinstance(outcome, Result):
-                    return self._undone(outcome, sent)
-                sent += outcome.sent
-        return sent
-
-    def _tell(self, before: int, sent: int) -> None:
-        if self._request.on_sent is not None:
-            self._request.on_sent(before + sent)
+        return outcome._replace(sent=sent) if isinstance(outcome, Result) else self._undone(outcome, sent)
 
     def _empty(self, operation: str, query: str = "", step: Literal["part", "complete"] = "part") -> Request:
         """Return a request about all parts, which has no body."""
@@ -108,10 +90,37 @@ class Parts:
 
     def _abort(self, session: Session, upload: str) -> None:
         """Have the parts removed; who cannot be told removes them by itself, in time."""
-        request = self._empty("multipart_abort", f"?{upload}")._replace(patience=ABORT_SECONDS)
+        request = self._empty("multipart_abort", upload)._replace(patience=ABORT_SECONDS)
         for _ in range(2):
             if isinstance(session.repeat(request, str(uuid.uuid4()), retries=0), Result):
                 return
+
+
+def send_parts(
+    bodies: Callable[[], Generator[Iterable[Buffers]]],
+    session: Session,
+    request: Request,
+    request_id: str,
+    partition: int = 0,
+) -> Sent:
+    """Send one body after the other, as the parts of one partition of a frame."""
+    sent = 0
+    with contextlib.closing(bodies()) as opened:
+        for number, body in enumerate(opened):
+            part = request._replace(
+                path=f"{request.path}&upload_part_id={part_id(partition, number)}", body=body, length=None,
+                nbytes=None, on_sent=functools.partial(_tell, request, sent), replayable=False, step="part",
+            )  # fmt: skip
+            outcome = session.repeat(part, request_id)
+            if not isinstance(outcome, Result):
+                return sent, outcome
+            sent += outcome.sent
+    return sent, None
+
+
+def _tell(request: Request, before: int, sent: int) -> None:
+    if request.on_sent is not None:
+        request.on_sent(before + sent)
 
 
 def part_id(partition: int, number: int) -> uuid.UUID:

@@ -479,8 +479,7 @@ def alter(
     if not rewrite:
         check_values_kept(plan, lossy=lossy, instead=table._instead)  # noqa: SLF001  # same package
     if not dry_run:
-        send = table.client._rewrite if rewrite else functools.partial(_send, is_told=not as_json)  # noqa: SLF001  # same package
-        table = send(table, plan)
+        table = table._rewrite(plan) if rewrite else _send(table, plan, is_told=not as_json)  # noqa: SLF001  # same package
         _report("rewrote" if rewrite else "altered", table, as_json, requests=1 if rewrite else len(requests))
 
 

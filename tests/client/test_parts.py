@@ -10,11 +10,9 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames._http.dialects import LANCEDB
 from tests.support.faults import connected
-from tests.support.hosted import Hosted, serving
+from tests.support.hosted import SMALL_PARTS, Hosted, serving
 
-SMALL_PARTS = LANCEDB._replace(part_bytes=100_000)
 ROWS = 10_000  # of each frame: 80 kB, so that each is a part
 
 

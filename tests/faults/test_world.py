@@ -34,7 +34,7 @@ FORKS = """
 import multiprocessing, rt_frames as rt
 
 def count_right(client, name, results):
-    client._session._headers["x-who"] = name
+    client._service._session._headers["x-who"] = name
     results.put(sum(client.list_tables() == [name] for _ in range(200)))
 
 client = rt.connect({url!r}, api_key={key!r}, timeout=10)

@@ -16,9 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 
+from rt_frames._http.dialects import LANCEDB
 from tests.support.servers import Connection, Request, Server
 
 MOST = 100 * 10**6  # bytes
+SMALL_PARTS = LANCEDB._replace(part_bytes=100_000)
 FIELDS = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
 
 

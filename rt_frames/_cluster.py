@@ -1,0 +1,166 @@
+"""A Dask frame on a cluster: its workers send the partitions, as parts of one write, and nothing of them comes here."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from rt_frames import errors
+from rt_frames._frames.any_frame import Partition, is_a, open_source
+from rt_frames._frames.compression import CompressionPolicy
+from rt_frames._frames.ipc import IPCStream
+from rt_frames._http.options import is_loopback
+from rt_frames._http.parts import Sent, send_parts
+from rt_frames._http.response import Failure
+from rt_frames._service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rt_frames._frames.compression import Compression
+    from rt_frames._http.session import Request, Session
+
+MARK_SECONDS = 1.0  # that a second writer of a partition waits in vain
+
+
+class Job(NamedTuple):
+    """What workers are told: where to write to, and how."""
+
+    service: Service
+    options: Mapping[str, Any]
+    compression: Compression
+
+
+class ClusterStream:
+    """The partitions of a frame, sent by their workers; it stands where an `IPCStream` stands otherwise.
+
+    Parameters
+    ----------
+    job : Job
+        For the workers.
+    client : distributed.Client
+        Of the cluster.
+    frame : dask.dataframe.DataFrame
+        What is written.
+
+    Attributes
+    ----------
+    rows : int
+        Those that were sent so far.
+    has_rows : bool
+        Whether there is something to send, once `first` has looked.
+    """
+
+    length = None
+
+    def __init__(self, job: Job, client: Any, frame: Any) -> None:
+        self._job, self._client, self._partitions, self.rows = job, client, frame.to_delayed(), 0
+
+    def first(self) -> Partition:
+        """Have the first partition with rows computed, which stays on its worker; its schema is that of all."""
+        for number, partition in enumerate(self._partitions):
+            self._kept = self._client.compute(partition)
+            found = self._client.submit(_describe, self._kept, number, self._job, pure=False).result()
+            self.has_rows, self._schema = found.rows > 0, found.schema
+            if found.rows:
+                break
+        return Partition(None, 0, self._schema)
+
+    def send(self, _session: Session, request: Request, request_id: str) -> Sent:
+        """Have all partitions sent, and return how many bytes they were; `request` is that of the whole write."""
+        import dask
+        from distributed import as_completed
+
+        bare = request._replace(on_sent=None, attempt=None, look=None, hints={})  # what can be pickled of it
+        write = functools.partial(_write, self._job, self._schema, bare, request_id, str(uuid.uuid4()))
+        task = dask.delayed(write, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
+        futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])
+        self.rows, sent = 0, 0
+        try:
+            for future in as_completed(futures):  # type: ignore[no-untyped-call]  # nor has distributed
+                rows, size, failure = future.result()
+                self.rows, sent = self.rows + rows, sent + size
+                if failure is not None:
+                    return sent, failure
+                if request.on_sent is not None:
+                    request.on_sent(sent)
+        finally:
+            self._client.cancel(futures)
+        return sent, None
+
+
+class _Found(NamedTuple):
+    """What a first partition shows."""
+
+    rows: int
+    schema: pa.Schema
+
+
+def find_cluster(
+    service: Service, data: Any, options: Mapping[str, Any], compression: Compression
+) -> ClusterStream | None:
+    """Return the workers that can send a frame; None where it goes through this process."""
+    if service.dialect.part_bytes is None or not is_a(data, "dask.dataframe", "DataFrame"):
+        return None
+    import dask
+
+    # Dask's own choice, which may be threads although there is a cluster
+    client = getattr(dask.base.get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
+    if not is_a(client, "distributed", "Client") or not _can_reach(service, client):
+        return None
+    if not service.takes_parts:
+        service.session.list_tables()  # whose answer may tell
+    return ClusterStream(Job(service, options, compression), client, data) if service.takes_parts else None
+
+
+def _can_reach(service: Service, client: Any) -> bool:
+    """Return whether workers reach the service, if it is at an address of this machine alone."""
+    workers = client.nthreads()
+    return not service.is_loopback or all(one.startswith("inproc:") or is_loopback(one) for one in workers)
+
+
+def _describe(frame: Any, number: int, job: Job) -> _Found:
+    """Return what a partition shows, on a worker that could send it."""
+    _ = job.service.session
+    source = open_source(Partition(frame, number), **job.options)
+    return _Found(len(frame), source.schema)
+
+
+def _write(
+    job: Job, schema: pa.Schema, request: Request, request_id: str, write: str, frame: Any, number: int
+) -> tuple[int, int, Failure | None]:
+    """Send a partition, on a worker; return its rows, its bytes, and what failed.
+
+    A scheduler repeats what a worker did that died, and the service may have what it sent: who comes second sends
+    nothing.
+    """
+    if not len(frame):
+        return 0, 0, None
+    if not _is_first(write, number):
+        text = f"table {request.table!r}: a worker was lost while it sent partition {number}"
+        return 0, 0, Failure(errors.UploadInterrupted, text, {"bytes_sent": 0})
+    source = open_source(Partition(frame, number, schema), **job.options)
+    policy = CompressionPolicy(job.compression, job.service.link, is_loopback=job.service.is_loopback)
+    stream, session = IPCStream(source, policy), job.service.session
+    bodies = functools.partial(stream.parts, job.service.dialect.part_bytes)
+    try:
+        sent, failure = send_parts(bodies, session, request, request_id, number)
+    finally:
+        session.close()
+    if isinstance(failure, BaseException):
+        raise failure
+    return stream.rows, sent, failure
+
+
+def _is_first(write: str, number: int) -> bool:
+    """Mark a partition as being sent: the scheduler lets one worker through alone, whatever they see of each other."""
+    queue = sys.modules["distributed"].Queue(f"rt_frames-{write}-{number}", maxsize=1)
+    try:
+        queue.put(True, timeout=MARK_SECONDS)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""One service: its address, its key and its session, and what it can be asked about one table."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from rt_frames import errors
+from rt_frames._frames.compression import LinkMemory
+from rt_frames._http.dialects import Dialect, parse_dialect
+from rt_frames._http.options import (
+    Key,
+    hide_values,
+    is_loopback,
+    parse_base_url,
+    parse_headers,
+    parse_retries,
+    parse_timeouts,
+)
+from rt_frames._http.response import parse_count, parse_no_rows, parse_schema, parse_version
+from rt_frames._http.rows import Rows, check_where, query
+from rt_frames._http.session import JSON, Request, Result, Session
+from rt_frames._names import DialectName, check_table_name, duplicates
+from rt_frames._schema.data_type import to_schema
+from rt_frames._text import list_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rt_frames._http.response import Response
+    from rt_frames.errors import Operation
+
+log = logging.getLogger("rt_frames")
+
+
+class Description(NamedTuple):
+    """A table's columns and version; None where the service does not tell them."""
+
+    schema: pa.Schema | None
+    version: int | None
+
+
+class Service:
+    """A service, as `rt_frames.Client` describes it; it can be pickled, without its key."""
+
+    about = ""  # what its clients show behind the address
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str,
+        timeout: float | tuple[float, float, float] | None = None,
+        retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str | os.PathLike[str] = True,
+        allow_insecure: bool = False,
+        dialect: DialectName | Dialect = "documented",
+    ) -> None:
+        api_key = self._key = Key(api_key)
+        headers = hide_values(headers)
+        self.dialect = parse_dialect(dialect)
+        self._options: dict[str, Any] = {
+            "timeout": parse_timeouts(timeout),
+            "retries": parse_retries(retries),
+            "headers": parse_headers(headers),
+            "verify": verify if isinstance(verify, bool) else os.fsdecode(verify),
+        }
+        base = parse_base_url(url, allow_insecure=allow_insecure)
+        self._key.check()
+        self.is_loopback = is_loopback(base)
+        self.link: LinkMemory | None = LinkMemory()
+        self._session = Session(base, self.dialect, self._key, **self._options)
+        self._unusable = ""  # why, where it was unpickled without what it needs
+        self.closed = False  # whether `close` was called: a default client is then forgotten
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return self._session.base
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        salt = os.urandom(16)
+        options = {**self._options, "dialect": self.dialect, "allow_insecure": True}
+        return _unpickle, (self.url, options, salt, self._key.fingerprint(salt))
+
+    def close(self) -> None:
+        """Close the connections; a call after that opens new ones."""
+        self.closed = True
+        self._session.close()
+
+    @property
+    def session(self) -> Session:
+        """The session; what keeps it from being used is said now that it is needed."""
+        if self._unusable:
+            raise errors.NotConnectedError(self._unusable)
+        return self._session
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether what is large goes to it in parts, as far as it has told; a folder takes all in one request."""
+        return self._session.takes_parts and self.dialect.part_bytes is not None
+
+    @property
+    def can_rewrite(self) -> bool:
+        """Whether it has told that a table can be replaced by what was read of it."""
+        return self._session.takes_parts
+
+    def check_name(self, name: Any) -> None:
+        """Refuse what no table can be called."""
+        check_table_name(name)
+        self.dialect.check_name(name)
+
+    def send_json(
+        self, operation: Operation, name: str, content: Any, parse: Callable[[Response], Any], **about: Any
+    ) -> Result:
+        """Ask something about a table."""
+        self.check_name(name)
+        path, body = self.dialect.path(operation, name), json.dumps(content, allow_nan=False).encode()
+        request = Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body), **about)
+        return self.session.send(request)
+
+    def describe(self, name: str) -> Description:
+        """Ask for a table's schema and version."""
+        if self.dialect.describe is None:
+            return Description(None, None)
+        # without that some servers leave the schema out
+        asked = {"load_detailed_metadata": True}
+        found = self.send_json("describe", name, asked, lambda answer: (_to_schema(answer), parse_version(answer)))
+        return Description(*found.value)
+
+    def read(self, name: str, asked: Mapping[str, Any]) -> Rows:
+        """Ask for rows, which are read as they come."""
+        rows: Rows = self.send_json("query", name, asked, parse_no_rows, streams=asked).value
+        return rows
+
+    def read_version(self, name: str, version: int | None) -> Rows:
+        """Ask for all rows of a version."""
+        return self.read(name, {**query(), "version": version})
+
+    def count(self, name: str, where: str | None = None, version: int | None = None) -> int:
+        """Count rows."""
+        asked = {"version": version} if where is None else {"version": version, "predicate": check_where(where)}
+        found: int = self.send_json("count_rows", name, asked, parse_count).value
+        return found
+
+    def drop(self, name: str) -> None:
+        """Drop a table."""
+        self.check_name(name)
+        path, start = self.dialect.path("drop", name), time.monotonic()
+        request = Request("drop", "POST", path, JSON, parse_version, table=name, body=[[b""]], length=0)
+        result = self.session.send(request)
+        log.info("dropped table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
+
+
+def _to_schema(response: Response) -> pa.Schema | None:
+    """Read the schema in a table's description; None where the service does not tell it."""
+    if (found := parse_schema(response)) is None:
+        return None
+    try:
+        schema = to_schema(found)
+    except (ValueError, errors.UnsupportedTypeError) as error:
+        raise ValueError(f"the description of its columns is not understood: {error}") from None
+    if twice := duplicates(schema.names):
+        raise ValueError(f"the description of its columns names {list_names(twice)} twice")
+    return schema
+
+
+def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Service:
+    """Make a service again in another process, whose environment must hold the same key: keys are not pickled.
+
+    What is missing there is told when it is used: pools do not survive an error before that.
+    """
+    key, problem = Key(os.environ.get("RT_FRAMES_API_KEY")), ""
+    if not key:
+        problem = "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
+    elif not hmac.compare_digest(key.fingerprint(salt), fingerprint):
+        problem = (
+            "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
+            "rt_frames.connect(..., api_key=...) in this process"
+        )
+    try:
+        service = Service(url, api_key="none" if problem else key, **options)
+    except ValueError as error:  # of a CA bundle that is not here
+        problem, service = problem or str(error), Service(url, api_key="none", **{**options, "verify": False})
+    service._unusable = problem and f"a client of {url} was unpickled, and {problem}"  # noqa: SLF001  # same package
+    return service

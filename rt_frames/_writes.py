@@ -1,0 +1,220 @@
+"""A frame on its way into a table: created, replaced or appended to, in one request or in parts.
+
+`write` is the whole journey. What is larger than a part of such a service, or of unknown size, goes in parts, which
+its own workers send where it is a Dask frame on a cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rt_frames import errors
+from rt_frames._cluster import ClusterStream, find_cluster
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
+from rt_frames._frames.ipc import MIME, IPCStream
+from rt_frames._http.parts import Parts, Sent, send_parts
+from rt_frames._http.response import Failure, parse_version
+from rt_frames._http.session import Request, Result
+from rt_frames._progress import Progress
+from rt_frames._service import Description, Service
+from rt_frames._text import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from rt_frames._frames.source import Source
+    from rt_frames._http.dialects import Dialect
+    from rt_frames._http.response import Hint, Hints
+    from rt_frames.errors import Operation
+
+log = logging.getLogger("rt_frames")
+
+IfExists = Literal["fail", "skip", "replace", "append"]
+LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
+
+
+class Written(NamedTuple):
+    """What became of a write: the fields of a `rt_frames.RemoteTable`."""
+
+    schema: pa.Schema | None = None
+    rows: int | None = None
+    nbytes: int | None = None
+    version: int | None = None
+    created: bool | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class HowToWrite:
+    """The options of `rt_frames.to_table`."""
+
+    dtypes: Mapping[str, Any] | None
+    index: bool | None
+    clean_names: bool
+    if_exists: IfExists
+    compression: Compression
+    progress: bool | None
+
+
+def write(service: Service, name: str, data: Any, how: HowToWrite) -> Written:
+    """Store a frame."""
+    service.check_name(name)
+    service.dialect.check_if_exists(how.if_exists)
+    check_compression(how.compression)
+    table = _find_table(service, name) if how.if_exists == "append" else None
+    options: dict[str, Any] = {"dtypes": how.dtypes, "index": how.index, "clean_names": how.clean_names}
+    cluster = find_cluster(service, data, options, how.compression)
+    source = open_source(data if cluster is None else cluster.first(), **options, table=table and table.schema)
+    operation: Operation = "replace" if how.if_exists == "replace" else "append" if table else "create"
+    request = Request(
+        operation, "POST", service.dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
+        nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
+        may_be_there=how.if_exists == "skip", hints=_hints(service.dialect, how.compression),
+        look=functools.partial(_compare_versions, service, name, table) if table else None,
+    )  # fmt: skip
+    try:
+        listed = None if table else _check_name_is_free(service, request)
+        if listed and request.may_be_there:
+            return _skip(service, request)
+        return _upload(service, request._replace(listed_before=listed), source, how, cluster)
+    except errors.TableExistsError:
+        if how.if_exists != "append" or not source.replayable:
+            raise
+    finally:
+        source.close()
+    return write(service, name, data, how)  # somebody else made it meanwhile
+
+
+def _find_table(service: Service, name: str) -> Description | None:
+    """Look up what rows are to be added to; None where there is no such table, and it is made of them."""
+    try:
+        table = service.describe(name)
+    except errors.TableNotFoundError:
+        return None
+    if table.schema is None:
+        raise ValueError(f"if_exists: the service does not tell the columns of table {name!r}, to append by name")
+    return table
+
+
+def _compare_versions(service: Service, name: str, before: Description, failure: Failure) -> str:
+    """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell."""
+    if not failure.is_open:
+        return ""
+    _, version = service.describe(name)
+    rows, had = service.count(name), service.count(name, version=before.version)
+    was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
+    if (version, rows) == (before.version, had):
+        return f"{was}: nothing was added so far"
+    return f"{was}: look whether the rows are there before you send them again"
+
+
+def _skip(service: Service, request: Request) -> Written:
+    """Leave the table that is there; one without rows may be what an upload in parts left that was killed."""
+    name = str(request.table)
+    if service.takes_parts and request.rows != 0 and not service.count(name):
+        text = f"table {name!r} exists and is empty: an upload may have been killed; drop it, or append to it"
+        raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+    log.info("skipped table %s, which is there already; nothing was stored", name)
+    return Written(created=False)
+
+
+def _check_name_is_free(service: Service, request: Request) -> bool | None:
+    """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
+    if not request.may_be_there and request.nbytes is not None and request.nbytes <= LIST_FIRST_ABOVE:
+        return None
+    listed = request.table in service.session.list_tables(before=request)
+    if listed and request.operation == "create" and not request.may_be_there:
+        text = f"table {request.table!r} exists already; nothing was sent"
+        raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+    return listed
+
+
+def _upload(
+    service: Service, request: Request, source: Source, how: HowToWrite, cluster: ClusterStream | None
+) -> Written:
+    policy = CompressionPolicy(how.compression, service.link, source.nbytes, is_loopback=service.is_loopback)
+    stream = cluster if cluster is not None and cluster.has_rows else IPCStream(source, policy)
+    name, start = str(request.table), time.monotonic()
+    with Progress(how.progress, stream.length, name) as bar:
+        request = request._replace(on_sent=lambda sent: bar.update(sent, stream.rows))
+        fits = source.nbytes is not None and source.nbytes <= (service.dialect.part_bytes or 0)
+        if isinstance(stream, IPCStream) and (fits or not service.takes_parts):
+            result = service.session.send(request._replace(body=stream, length=stream.length))
+        else:
+            result = _send_in_parts(service, request, source, stream)
+    if not result.created:
+        return _skip(service, request)
+    size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
+    ms = (time.monotonic() - start) * 1000
+    done = "appended to" if request.operation == "append" else f"{request.operation}d"
+    log.info("%s table %s, %s, %.0f ms, %s", done, name, size, ms, result.request_id)
+    is_new = request.operation != "append"
+    schema = source.schema if is_new else None
+    return Written(schema, stream.rows, result.sent, result.value, created=is_new, request_id=result.request_id)
+
+
+def _send_in_parts(service: Service, request: Request, source: Source, stream: IPCStream | ClusterStream) -> Result:
+    """Send what is too large for one request; where there is no table yet, an empty one is made first."""
+    session, name, made = service.session, str(request.table), None
+    if request.operation == "create" or request.listed_before is False:
+        empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
+        path = service.dialect.path("create", name)
+        result = session.send(
+            request._replace(path=path, operation="create", body=empty, length=empty.length, on_sent=None)
+        )
+        if not result.created:
+            return result
+        made = Description(source.schema, result.value)
+    before = made or service.describe(name)
+    if isinstance(stream, ClusterStream):
+        send: Callable[..., Sent] = stream.send
+    else:
+        send = functools.partial(send_parts, functools.partial(stream.parts, service.dialect.part_bytes))
+    parts = Parts(request, service.dialect, send)
+    end = functools.cache(functools.partial(_end_parts, service, name, parts, made))
+    look = functools.partial(look_at_parts, service, name, parts, before, end)
+    try:
+        return session.send(request._replace(attempt=parts.attempt, look=look))
+    except BaseException:
+        end()  # where nobody looked: at an exception of the source, or Ctrl-C
+        raise
+
+
+def look_at_parts(
+    service: Service, name: str, parts: Parts, before: Description, end: Callable[[], str], failure: Failure
+) -> str:
+    """Say what became of a write in parts that failed."""
+    return (parts.completing and _compare_versions(service, name, before, failure)) or end()
+
+
+def _end_parts(service: Service, name: str, parts: Parts, made: Description | None) -> str:
+    """Say that nothing is stored; an empty table that was made for it goes, where nobody has changed it."""
+    if made is None:
+        return "nothing of it is stored"
+    kept = f"nothing of it is stored, and table {name!r} is there without rows; drop it, or append to it"
+    with contextlib.suppress(Exception):
+        if parts.completing or service.describe(name).version != made.version or made.version is None:
+            return kept
+        service.drop(name)
+        return "nothing of it is stored"
+    return kept
+
+
+def _hints(dialect: Dialect, compression: Compression) -> Hints:
+    """Return what a caller can do about errors of a create."""
+    taken = "choose another name, or {} to leave the table as it is"
+    if dialect.replace:
+        taken += ', or "replace", which replaces all its rows by these'
+    hints: dict[type[errors.RemoteError], Hint] = {errors.TableExistsError: (taken, {"if_exists": "skip"})}
+    if compression != "zstd":
+        hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
+    return hints

@@ -1,0 +1,161 @@
+"""Dask frames on a cluster: its workers send the partitions, in one commit, or nothing of them is seen."""
+
+from __future__ import annotations
+
+import os
+
+import dask
+import lance
+import numpy as np
+import pandas as pd
+import pytest
+
+import rt_frames as rt
+from tests.support.compare import stored
+from tests.support.faults import connected
+from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.servers import KEY
+
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+longer = pytest.importorskip("tests.longer.cluster")
+
+META = {"n": "int64", "word": "str"}
+
+
+def partition(number: int) -> pd.DataFrame:
+    """Make a partition; those of even numbers have rows."""
+    rows = 5000 if number % 2 == 0 else 0
+    n = np.arange(rows) + number * 5000
+    return pd.DataFrame({"n": n, "word": pd.Series([f"w{one % 7}" for one in n], dtype="str")})
+
+
+def frame(first: int = 1, last: int = 9, make=partition):
+    return dd.from_map(make, range(first, last), meta=partition(1))
+
+
+ROWS = pd.concat(map(partition, range(1, 9)))
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with longer.cluster() as address, distributed.Client(address) as client:
+        yield client
+
+
+@pytest.fixture
+def remote(service, workers):
+    return rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
+
+
+@pytest.fixture
+def hosted():
+    return Hosted()
+
+
+@pytest.fixture
+def scripted(hosted, workers):
+    with serving(hosted) as server, connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client:
+        yield client
+
+
+def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, name):
+    table = remote.create_table(name, frame())
+    assert stored(service, name).to_pydict() == ROWS.to_dict("list")
+    assert (table.rows, table.created, table.version) == (len(ROWS), True, 2)
+    assert table.schema.names == ["n", "word"]
+
+    assert remote.create_table(name, frame(1, 3), if_exists="skip").created is False
+    remote.create_table(name, frame(10, 12), if_exists="append")
+    assert stored(service, name)["n"].to_pylist() == [*ROWS["n"], *range(50_000, 55_000)]
+    remote.create_table(name, frame(3, 6), if_exists="replace", dtypes={"n": "int32"})
+    assert stored(service, name)["n"].to_pylist() == [*range(20_000, 25_000)]
+    assert stored(service, name)["n"].type == "int32"
+
+
+def test_the_parts_of_a_partition_follow_each_other(scripted, hosted):
+    data = frame(make=lambda number: pd.concat([partition(number)] * 100))
+    table = scripted.create_table("t", data, compression=None)
+    assert hosted.steps.count("part") > 8
+    assert {one[:8] for one in hosted.part_ids} == {f"{number:08x}" for number in (1, 3, 5, 7)}
+    assert hosted.tables["t"].rows.num_rows == table.rows == 100 * len(ROWS)
+    assert hosted.steps.count("complete") == 1
+
+
+def failing(number):
+    if number == 6:
+        raise LookupError("of mine")
+    return partition(number)
+
+
+def odd(number):
+    return partition(number).assign(n="x") if number == 6 else partition(number)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (failing, LookupError, "of mine"),
+        (odd, rt.errors.UnsupportedTypeError, "column 'n' is .*string in partition 5 and int64 in the first one"),
+    ],
+)
+@pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])
+def test_a_partition_that_raises_or_does_not_fit_leaves_nothing(scripted, hosted, make, error, says, if_exists):
+    if if_exists != "fail":
+        scripted.create_table("t", partition(2))
+    with pytest.raises(error, match=says):
+        scripted.create_table("t", frame(make=make), if_exists=if_exists)
+    assert hosted.uploads == {}
+    assert [len(table.versions) for table in hosted.tables.values()] == [1] * (if_exists != "fail")
+
+
+def test_a_worker_without_the_key_says_so_before_anything_is_begun(scripted, hosted, workers):
+    def swap(key):
+        os.environ["RT_FRAMES_API_KEY"] = key
+
+    workers.run(swap, "")
+    try:
+        with pytest.raises(rt.errors.NotConnectedError, match="keys are not pickled; set RT_FRAMES_API_KEY in this"):
+            scripted.create_table("t", frame())
+    finally:
+        workers.run(swap, KEY)
+    assert set(hosted.steps) == {"list"}
+
+
+def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scripted, hosted):
+    left = ["part"]
+    hosted.fault = lambda _, step: "503" if step in left and (left.remove(step) or True) else ""
+    scripted.create_table("t", frame())
+    assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
+    assert hosted.steps.count("create_parts") == 2
+
+    hosted.fault = lambda _, step: "422" if step == "part" else ""
+    with pytest.raises(rt.errors.BadRequest, match="nothing of it is stored") as caught:
+        scripted.create_table("u", frame())
+    assert caught.value.attempts == 1
+    assert list(hosted.tables) == ["t"]
+
+
+def test_partitions_without_rows_make_a_table_without_rows(scripted, hosted):
+    table = scripted.create_table("t", frame(1, 2))
+    assert (table.rows, hosted.tables["t"].rows.num_rows) == (0, 0)
+
+
+def test_a_folder_and_other_schedulers_go_through_the_client(scripted, hosted, workers, tmp_path):
+    rt.connect(tmp_path, default=False).create_table("t", frame())
+    assert lance.dataset(tmp_path / "t.lance").to_table()["n"].to_pylist() == ROWS["n"].tolist()
+    with dask.config.set(scheduler="threads"):
+        scripted.create_table("t", frame(make=lambda number: partition(number).assign(word=str(os.getpid()))))
+    assert set(hosted.tables["t"].rows["word"].to_pylist()) == {str(os.getpid())}
+
+
+def test_workers_in_this_process_write_too(hosted):
+    with (
+        distributed.Client(processes=False, dashboard_address="127.0.0.1:0"),
+        pytest.MonkeyPatch.context() as patch,
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS) as client,
+    ):
+        patch.setenv("RT_FRAMES_API_KEY", KEY)
+        client.create_table("t", frame())
+    assert {one[:8] for one in hosted.part_ids} == {f"{number:08x}" for number in (1, 3, 5, 7)}

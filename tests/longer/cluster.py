@@ -1,0 +1,172 @@
+"""A cluster that writes a table while its workers are killed: all rows once, or none and an error.
+
+Run: ``python -m tests.longer.cluster [--runs 50] [--seed N]``; with ``--gigabytes 2`` it writes so much, and tells what
+its client needed for it, beside the same frame written through the client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask.dataframe as dd
+import lance
+import numpy as np
+import pandas as pd
+
+import rt_frames as rt
+from tests.support.local import Process
+from tests.support.servers import KEY
+
+PARTITIONS, ROWS = 8, 20_000
+META = {"n": "int64", "half": "float64"}
+
+
+def partition(number: int, rows: int = ROWS) -> pd.DataFrame:
+    """Make a partition that says itself whether it is whole and where it belongs."""
+    n = np.arange(rows) + number * rows
+    return pd.DataFrame({"n": n, "half": n / 2})
+
+
+def frame(partitions: int = PARTITIONS, rows: int = ROWS) -> Any:
+    return dd.from_map(partition, range(partitions), rows=rows, meta=META)
+
+
+@contextlib.contextmanager
+def cluster(workers: int = 2) -> Iterator[str]:
+    """Run a scheduler and workers, which have the key and are started again when they are killed."""
+    command = [sys.executable, "-c", _CLUSTER, str(workers)]
+    environment = {**os.environ, "RT_FRAMES_API_KEY": KEY}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout
+        yield process.stdout.readline().decode().strip()
+        process.communicate()
+
+
+_CLUSTER = """
+import logging, sys, dask, distributed
+if __name__ == "__main__":
+    dask.config.set({"distributed.logging.distributed": "critical"})
+    with distributed.LocalCluster(
+        n_workers=int(sys.argv[1]), threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+    ) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+def run(runs: int, seed: int) -> collections.Counter[str]:
+    """Kill a worker at a drawn moment of each write, and look at what is stored."""
+    import distributed
+
+    draw, ends = random.Random(seed), collections.Counter[str]()
+    with contextlib.ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        service = opened.enter_context(Process(folder))
+        workers = opened.enter_context(distributed.Client(opened.enter_context(cluster())))
+        client = rt.connect(service.caller.url, api_key=KEY, dialect="lancedb", default=False)
+        for number in range(runs):
+            pids = list[int]()
+            while len(pids) < 2:  # those that were killed are started again
+                pids = [*workers.run(os.getpid, on_error="ignore").values()]
+            killing = threading.Timer(draw.uniform(0, 1), os.kill, (draw.choice(pids), signal.SIGKILL))
+            killing.start()
+            end, name = "whole", f"t{number}"
+            try:
+                client.create_table(name, frame(), compression=None)
+            except Exception as error:  # noqa: BLE001  # Dask's own, too
+                end = type(error).__name__
+            killing.join()
+            ends[end] += 1
+            check(folder, name, is_there=end == "whole")
+    return ends
+
+
+def check(folder: Path, name: str, *, is_there: bool, partitions: int = PARTITIONS, rows: int = ROWS) -> None:
+    """Read a table back, which has all rows in order, or is not there."""
+    path, start = folder / f"{name}.lance", 0
+    assert path.exists() == is_there, name
+    if is_there:
+        for batch in lance.dataset(path).to_batches():
+            n = np.arange(start, start + batch.num_rows)
+            assert np.array_equal(batch["n"].to_numpy(), n), name
+            assert np.array_equal(batch["half"].to_numpy(), n / 2), name
+            start += batch.num_rows
+        assert start == partitions * rows
+
+
+class Measured(NamedTuple):
+    """What a write needed: its time, and the peak of its client's memory and what that sent, in bytes."""
+
+    seconds: float
+    peak: int
+    sent: int
+
+
+def measure(gigabytes: float, *, through_the_client: bool = False) -> Measured:
+    """Write so much in partitions of 50 MB from two workers, and check it."""
+    rows = 50 * 10**6 // 16
+    partitions = round(gigabytes * 20)
+    with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service, cluster() as address:
+        command = [sys.executable, "-c", _CLIENT, address, service.caller.url, KEY, str(partitions), str(rows)]
+        told = subprocess.check_output([*command, str(int(through_the_client))], text=True)
+        check(Path(folder), "t", is_there=True, partitions=partitions, rows=rows)
+    return Measured(*json.loads(told))
+
+
+_CLIENT = """
+import distributed, json, os, socket, struct, sys, time
+from pathlib import Path
+import rt_frames as rt
+from tests.longer.cluster import frame
+
+if __name__ == "__main__":
+    scheduler, url, key, partitions, rows, through = sys.argv[1:]
+    with distributed.Client(scheduler) as workers:
+        client = rt.connect(url, api_key=key, dialect="lancedb", default=False)
+        client.list_tables()
+        data = frame(int(partitions), int(rows))
+        if int(through):
+            data = (part.compute() for part in data.to_delayed())
+        start, sent = time.perf_counter(), 0
+        client.create_table("t", data)
+        seconds = time.perf_counter() - start
+        for one in Path("/proc/self/fd").iterdir():
+            if one.is_symlink() and os.readlink(one).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(one.name))) as connection:
+                    if connection.family != socket.AF_UNIX:  # bytes that were acknowledged, in Linux's tcp_info
+                        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+                        sent += struct.unpack_from("Q", info, 120)[0]
+    status = Path("/proc/self/status").read_text()
+    print(json.dumps([seconds, int(status.split("VmHWM:")[1].split()[0]) * 1024, sent]))
+"""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--gigabytes", type=float)
+    asked = parser.parse_args()
+    if asked.gigabytes is None:
+        print(dict(run(asked.runs, asked.seed)), "seed", asked.seed)
+    else:
+        for way in (False, True):
+            seconds, peak, sent = measure(asked.gigabytes, through_the_client=way)
+            print(
+                "through the client" if way else "by the workers",
+                f"{seconds:.1f} s, the client at most {peak / 1e6:.0f} MB, sent {sent / 1e6:.2f} MB",
+            )
