@@ -456,6 +456,10 @@ class RemoteTable:
     def _service(self) -> Service:
         return self.client._service  # noqa: SLF001  # same module
 
+    def _check_rewrites(self) -> None:
+        """Refuse a rewrite where the service's addresses have none."""
+        self._service.dialect.path("multipart_create", self.name)
+
     def _rewrite(self, plan: AlterationPlan) -> RemoteTable:
         """Do by reading and replacing what the engine refuses."""
         return RemoteTable(self.name, self.client, *rewrite(self._service, self.name, self.schema, plan), _changed=plan)

@@ -79,6 +79,10 @@ class _Unchanged:
 
     def check(self, schema: pa.Schema | None, version: int | None) -> None:
         """Raise where it is not any more as it was."""
+        if version is None:
+            raise ValueError(
+                f"rewrite: the service does not tell the version of table {self._name!r}, which a rewrite needs"
+            )
         if (schema, version) != self.before:
             text = f"could not rewrite table {self._name!r}: somebody else wrote to it meanwhile; nothing was changed"
             raise errors.ConflictError(text, table=self._name)

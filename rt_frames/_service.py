@@ -129,14 +129,18 @@ class Service:
         request = Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body), **about)
         return self.session.send(request)
 
-    def describe(self, name: str) -> Description:
+    def describe(self, name: str, **about: Any) -> Description:
         """Ask for a table's schema and version."""
         if self.dialect.describe is None:
             return Description(None, None)
         # without that some servers leave the schema out
         asked = {"load_detailed_metadata": True}
-        found = self.send_json("describe", name, asked, lambda answer: (_to_schema(answer), parse_version(answer)))
-        return Description(*found.value)
+
+        def parse(answer: Response) -> Description:
+            return Description(_to_schema(answer), parse_version(answer))
+
+        found: Description = self.send_json("describe", name, asked, parse, **about).value
+        return found
 
     def read(self, name: str, asked: Mapping[str, Any]) -> Rows:
         """Ask for rows, which are read as they come."""
@@ -147,17 +151,20 @@ class Service:
         """Ask for all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
-    def count(self, name: str, where: str | None = None, version: int | None = None) -> int:
+    def count(self, name: str, where: str | None = None, version: int | None = None, **about: Any) -> int:
         """Count rows."""
         asked = {"version": version} if where is None else {"version": version, "predicate": check_where(where)}
-        found: int = self.send_json("count_rows", name, asked, parse_count).value
+        found: int = self.send_json("count_rows", name, asked, parse_count, **about).value
         return found
 
-    def drop(self, name: str) -> None:
-        """Drop a table."""
+    def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
+        """Drop a table, if it is what had an etag; services that give none do not look."""
         self.check_name(name)
         path, start = self.dialect.path("drop", name), time.monotonic()
-        request = Request("drop", "POST", path, JSON, parse_version, table=name, body=[[b""]], length=0)
+        headers = {"If-Match": etag} if etag else {}
+        request = Request(
+            "drop", "POST", path, JSON, parse_version, table=name, body=[[b""]], length=0, headers=headers, **about
+        )
         result = self.session.send(request)
         log.info("dropped table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
 

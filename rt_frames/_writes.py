@@ -6,7 +6,6 @@ its own workers send where it is a Dask frame on a cluster.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import time
@@ -33,12 +32,15 @@ if TYPE_CHECKING:
 
     from rt_frames._frames.source import Source
     from rt_frames._http.dialects import Dialect
-    from rt_frames._http.response import Hint, Hints
+    from rt_frames._http.response import Hint, Hints, Response
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
 
 IfExists = Literal["fail", "skip", "replace", "append"]
+CLEAN_UP_SECONDS = 10.0  # for an answer, where a write has failed already
+_REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
+NOTHING_STORED = "nothing of it is stored"
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
 
 
@@ -79,7 +81,7 @@ def write(service: Service, name: str, data: Any, how: HowToWrite) -> Written:
         operation, "POST", service.dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
         nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
         may_be_there=how.if_exists == "skip", hints=_hints(service.dialect, how.compression),
-        look=functools.partial(_compare_versions, service, name, table) if table else None,
+        look=functools.partial(_look_at_append, service, name, table) if table else None,
     )  # fmt: skip
     try:
         listed = None if table else _check_name_is_free(service, request)
@@ -105,10 +107,12 @@ def _find_table(service: Service, name: str) -> Description | None:
     return table
 
 
-def _compare_versions(service: Service, name: str, before: Description, failure: Failure) -> str:
+def _look_at_append(service: Service, name: str, before: Description, failure: Failure) -> str:
+    return _compare_versions(service, name, before) if failure.is_open else ""
+
+
+def _compare_versions(service: Service, name: str, before: Description) -> str:
     """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell."""
-    if not failure.is_open:
-        return ""
     _, version = service.describe(name)
     rows, had = service.count(name), service.count(name, version=before.version)
     was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
@@ -164,49 +168,62 @@ def _upload(
 
 def _send_in_parts(service: Service, request: Request, source: Source, stream: IPCStream | ClusterStream) -> Result:
     """Send what is too large for one request; where there is no table yet, an empty one is made first."""
-    session, name, made = service.session, str(request.table), None
+    session, name, made, etag = service.session, str(request.table), None, None
     if request.operation == "create" or request.listed_before is False:
         empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
         path = service.dialect.path("create", name)
-        result = session.send(
-            request._replace(path=path, operation="create", body=empty, length=empty.length, on_sent=None)
-        )
+        create = request._replace(path=path, operation="create", body=empty, length=empty.length, on_sent=None)
+        result = session.send(create._replace(parse=_parse_made))
         if not result.created:
             return result
-        made = Description(source.schema, result.value)
+        version, etag = result.value
+        made = Description(source.schema, version)
     before = made or service.describe(name)
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
     else:
         send = functools.partial(send_parts, functools.partial(stream.parts, service.dialect.part_bytes))
     parts = Parts(request, service.dialect, send)
-    end = functools.cache(functools.partial(_end_parts, service, name, parts, made))
+    end = functools.cache(functools.partial(_end_parts, service, name, parts, made, etag))
     look = functools.partial(look_at_parts, service, name, parts, before, end)
     try:
         return session.send(request._replace(attempt=parts.attempt, look=look))
-    except BaseException:
-        end()  # where nobody looked: at an exception of the source, or Ctrl-C
+    except BaseException as error:  # of the source, too, or Ctrl-C
+        told = isinstance(error, errors.RemoteError) and parts.completing
+        said = "it is not known whether its rows were made visible" if parts.completing else end()
+        if not told and said != NOTHING_STORED and said not in str(error):
+            error.add_note(f"table {name!r}: {said}")
         raise
 
 
 def look_at_parts(
     service: Service, name: str, parts: Parts, before: Description, end: Callable[[], str], failure: Failure
 ) -> str:
-    """Say what became of a write in parts that failed."""
-    return (parts.completing and _compare_versions(service, name, before, failure)) or end()
+    """Say what became of a write in parts that failed; once its end was asked for, it may have been done."""
+    is_open = parts.completing and failure.kind not in _REFUSED
+    return _compare_versions(service, name, before) if is_open else end()
 
 
-def _end_parts(service: Service, name: str, parts: Parts, made: Description | None) -> str:
+def _end_parts(service: Service, name: str, parts: Parts, made: Description | None, etag: str | None) -> str:
     """Say that nothing is stored; an empty table that was made for it goes, where nobody has changed it."""
     if made is None:
-        return "nothing of it is stored"
-    kept = f"nothing of it is stored, and table {name!r} is there without rows; drop it, or append to it"
-    with contextlib.suppress(Exception):
-        if parts.completing or service.describe(name).version != made.version or made.version is None:
-            return kept
-        service.drop(name)
-        return "nothing of it is stored"
-    return kept
+        return NOTHING_STORED
+    try:
+        version = None if parts.completing else service.describe(name, patience=CLEAN_UP_SECONDS).version
+        if None not in (version, made.version):
+            if version != made.version or service.count(name, patience=CLEAN_UP_SECONDS):
+                return f"{NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
+            service.drop(name, etag=etag, patience=CLEAN_UP_SECONDS)
+            return NOTHING_STORED
+    except errors.TableNotFoundError:
+        return NOTHING_STORED
+    except Exception:  # which must not hide why the write failed
+        log.debug("table %s could not be dropped again", name, exc_info=True)
+    return f"{NOTHING_STORED}, but table {name!r}, which was made for it, may be there without rows; drop it then"
+
+
+def _parse_made(response: Response) -> tuple[int | None, str | None]:
+    return parse_version(response), response.headers.get("ETag")
 
 
 def _hints(dialect: Dialect, compression: Compression) -> Hints:

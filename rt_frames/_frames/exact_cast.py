@@ -62,7 +62,7 @@ def cast_exactly(array: pa.Array, target: pa.DataType, *, rounds: bool = True) -
     if types.is_time(target) or types.is_date64(target):
         made.validate(full=True)  # Arrow makes them of any integer
     if kinds[0] == "text":
-        _check_parsed(array, made)
+        _check_parsed(array, made, rounds=rounds)
     elif kinds != ("times", "text"):  # which Arrow does not read
         _refuse_first(array, target, _is_same(array, made, rounds=rounds))
     return made
@@ -145,7 +145,7 @@ def _is_whole(floats: pa.Array) -> pa.Array:
     return _call("equal", [_call("trunc", [floats]), floats])
 
 
-def _check_parsed(texts: pa.Array, made: pa.Array) -> None:
+def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
     """Refuse text that Arrow takes for another number."""
     target = made.type
     if types.is_integer(target):  # 0xFF is the int8 -1
@@ -158,7 +158,9 @@ def _check_parsed(texts: pa.Array, made: pa.Array) -> None:
         _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
         doubles = made if types.is_float64(target) else _doubles(texts)
-        _refuse_first(texts, target, _is_same(doubles, made))
+        _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
+        zeros = texts.filter(_call("equal", [_doubles(made), pa.scalar(0.0)]))
+        _refuse_first(zeros, target, _call("invert", [_matches(zeros, "^[^eE]*[1-9]")]))
         large = _call("greater_equal", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
         _check_large(texts.filter(large), _doubles(made).filter(large), target)
 

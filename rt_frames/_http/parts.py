@@ -22,7 +22,7 @@ from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._http.upload import Buffers
 
 ABORT_SECONDS = 2.0  # for an answer that nobody needs: Ctrl-C may have come because there are none
-_MAY_PASS = (errors.TransportError, errors.ServerError)
+_MAY_PASS = (errors.TransportError, errors.ServerError, errors.RateLimited)
 
 Sent = tuple[int, Failure | BaseException | None]  # bytes, and what kept the others from being sent
 
@@ -83,6 +83,8 @@ class Parts:
             return outcome
         if issubclass(outcome.kind, errors.TransportError):
             outcome.facts["bytes_sent"] = outcome.facts.get("bytes_sent", 0) + sent
+        if outcome.kind is errors.ConnectError and sent:
+            outcome = outcome._replace(kind=errors.UploadInterrupted)
         again = issubclass(outcome.kind, _MAY_PASS) and outcome.facts.get("status") not in (501, 507)
         if self.completing:
             again = outcome.kind is errors.ConflictError and self._request.operation == "replace"

@@ -108,6 +108,8 @@ class Request(NamedTuple):
         Whether a table that is there already is as welcome as a new one.
     streams : dict, optional
         A query, whose answer is rows, which are read as they come.
+    headers : dict of str to str
+        Further ones.
     step : str
         Of a write in parts: a "part", which nobody sees before "complete".
     patience : float
@@ -136,6 +138,7 @@ class Request(NamedTuple):
     listed_before: bool | None = None
     may_be_there: bool = False
     streams: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
     step: Literal["", "part", "complete"] = ""
     patience: float = math.inf
     attempt: Callable[[Session, str], Result | Failure | BaseException] | None = None
@@ -236,9 +239,12 @@ class Session:
                 return names
             repeated = token in seen
             seen.add(token)
-            if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or time.monotonic() > deadline:
+            late = time.monotonic() > deadline
+            if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or late:
                 end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
                 text = f"could not list tables: the service {end}; tell the people who run it"
+                if late:
+                    text = f"could not list tables: {len(seen):,} pages took {self.timeouts.read:g} s; allow more"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 raise request.error(Failure(errors.ResponseError, text, facts))
             path = f"{first}{'&' if '?' in first else '?'}page_token={token}"
@@ -377,6 +383,7 @@ class Session:
             **self._headers,
             "Content-Type": request.content_type,
             "x-request-id": request_id,
+            **request.headers,
         }
         prepared = requests.Request(request.method, self.base + request.path, headers=headers).prepare()
         prepared.body = upload  # type: ignore[assignment]  # our connection sends it
@@ -435,7 +442,7 @@ def _interpret_failure(
     if upload is not None and upload.begun:
         return _open_outcome(request, upload, reason)
     through = f"proxy {proxy} for " if any(isinstance(e, _BY_PROXY) for e in causes) else ""
-    where = f"{through}{base}: {reason}; nothing was sent"
+    where = f"{through}{base}: {reason}; {'this request was not' if request.step else 'nothing was'} sent"
     if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
         advice = "check the host name, or name the authority that signed it with REQUESTS_CA_BUNDLE"
         text = f"the certificate was not accepted, {where}; {advice}"
@@ -500,9 +507,11 @@ def _describe_outcome(request: Request, listed: bool | None, *, partially_sent: 
 
 
 def _may_repeat(failure: Failure, request: Request) -> bool:
-    if failure.kind is errors.ConnectError and request.attempt is None:
+    if request.attempt is not None:
+        return failure.nothing_done and request.replayable
+    if failure.kind is errors.ConnectError:
         return _REFUSED_BY_PROXY not in failure.text
-    if failure.kind is errors.RateLimited or failure.nothing_done:
+    if failure.kind is errors.RateLimited:
         return request.replayable
     status = failure.facts.get("status", 0)
     changes_nothing = request.is_read or (request.step == "part" and request.replayable)

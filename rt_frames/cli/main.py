@@ -471,16 +471,21 @@ def alter(
     if not plan:
         raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
     table = _connect(**service).table(name)
+    if rewrite:
+        table._check_rewrites()  # noqa: SLF001  # same package
     plan = _look_at(table, plan)
-    requests = plan.requests()
+    requests, rewrite = plan.requests(), rewrite and needs_rewrite(plan)
     if dry_run:
-        click.echo("\n".join(json.dumps(part.to_json()) for part in requests) if as_json else repr(plan))
-    rewrite = rewrite and needs_rewrite(plan)
+        bodies = "\n".join(json.dumps(part.to_json()) for part in requests)
+        click.echo(bodies if as_json else f"{plan!r}{_BY_REWRITE * rewrite}")
     if not rewrite:
         check_values_kept(plan, lossy=lossy, instead=table._instead)  # noqa: SLF001  # same package
     if not dry_run:
         table = table._rewrite(plan) if rewrite else _send(table, plan, is_told=not as_json)  # noqa: SLF001  # same package
         _report("rewrote" if rewrite else "altered", table, as_json, requests=1 if rewrite else len(requests))
+
+
+_BY_REWRITE = "\n--rewrite does that in another way: it reads all rows, casts them exactly and replaces them"
 
 
 def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteTable:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import hashlib
 import json
 import os
 import re
@@ -148,11 +149,28 @@ def begin(folder: Path, staged: Path) -> None:
     It tells the ids of the table's fields, without which a column that was ever cast would be null in those rows, and
     the version that it had.
     """
-    version = lance.dataset(str(folder)).version
     (staged / "_versions").mkdir(parents=True)
-    for number in (version, 2**64 - 1 - version):  # as versions are numbered on from, and back from the end
-        for manifest in folder.glob(f"_versions/*{number}.manifest"):
-            shutil.copy(manifest, staged / "_versions")
+    for manifest in _manifests(folder):
+        shutil.copy(manifest, staged / "_versions")
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """Return the newest manifest of a table; versions are numbered on from, or back from the end."""
+    version = lance.dataset(str(folder)).version
+    return [path for number in (version, 2**64 - 1 - version) for path in folder.glob(f"_versions/*{number}.manifest")]
+
+
+def etag(folder: Path) -> str:
+    """Return what tells a table as it is now from any other, and from itself at another version."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in _manifests(folder))).hexdigest()
+
+
+def _is_same(folder: Path, staged: Path) -> bool:
+    """Return whether a table is still the one whose manifest was copied, if at a later version."""
+    with contextlib.suppress(FileNotFoundError):
+        copies = (staged / "_versions").iterdir()
+        return all(copy.read_bytes() == (folder / "_versions" / copy.name).read_bytes() for copy in copies)
+    return False
 
 
 def stage_append(staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> list[str]:
@@ -189,8 +207,9 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
 def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
     """Add rows that were staged to their table, in this order and by one commit, and return the new version."""
     table = lance.dataset(str(folder))
-    if _identity(table) != _identity(lance.dataset(str(staged))):
-        raise Conflict(409, "the table's columns were changed while rows for it came, and nothing was added; try again")
+    if not _is_same(folder, staged) or _identity(table) != _identity(lance.dataset(str(staged))):
+        text = "the table's columns were changed, or it was dropped, while rows for it came, and nothing was added"
+        raise Conflict(409, f"{text}; try again")
     fragments = [lance.FragmentMetadata.from_json(one) for one in told]
     return _commit(folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments))
 
@@ -198,7 +217,7 @@ def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     """Make staged tables the next version of the one in `folder`, if that is as it was; return the new version."""
     old, tables = lance.dataset(str(folder)), [lance.dataset(str(part)) for part in parts]
-    if old.version != lance.dataset(str(staged)).version:
+    if not _is_same(folder, staged) or old.version != lance.dataset(str(staged)).version:
         raise Conflict(409, "the table was changed while rows to replace it came, and nothing was stored; try again")
     if any(table.schema != tables[0].schema for table in tables):
         raise HTTPError(400, "the parts have different columns, and nothing was stored; send them in one schema")

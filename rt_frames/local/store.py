@@ -31,7 +31,7 @@ _STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-_UPLOAD = "upload.json"  # beside what was staged: the table that it is for
+_UPLOAD = "upload"  # beside what was staged: the name of the table that it is for
 UNUSED_SECONDS = 24 * 3600  # after which a write in parts is given up
 
 
@@ -110,40 +110,36 @@ class Store:
             )  # fmt: skip
         return self.root / f"{name}.lance"
 
-    def create(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False) -> int:
-        """Write a table beside the others, verify that it can be read, and publish it at once; return its version."""
+    def create(
+        self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False
+    ) -> tuple[int, str]:
+        """Write a table beside the others, verify that it can be read, and publish it at once.
+
+        Return its version, and of a new table its etag.
+        """
         if replace:  # make room before it is needed
             with contextlib.suppress(_Missing), self._held(name) as folder:
                 engine.forget_versions(folder)
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
             version = engine.write(folder / "table", schema, batches)
-            return self._publish(folder / "table", name, replace=replace) or version
+            etag = engine.etag(folder / "table")
+            replaced = self._publish(folder / "table", name, replace=replace)
+            return (version, etag) if replaced is None else (replaced, "")
 
     def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
         """Add rows to a table, all or none, and return its new version."""
         with engine.as_http_errors("the rows were not added"), self._begun(name) as folder:
             told = engine.stage_append(folder / "table", schema, batches)
             with self._held(name) as target:
-                _check_same(target, folder / "table" / _UPLOAD)
                 return engine.append(target, folder / "table", told)
 
     @contextlib.contextmanager
     def _begun(self, name: str) -> Iterator[Path]:
-        """Return a staging folder that knows the table which its rows are for.
-
-        That is held open: else a table that takes its place may be given the number of its folder.
-        """
-        with self._staged() as folder, contextlib.ExitStack() as stack:
-            try:
-                handle = os.open(self._folder(name), os.O_RDONLY)
-                stack.callback(os.close, handle)
-                engine.begin(self._folder(name), folder / "table")
-            except BaseException:
-                self.check_there(name)  # or somebody dropped it meanwhile
-                raise
-            there = os.fstat(handle)
-            record = {"name": name, "folder": [there.st_dev, there.st_ino]}
-            (folder / "table" / _UPLOAD).write_text(json.dumps(record))
+        """Return a staging folder that knows the table which its rows are for."""
+        with self._staged() as folder:
+            with self._held(name) as target:
+                engine.begin(target, folder / "table")
+            (folder / "table" / _UPLOAD).write_text(name)
             yield folder
 
     def begin_parts(self, name: str) -> str:
@@ -184,8 +180,7 @@ class Store:
             try:
                 with self._held(name) as target, engine.as_http_errors("nothing was stored"):
                     _check_open(folder)
-                    (folder / _UPLOAD).rename(folder / "completed")  # so that nobody does it twice
-                    _check_same(target, folder / "completed")
+                    (folder / _UPLOAD).unlink()  # so that nobody does it twice
                     return self._commit_parts(target, folder)
             finally:
                 self._forget(upload_id)
@@ -216,7 +211,7 @@ class Store:
         folder = self._staging / upload_id / "table"
         with contextlib.ExitStack() as locks:
             try:
-                if not _STAGED.fullmatch(upload_id) or json.loads((folder / _UPLOAD).read_text())["name"] != name:
+                if not _STAGED.fullmatch(upload_id) or (folder / _UPLOAD).read_text() != name:
                     raise _NoUpload
                 locks.enter_context(_locked(folder.parent, fcntl.LOCK_SH))
             except FileNotFoundError:
@@ -282,9 +277,11 @@ class Store:
                     return engine.alter(folder, asked)
             return engine.alter(folder, asked)
 
-    def drop(self, name: str) -> None:
-        """Take a table away at once; who has it open loses its files."""
+    def drop(self, name: str, etag: str = "") -> None:
+        """Take a table away at once, if nobody changed it since it had an etag; who has it open loses its files."""
         with self._held(name) as target, self._staged() as folder:
+            if etag not in ("", "*", engine.etag(target)):
+                raise HTTPError(412, "the table was changed since, and stays")
             target.rename(folder / "table")
 
     @contextlib.contextmanager
@@ -298,13 +295,6 @@ class Store:
             if not there:  # or no more: who had the lock dropped it
                 raise _Missing(name)
             yield folder
-
-
-def _check_same(target: Path, record: Path) -> None:
-    """Refuse rows for a table that was dropped meanwhile, and made anew."""
-    there = target.stat()
-    if [there.st_dev, there.st_ino] != json.loads(record.read_text())["folder"]:
-        raise engine.Conflict(409, "the table was dropped while rows for it came, and nothing was added; try again")
 
 
 @contextlib.contextmanager

@@ -66,6 +66,8 @@ class Application:
         headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON), ("phalanx-version", VERSION)]
         if isinstance(payload, list):
             headers.append(("Content-Length", str(len(payload[0]))))
+        if etag := environ.get("rt_frames.etag"):
+            headers.append(("ETag", f'"{etag}"'))
         if request_id := environ.get("HTTP_X_REQUEST_ID"):
             headers.append(("x-request-id", re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]))
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
@@ -117,7 +119,8 @@ class Application:
         self._store.check_free(name, replace=replace)
         _check_content_type(environ, ARROW)
         schema, batches = open_stream(body)
-        return {"version": self._store.create(name, schema, batches, replace=replace)}
+        version, environ["rt_frames.etag"] = self._store.create(name, schema, batches, replace=replace)
+        return {"version": version}
 
     def _create_or_replace(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         mode = _query_parameter(environ, "mode") or "create"
@@ -187,8 +190,8 @@ class Application:
         request = query.parse_request(_read_json(body, "one, or nothing"))
         return self._store.open(name, request.get("version")), request
 
-    def _drop(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        self._store.drop(name)
+    def _drop(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
+        self._store.drop(name, environ.get("HTTP_IF_MATCH", "").strip('"'))
         return {}
 
     _routes = (

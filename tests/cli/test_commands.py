@@ -164,7 +164,7 @@ def test_a_dry_run_looks_at_the_table(run, tmp_path, options, code, shown, error
 def test_a_cast_that_the_engine_does_not_do_is_a_rewrite(run, file, tmp_path, name):
     url, cast = ("--url", tmp_path / "tables"), ("alter", name, "--cast", "n=string", "--rewrite")
     run("create", name, file, *url)
-    assert run(*cast, "--dry-run", *url).returncode == 0
+    assert "--rewrite does that in another way" in run(*cast, "--dry-run", *url).stdout
     assert run(*cast, *url).stdout.startswith(f"rewrote {name}: 2 rows, ")
     assert lance.dataset(str(tmp_path / "tables" / f"{name}.lance")).to_table()["n"].to_pylist() == ["1", "2"]
     assert "give one of them" in run(*cast, "--lossy", *url).stderr
@@ -176,6 +176,7 @@ def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, nam
     words, speaking = ("alter", name, "--cast", "n=string", "--dry-run"), ("--dialect", "lancedb")
     assert "refuses n: int64 to large_string" in run(*words, *speaking, **env).stderr
     assert "n: its type so far is not known; pass --lossy" in run(*words, **env).stderr
+    assert "no way to write a table in parts; connect with --dialect" in run(*words, "--rewrite", **env).stderr
     assert run(*words, "--lossy", **env).returncode == 0
     done = run("alter", "nowhere", *words[2:], *speaking, **env)
     assert (done.returncode, done.stdout) == (1, "")

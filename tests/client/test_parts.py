@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import requests
 
 import rt_frames as rt
 from tests.support.faults import connected
-from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
+from tests.support.local import Process
+from tests.support.servers import KEY, Server
 
 ROWS = 10_000  # of each frame: 80 kB, so that each is a part
 
@@ -102,7 +106,7 @@ def test_a_fault_before_the_end_leaves_nothing_and_is_begun_anew_where_that_can_
     with pytest.raises(rt.errors.RemoteError, match=r"nothing of it is stored.*is used up") as caught:
         client.create_table("u", frames())
     assert list(hosted.tables) == ["t"]
-    assert hosted.steps[-3:] == ["abort", "describe", "drop"]
+    assert hosted.steps[-4:] == ["abort", "describe", "count_rows", "drop"]
     assert caught.value.attempts == 1
 
 
@@ -150,7 +154,7 @@ def test_an_open_end_is_told_with_versions_and_never_sent_again(client, hosted, 
 
 def test_a_refused_end_of_a_new_table_says_that_it_is_there_without_rows(client, hosted):
     hosted.fault = lambda _, step: "409" if step == "complete" else ""
-    with pytest.raises(rt.errors.ConflictError, match="table 't' is there without rows; drop it, or append to it"):
+    with pytest.raises(rt.errors.ConflictError, match="but table 't', which was made for it, may be there"):
         client.create_table("t", frames())
     assert hosted.tables["t"].rows.num_rows == 0
 
@@ -175,9 +179,75 @@ def test_a_table_that_somebody_changed_meanwhile_is_left(client, hosted):
     hosted.changed = lambda step: (
         hosted.tables["t"].versions.append([pa.table({"n": [5]})]) if step == "create_parts" else None
     )
-    with pytest.raises(rt.errors.BadRequest, match="nothing of it is stored, and table 't' is there"):
+    with pytest.raises(rt.errors.BadRequest, match="somebody else has changed table 't', which stays"):
         client.create_table("t", frames())
     assert numbers(hosted) == [5]
+
+
+@pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])
+@pytest.mark.parametrize("fault", ["twice", "429"])
+def test_a_commit_is_never_asked_for_again_and_may_have_been_done_though_it_was_refused(
+    client, hosted, if_exists, fault
+):
+    """As behind a front that sends a request again, and gives the second answer."""
+    if if_exists != "fail":
+        client.create_table("t", pa.table({"n": [-1]}))
+    hosted.fault = lambda _, step: fault if step == "complete" else ""
+    with pytest.raises(rt.errors.RemoteError, match=r"look whether the rows are there|nothing was added so far"):
+        client.create_table("t", pa.concat_tables(frames()), if_exists=if_exists)
+    assert hosted.steps.count("complete") == 1
+    assert numbers(hosted)[-ROWS * 3 :] == all_numbers() or fault == "429"
+
+
+def failing_after(happens):
+    yield from frames(2)
+    happens()
+    raise LookupError("of mine")
+
+
+def test_a_table_that_was_made_anew_with_rows_is_left(client, hosted):
+    mine = Table([[pa.table({"n": [5]})]])
+    with pytest.raises(LookupError) as caught:
+        client.create_table("t", failing_after(lambda: hosted.tables.update(t=mine)))
+    assert hosted.tables["t"] is mine
+    assert "nothing of it is stored; somebody else has changed table 't'" in caught.value.__notes__[0]
+
+
+def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, name):
+    """The embedded service drops a table only if it is as it was made."""
+    asked = []
+
+    def script(connection):
+        while True:
+            request = connection.head()
+            connection.body(request)
+            step = Hosted.step(request)
+            asked.append(step)
+            if step == "drop":
+                service_client.create_table(name, pa.table({"n": [5]}), if_exists="append")
+            head = {n: v for n, v in request.headers.items() if n.lower() in ("x-api-key", "content-type", "if-match")}
+            found = requests.request(request.method, service.url + request.path, data=request.body, headers=head)
+            told = {k: v for k, v in found.headers.items() if k in ("phalanx-version", "ETag")}
+            connection.answer(found.status_code, found.json(), told)
+
+    with Server(script=script) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
+        service_client = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
+        client.list_tables()
+        with pytest.raises(LookupError) as caught:
+            client.create_table(name, failing_after(lambda: None))
+    assert asked[-1] == "drop"
+    assert service_client.table(name).to_arrow()["n"].to_pylist() == [5]
+    assert "may be there without rows" in caught.value.__notes__[0]
+
+
+def test_a_service_that_goes_away_between_parts_interrupts_the_upload(tmp_path):
+    with Process(tmp_path) as service:
+        client = rt.connect(service.caller.url, api_key=KEY, dialect=SMALL_PARTS, retries=0, default=False)
+        client.list_tables()
+        with pytest.raises(rt.errors.UploadInterrupted, match="may be there without rows; drop it then") as caught:
+            client.create_table("t", itertools.chain(frames(4), iter(service.kill, None), frames(2)))
+    assert "nothing was sent" not in str(caught.value)
+    assert caught.value.bytes_sent > 0
 
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):

@@ -60,6 +60,14 @@ def test_what_does_not_fit_is_refused_by_row_and_nothing_changes(client):
         fits.remote.alter_table("t", rewrite=True, lossy=True)
 
 
+@pytest.mark.parametrize(("text", "dtype"), [("0.1", pl.Float32), ("1e-400", pl.Float64), ("16777217", pl.Float32)])
+def test_text_that_no_float_is_is_refused_by_row(client, text, dtype):
+    table = rt.to_table(pa.table({"x": ["0.5", text]}), "t")
+    with pytest.raises(UnsupportedTypeError, match="column 'x', row 1"):
+        pl.DataFrame(schema={"x": dtype}).remote.alter_table("t", rewrite=True)
+    assert stored(table).version == 1
+
+
 def is_same(before: pa.Array, after: pa.Array) -> bool:
     """Return whether values are the same once they are cast back; so is what Arrow has no way back for."""
     before, after = (a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in (before, after))
@@ -156,3 +164,18 @@ def in_stream(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def test_a_rewrite_asks_for_versions_and_tells_them_where_its_end_is_open():
+    hosted, rows = Hosted(), pa.table({"n": [1, 2]})
+    with serving(hosted) as server, connected(server, dialect="lancedb", retries=0) as client:
+        client.create_table("t", rows)
+        hosted.query = lambda table, *_: (200, in_stream(table.rows))
+        hosted.fault = lambda _, step: "lose the answer" if step == "complete" else ""
+        with pytest.raises(rt.errors.OutcomeUnknown, match="it had version 1 and 2 rows before, and has 2 and 2 now"):
+            pl.DataFrame(schema={"n": pl.String}).remote.alter_table("t", client=client, rewrite=True)
+        hosted.fault, describe = lambda *_: "", hosted.describe
+        hosted.describe = lambda *about: (200, {**describe(*about)[1], "version": None})
+        with pytest.raises(ValueError, match="does not tell the version of table 't', which a rewrite needs"):
+            pl.DataFrame(schema={"n": pl.Int8}).remote.alter_table("t", client=client, rewrite=True)
+        assert hosted.uploads == {}
