@@ -73,26 +73,26 @@ def run(runs: int, seed: int) -> collections.Counter[str]:
     import distributed
 
     draw, ends = random.Random(seed), collections.Counter[str]()
-    with contextlib.ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        service = opened.enter_context(Process(folder))
-        workers = opened.enter_context(distributed.Client(opened.enter_context(cluster())))
-        client = rt.connect(service.caller.url, api_key=KEY, dialect="lancedb", default=False)
+    with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service:
         for number in range(runs):
-            pids = list[int]()
-            while len(pids) < 2:  # those that were killed are started again
-                pids = [*workers.run(os.getpid, on_error="ignore").values()]
-            killing = threading.Timer(draw.uniform(0, 1), os.kill, (draw.choice(pids), signal.SIGKILL))
-            killing.start()
-            end, name = "whole", f"t{number}"
-            try:
-                client.create_table(name, frame(), compression=None)
-            except Exception as error:  # noqa: BLE001  # Dask's own, too
-                end = type(error).__name__
-            killing.join()
-            ends[end] += 1
-            check(folder, name, is_there=end == "whole")
+            name = f"t{number}"
+            with cluster() as address, distributed.Client(address) as workers:
+                pid = draw.choice([*workers.run(os.getpid).values()])
+                killing = threading.Timer(draw.uniform(0, 1), os.kill, (pid, signal.SIGKILL))
+                killing.start()
+                ends[end := write(service.caller.url, name)] += 1
+                killing.join()
+            check(Path(folder), name, is_there=end == "whole")
     return ends
+
+
+def write(url: str, name: str) -> str:
+    """Write a table, and tell how that ended."""
+    try:
+        rt.connect(url, api_key=KEY, dialect="lancedb", default=False).create_table(name, frame(), compression=None)
+    except Exception as error:  # noqa: BLE001  # Dask's own, too
+        return type(error).__name__
+    return "whole"
 
 
 def check(folder: Path, name: str, *, is_there: bool, partitions: int = PARTITIONS, rows: int = ROWS) -> None:
