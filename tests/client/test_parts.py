@@ -12,6 +12,7 @@ import pytest
 import requests
 
 import rt_frames as rt
+from tests.support.compare import stored
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
 from tests.support.local import Process
@@ -213,31 +214,75 @@ def test_a_table_that_was_made_anew_with_rows_is_left(client, hosted):
     assert "nothing of it is stored; somebody else has changed table 't'" in caught.value.__notes__[0]
 
 
-def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, name):
-    """The embedded service drops a table only if it is as it was made."""
-    asked = []
+def relay(service, happens):
+    """Return a server that hands requests on to a service; ``happens`` is told each step, and may lose its answer."""
 
     def script(connection):
         while True:
             request = connection.head()
             connection.body(request)
             step = Hosted.step(request)
-            asked.append(step)
-            if step == "drop":
-                service_client.create_table(name, pa.table({"n": [5]}), if_exists="append")
+            fault = happens(step)
             head = {n: v for n, v in request.headers.items() if n.lower() in ("x-api-key", "content-type", "if-match")}
             found = requests.request(request.method, service.url + request.path, data=request.body, headers=head)
+            if fault == "lose the answer":
+                return connection.reset()
             told = {k: v for k, v in found.headers.items() if k in ("phalanx-version", "ETag")}
             connection.answer(found.status_code, found.json(), told)
 
-    with Server(script=script) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
-        service_client = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
+    return Server(script=script)
+
+
+def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, name):
+    """The embedded service drops a table only if it is as it was made."""
+    direct = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
+    steps = []
+
+    def appended(step):
+        steps.append(step)
+        if step == "drop":
+            direct.create_table(name, pa.table({"n": [5]}), if_exists="append")
+
+    with relay(service, appended) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
         client.list_tables()
         with pytest.raises(LookupError) as caught:
             client.create_table(name, failing_after(lambda: None))
-    assert asked[-1] == "drop"
-    assert service_client.table(name).to_arrow()["n"].to_pylist() == [5]
+    assert steps[-1] == "drop"
+    assert stored(service, name)["n"].to_pylist() == [5]
     assert "may be there without rows" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.long)])
+def test_a_commit_whose_answer_is_lost_is_never_doubled_and_never_dropped(service, name, times):
+    steps, rows = [], list[int]()
+
+    def lost(step):
+        steps.append(step)
+        return "lose the answer" if step == "complete" else ""
+
+    with relay(service, lost) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
+        client.list_tables()
+        for number in range(times):
+            if_exists = ("append", "replace")[number % 2] if number else "fail"
+            rows = all_numbers() if if_exists != "append" else rows + all_numbers()
+            with pytest.raises(rt.errors.OutcomeUnknown, match=f"has {number + 2} and {len(rows):,} now: look"):
+                client.create_table(name, pa.concat_tables(frames()), if_exists=if_exists)
+            assert stored(service, name)["n"].to_pylist() == rows
+    assert steps.count("complete") == times
+    assert not {"abort", "drop"} & {*steps}
+
+
+@pytest.mark.long
+def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted):
+    def batches():
+        for number in range(250):
+            yield pa.table({"n": np.arange(500_000) + number * 500_000})
+
+    with serving(hosted) as server, connected(server, dialect="lancedb", timeout=60) as client:
+        table = client.create_table("t", batches(), compression=None)
+    assert table.nbytes > 10**9
+    assert max(hosted.sizes) <= 64 * 2**20
+    assert np.array_equal(hosted.tables["t"].rows["n"].to_numpy(), np.arange(250 * 500_000))
 
 
 def test_a_service_that_goes_away_between_parts_interrupts_the_upload(tmp_path):
