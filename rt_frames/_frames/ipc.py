@@ -24,6 +24,7 @@ MIME = "application/vnd.apache.arrow.stream"
 JOINED_BYTES = 2**12
 WORK_BYTES = 20 * 2**20  # about what is converted at a time, on as many threads as there are, and waits to be sent
 MAX_THREADS = 8
+PART_BATCH_BYTES = 6 * 2**20  # of a write in parts, so that little is left to do for the service at the end of each
 SMALL_ROWS, SMALL_BYTES = 2**8, 2**12  # of a batch that is joined with those that follow
 MOST_HELD, HELD_SECONDS = 2**10, 0.1  # such batches, and how long they wait for the next
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -181,7 +182,11 @@ class IPCStream:
         probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
         for part in self._parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
-            start, rows, size = 0, part.batch.num_rows, 0 if as_sent and policy.disabled else part.nbytes
+            start, rows, size = (
+                0,
+                part.batch.num_rows,
+                0 if as_sent and policy.disabled and not self._most else part.nbytes,
+            )
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
                 least = 0 if probes_left else source.least_bytes

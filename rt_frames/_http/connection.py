@@ -5,9 +5,9 @@
 - Interim answers (1xx) are skipped, however many, before, while and after a body is sent.
 - A write that fails is no answer: what the server said before it hung up is still looked for.
 - The whole answer must arrive by a deadline, however slowly it drips.
-- A body rides a connection from the pool only if it is small and the last answer there has only just come: what a
-  server closes meanwhile would leave the outcome open. No body rides any more once the server closed one just then.
-  One that was broken off leaves no connection.
+- A body rides a connection from the pool only if it is small, or a part of a write, and the last answer there has only
+  just come: what a server closes meanwhile would leave the outcome open. No body rides any more once the server closed
+  one just then. One that was broken off leaves no connection.
 
 Relied upon, one test each in tests/http/test_connection.py:
 
@@ -107,7 +107,7 @@ class UploadConnection(HTTPConnection):
         is_warm = time.monotonic() < self._warm_until
         is_open = super().is_connected
         adapter.hung_up |= is_warm and self.sock is not None and not is_open
-        return is_open and (body is None or (is_warm and body.is_small and not adapter.hung_up))
+        return is_open and (body is None or (is_warm and body.may_ride and not adapter.hung_up))
 
     def connect(self) -> None:
         self._warm_until = 0.0

@@ -244,7 +244,7 @@ class Session:
                 end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
                 text = f"could not list tables: the service {end}; tell the people who run it"
                 if late:
-                    text = f"could not list tables: {len(seen):,} pages took {self.timeouts.read:g} s; allow more"
+                    text = f"could not list tables: {len(seen):,} pages took all {self.timeouts.read:g} s; allow more"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 raise request.error(Failure(errors.ResponseError, text, facts))
             path = f"{first}{'&' if '?' in first else '?'}page_token={token}"
@@ -336,7 +336,7 @@ class Session:
         start, upload, status = time.monotonic(), None, "no answer"
         if request.body is not None:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
-            upload.patient = request.streams is not None
+            upload.patient, upload.is_part = request.streams is not None, request.step == "part"
         try:
             stream = self._exchange(request, upload, request_id)
             status = str(stream.status_code)

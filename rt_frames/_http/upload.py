@@ -42,6 +42,8 @@ class Upload:
         About how many bytes it has, where the length is not known.
     patient : bool
         Whether the answer may take any time, as long as it goes on coming.
+    is_part : bool
+        Whether nobody sees it before something else is asked for.
 
     Attributes
     ----------
@@ -63,6 +65,7 @@ class Upload:
     on_sent: Callable[[int], None] | None = None
     nbytes: int | None = None
     patient: bool = False
+    is_part: bool = False
     begun: bool = False
     complete: bool = False
     sent: int = 0
@@ -76,10 +79,10 @@ class Upload:
         return ("Transfer-Encoding", "chunked") if self.length is None else ("Content-Length", str(self.length))
 
     @property
-    def is_small(self) -> bool:
-        """Whether it is known to be."""
+    def may_ride(self) -> bool:
+        """Whether a connection will do on which an answer has just come, and which may be closed by now."""
         size = self.nbytes if self.length is None else self.length
-        return size is not None and size <= SMALL
+        return self.is_part or (size is not None and size <= SMALL)
 
     def fail(self, error: OSError) -> None:
         """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""

@@ -139,7 +139,7 @@ def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(wire):
     server.listing(*((200, {"tables": [f"t{n}"], "page_token": str(n)}) for n in range(20_000)))
     with connect(timeout=(1, 1, 0.5)) as client:
         start = time.monotonic()
-        with pytest.raises(ResponseError, match=r"came to no end in [0-9,]+ pages"):
+        with pytest.raises(ResponseError, match=r"[0-9,]+ pages took all 0.5 s; allow more"):
             client.list_tables()
         assert time.monotonic() - start < 5
 
