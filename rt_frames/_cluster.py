@@ -128,7 +128,7 @@ def _can_reach(service: Service, client: Any) -> bool:
 def _describe(frame: Any, number: int, job: Job) -> _Found:
     """Return what a partition shows, on a worker that could send it."""
     _ = job.service.session
-    source = open_source(Partition(frame, number), **job.options)
+    source = open_source(Partition(frame, number), **{**job.options, "table": None})
     return _Found(len(frame), source.schema)
 
 

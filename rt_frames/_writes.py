@@ -74,8 +74,9 @@ def write(service: Service, name: str, data: Any, how: HowToWrite) -> Written:
     check_compression(how.compression)
     table = _find_table(service, name) if how.if_exists == "append" else None
     options: dict[str, Any] = {"dtypes": how.dtypes, "index": how.index, "clean_names": how.clean_names}
+    options["table"] = table and table.schema
     cluster = find_cluster(service, data, options, how.compression)
-    source = open_source(data if cluster is None else cluster.first(), **options, table=table and table.schema)
+    source = open_source(data if cluster is None else cluster.first(), **options)
     operation: Operation = "replace" if how.if_exists == "replace" else "append" if table else "create"
     request = Request(
         operation, "POST", service.dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,

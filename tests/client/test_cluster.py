@@ -73,6 +73,19 @@ def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, 
     assert stored(service, name)["n"].type == "int32"
 
 
+def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name):
+    remote.create_table(name, pd.DataFrame({"more": [1.5], "word": ["a"], "n": pd.array([-1], "int32")}))
+    remote.create_table(name, frame(1, 6), if_exists="append")
+    found = stored(service, name)
+    assert found.schema.field("n").type == "int32"
+    assert found["n"].to_pylist() == [-1, *range(10_000, 15_000), *range(20_000, 25_000)]
+    assert found["more"].null_count == 10_000
+    far = frame(2, 5, lambda number: partition(number).assign(n=2**40 if number == 4 else 1))
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=r"column 'n', row 0 \(partition 2\)"):
+        remote.create_table(name, far, if_exists="append")
+    assert stored(service, name).equals(found)
+
+
 def test_the_parts_of_a_partition_follow_each_other(scripted, hosted):
     data = frame(make=lambda number: pd.concat([partition(number)] * 100))
     table = scripted.create_table("t", data, compression=None)
