@@ -447,7 +447,7 @@ def alter_table(
     rewrite : bool, default False
         Whether a plan with casts that the engine refuses, or that may change values, is done by reading all rows,
         casting them exactly, and replacing them in one commit. A value that does not fit is refused with its row. It
-        drops indices and metadata, and nobody else may write to the table meanwhile; the embedded service sees to
+        drops indices, of which it warns, and nobody else may write to the table meanwhile; the embedded service sees to
         that. For a folder, and ``dialect="lancedb"`` where the server takes writes in parts.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.

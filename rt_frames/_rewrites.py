@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: Alterat
     renamed, casts = altered_schema(schema, plan)
     rows = pa.RecordBatchReader.from_batches(renamed, table.read(renamed))
     source = open_source(rows, dtypes=casts, exact=True)
+    source = dataclasses.replace(source, schema=source.schema.with_metadata(schema.metadata))
     stream = IPCStream(source, CompressionPolicy("auto", service.link, is_loopback=service.is_loopback))
     bodies = functools.partial(stream.parts, service.dialect.part_bytes)
 
@@ -54,10 +56,13 @@ def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: Alterat
     def look(failure: Failure) -> str:
         return look_at_parts(service, name, parts, table.before, lambda: "nothing was changed", failure)
 
+    indices = service.list_indices(name)
     try:
         result = service.session.send(request._replace(attempt=parts.attempt, look=look))
     finally:
         source.close()
+    if indices:
+        log.warning("table %s has no indices any more; these went with the rewrite: %s", name, ", ".join(indices))
     log.info("rewrote table %s, %s, %s", name, count(stream.rows, "row"), result.request_id)
     return Written(None, stream.rows, result.sent, result.value, created=False, request_id=result.request_id)
 

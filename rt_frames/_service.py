@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import logging
@@ -23,7 +24,7 @@ from rt_frames._http.options import (
     parse_retries,
     parse_timeouts,
 )
-from rt_frames._http.response import parse_count, parse_no_rows, parse_schema, parse_version
+from rt_frames._http.response import parse_count, parse_indices, parse_no_rows, parse_schema, parse_version
 from rt_frames._http.rows import Rows, check_where, query
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._names import DialectName, check_table_name, duplicates
@@ -156,6 +157,13 @@ class Service:
         asked = {"version": version} if where is None else {"version": version, "predicate": check_where(where)}
         found: int = self.send_json("count_rows", name, asked, parse_count, **about).value
         return found
+
+    def list_indices(self, name: str) -> list[str]:
+        """List the names of a table's indices; none where such a service cannot."""
+        with contextlib.suppress(errors.ResponseError):
+            found: list[str] = self.send_json("indices", name, {"version": None}, parse_indices).value
+            return found
+        return []
 
     def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""

@@ -24,7 +24,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-Operation = Literal["list", "describe", "count_rows", "query", "create", "replace", "append", "alter", "drop"]
+Operation = Literal[
+    "list", "describe", "count_rows", "query", "indices", "create", "replace", "append", "alter", "drop"
+]
 
 
 class RemoteError(Exception):

@@ -20,6 +20,7 @@ _UNDOCUMENTED: dict[str, str] = {
     "query": "read rows back",
     "count_rows": "count rows",
     "drop": "drop a table",
+    "indices": "list the indices of a table",
     "multipart_create": "write a table in parts",
     "multipart_complete": "write a table in parts",
     "multipart_abort": "write a table in parts",
@@ -35,7 +36,7 @@ class Dialect(NamedTuple):
         What people call it by.
     tables, create, alter : str
         The operations that every server has.
-    replace, append, describe, query, count_rows, drop, multipart_* : str or None
+    replace, append, describe, query, count_rows, drop, indices, multipart_* : str or None
         Those that some have.
     names : str
         A pattern of the names that a table may have, beside what any address can carry.
@@ -53,6 +54,7 @@ class Dialect(NamedTuple):
     query: str | None = None
     count_rows: str | None = None
     drop: str | None = None
+    indices: str | None = None
     multipart_create: str | None = None
     multipart_complete: str | None = None
     multipart_abort: str | None = None
@@ -102,6 +104,7 @@ LANCEDB = Dialect(
     query="/v1/table/{}/query/",
     count_rows="/v1/table/{}/count_rows/",
     drop="/v1/table/{}/drop/",
+    indices="/v1/table/{}/index/list/",
     multipart_create="/v1/table/{}/multipart_write/create",
     multipart_complete="/v1/table/{}/multipart_write/complete",
     multipart_abort="/v1/table/{}/multipart_write/abort",

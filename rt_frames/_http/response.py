@@ -28,6 +28,7 @@ READS = (
     "describe",
     "count_rows",
     "query",
+    "indices",
 )  # operations that change nothing, and may be repeated whatever became of them
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 STORED_NOTHING = 507  # of RFC 4918: what was asked for could not be done, for want of room
@@ -148,6 +149,12 @@ def parse_upload_id(response: Response) -> str:
     if not isinstance(found, str) or not found:
         raise ValueError("the answer has no upload_id")
     return found
+
+
+def parse_indices(response: Response) -> list[str]:
+    """Read the names of a table's indices."""
+    found = _get(_decode_whole(response), "indexes")
+    return [str(name) for one in found if (name := _get(one, "index_name"))] if isinstance(found, list) else []
 
 
 def parse_count(response: Response) -> int:

@@ -179,7 +179,9 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 def to_schema(described: Any) -> pa.Schema:
     """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema."""
     _expect(Mapping, described, "schema", 'an object with "fields"')
-    return pa.schema(_parse_fields({"type": "schema", **described}, "schema", -1))
+    metadata = described.get("metadata")
+    is_text = isinstance(metadata, Mapping) and all(isinstance(one, str) for pair in metadata.items() for one in pair)
+    return pa.schema(_parse_fields({"type": "schema", **described}, "schema", -1), metadata if is_text else None)
 
 
 def _parse(given: Any, at: str, level: int) -> pa.DataType:

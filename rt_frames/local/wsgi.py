@@ -178,7 +178,12 @@ class Application:
             fields = to_data_type(pa.struct(list(table.schema)), maps=True)["fields"]
         except UnsupportedTypeError as error:
             raise HTTPError(501, f"the schema cannot be told: {error}") from error
-        return {"version": table.version, "schema": {"fields": fields}}
+        metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        return {"version": table.version, "schema": {"fields": fields, **({"metadata": metadata} if metadata else {})}}
+
+    def _list_indices(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
+        table, _ = self._open(body, name)
+        return {"indexes": [{"index_name": one.name, "columns": one.field_names} for one in table.describe_indices()]}
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
@@ -208,6 +213,7 @@ class Application:
         ("POST", "/v1/table/{name}/describe/", _describe),
         ("POST", "/v1/table/{name}/count_rows/", _count_rows),
         ("POST", "/v1/table/{name}/query/", _query),
+        ("POST", "/v1/table/{name}/index/list/", _list_indices),
         ("POST", "/v1/table/{name}/drop/", _drop),
     )
 

@@ -21,8 +21,12 @@ def client(tmp_path):
         yield client
 
 
+def stored_at(table):
+    return f"{table.client}/{table.name}.lance"
+
+
 def stored(table):
-    return lance.dataset(f"{table.client}/{table.name}.lance")
+    return lance.dataset(stored_at(table))
 
 
 def test_all_of_a_plan_is_done_at_any_depth(client):
@@ -58,6 +62,18 @@ def test_what_does_not_fit_is_refused_by_row_and_nothing_changes(client):
             assert fits.remote.alter_table("t", rewrite=True).version == 2
     with pytest.raises(ValueError, match="pass one of them"):
         fits.remote.alter_table("t", rewrite=True, lossy=True)
+
+
+def test_metadata_stays_and_indices_go_with_a_warning(client, caplog):
+    table = client.table("t")
+    made = lance.write_dataset(pa.table({"n": [1, 2]}).replace_schema_metadata({"made": "by others"}), stored_at(table))
+    made.create_scalar_index("n", "BTREE")
+    pl.DataFrame(schema={"n": pl.String}).remote.alter_table("t", rewrite=True)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "table t has no indices any more; these went with the rewrite: n_idx"
+    ]
+    assert stored(table).schema.metadata == {b"made": b"by others"}
+    assert stored(table).to_table()["n"].to_pylist() == ["1", "2"]
 
 
 @pytest.mark.parametrize(("text", "dtype"), [("0.1", pl.Float32), ("1e-400", pl.Float64), ("16777217", pl.Float32)])
