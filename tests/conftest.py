@@ -40,6 +40,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    """Let what was spared be collected now; DuckDB complains of all that is left of it at the end."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch):
     for name in list(os.environ):
