@@ -18,14 +18,14 @@ import pyarrow.dataset as ds
 import pytest
 
 import rt_frames as rt
-from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
+from tests.support.sent import send
 
 
 def refusal(frame: object, **options: object) -> str:
     with pytest.raises((UnsupportedTypeError, ValueError)) as caught:
-        open_source(frame, **options)
+        send(frame, **options)
     return str(caught.value)
 
 
@@ -50,16 +50,16 @@ def objects(*values: object) -> pd.DataFrame:
 )
 def test_the_dtypes_that_are_offered_for_a_column_of_no_values_are_taken(frame):
     offered = re.search(r"dtypes=(\{.*\})$", refusal(frame))
-    source = open_source(frame, dtypes=ast.literal_eval(offered[1]))
+    source = send(frame, dtypes=ast.literal_eval(offered[1]))
     rows = [row for batch in source.batches() for row in batch.column(0).to_pylist()]
     assert rows == (frame["x"].tolist() if isinstance(frame, pd.DataFrame) else frame["x"].to_pylist() if isinstance(frame, pa.Table) else frame["x"].to_list())  # fmt: skip  # noqa: E501
 
 
 def test_whole_numbers_beyond_64_bits_are_sent_as_the_type_that_holds_them():
-    (batch,) = open_source(objects(2**63, 1), dtypes={"x": "uint64"}).batches()
+    (batch,) = send(objects(2**63, 1), dtypes={"x": "uint64"}).batches()
     assert batch.column(0).to_pylist() == [2**63, 1]
     assert "'x', row 0" in refusal(objects(2**70), dtypes={"x": "uint64"})
-    (batch,) = open_source(objects(2**70), dtypes={"x": pa.decimal128(38, 0)}).batches()
+    (batch,) = send(objects(2**70), dtypes={"x": pa.decimal128(38, 0)}).batches()
     assert batch.column(0).to_pylist() == [2**70]
 
 
@@ -95,7 +95,7 @@ CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
 def test_what_a_message_offers_makes_a_column_that_can_be_sent(frame, code, helped):
     assert code in refusal(frame)
     column = helped(frame)
-    open_source(column.to_frame() if isinstance(column, pl.Series) else pd.DataFrame({"x": column}))
+    send(column.to_frame() if isinstance(column, pl.Series) else pd.DataFrame({"x": column}))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ WITH_MISSING = [
 def test_the_text_that_a_message_offers_to_make_leaves_out_what_is_missing(frame):
     code = re.search(r"(?:df\['x'\])?(\.map\(str, .*?\))", refusal(frame))[1]
     text = eval(f"column{code}", {"column": frame["x"]})
-    (batch,) = open_source(text.to_frame()).batches()
+    (batch,) = send(text.to_frame()).batches()
     expected = [None if pd.isna(value) else str(value) for value in frame["x"]]
     assert batch.column(0).to_pylist() == expected
     assert None in expected
@@ -177,7 +177,7 @@ def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, na
 
 def test_a_reader_is_given_clean_names_batch_by_batch():
     reader = pa.table([[1, 2], [3, 4]], ["a.b", "a.b"]).to_reader(max_chunksize=1)
-    batches = [batch.to_pydict() for batch in open_source(reader, clean_names=True).batches()]
+    batches = [batch.to_pydict() for batch in send(reader, clean_names=True).batches()]
     assert batches == [{"a_b": [1], "a_b_2": [3]}, {"a_b": [2], "a_b_2": [4]}]
 
 
@@ -226,16 +226,16 @@ def test_labels_that_are_no_text_are_known_again_in_any_order(service, client, n
 def test_dask_frames_are_given_clean_names():
     dd = pytest.importorskip("dask.dataframe")
     frame = dd.from_pandas(SALES.rename(columns={"sold": "sold.at"}), npartitions=2)
-    (first, *_) = open_source(frame, clean_names=True).batches()
+    (first, *_) = send(frame, clean_names=True).batches()
     assert first.schema.names == ["city", "month", "sold_at"]
 
 
 def test_dtypes_and_plans_go_by_the_clean_names():
     frame = SALES.groupby("city").agg({"sold": ["min", "max"]})
-    schema = open_source(frame, clean_names=True, dtypes={"sold_max": "int16"}).schema
+    schema = send(frame, clean_names=True, dtypes={"sold_max": "int16"}).schema
     assert schema == pa.schema({"city": pa.large_string(), "sold_min": pa.int64(), "sold_max": pa.int16()})
     with pytest.raises(ValueError, match=r"dtypes names columns.*'sold.max'.*the columns are.*'sold_max'"):
-        open_source(frame, clean_names=True, dtypes={"sold.max": "int16"})
+        send(frame, clean_names=True, dtypes={"sold.max": "int16"})
     plan = rt.plan_alterations(frame, frame.astype({("sold", "max"): "int16"}), clean_names=True)
     assert plan.to_json() == {"alterations": [{"path": "sold_max", "data_type": {"type": "int16"}}]}
 
@@ -249,9 +249,9 @@ def test_a_table_of_clean_names_is_altered_next_morning_by_its_name_alone(tmp_pa
 
 
 def test_names_that_need_no_cleaning_stay_what_they_are():
-    assert open_source(SALES, clean_names=True).schema == open_source(SALES).schema
+    assert send(SALES, clean_names=True).schema == send(SALES).schema
     with pytest.raises(ValueError, match="clean_names: expected True or False, got 'yes'"):
-        open_source(SALES, clean_names="yes")
+        send(SALES, clean_names="yes")
 
 
 @pytest.mark.parametrize(
@@ -266,15 +266,15 @@ def test_names_that_need_no_cleaning_stay_what_they_are():
 )
 def test_a_level_of_the_index_becomes_a_column_as_the_message_says(index):
     frame = pd.DataFrame({"x": [1, 2]}, index=index)
-    for opened in (open_source, lambda frame: rt.plan_alterations(frame, frame)):
+    for opened in (send, lambda frame: rt.plan_alterations(frame, frame)):
         with pytest.raises(UnsupportedTypeError, match=r"it is a level of the index: call df\.reset_index\(\) first$"):
             opened(frame)
-    open_source(frame, index=False)
+    send(frame, index=False)
     column = frame.reset_index().iloc[:, -2]
     helped = (
         column.dt.to_timestamp() if isinstance(column.dtype, pd.PeriodDtype) else column.map(str, na_action="ignore")
     )
-    open_source(pd.DataFrame({"m": helped}))
+    send(pd.DataFrame({"m": helped}))
 
 
 @pytest.mark.parametrize("dtype", ["float", "int33", {"type": "int33"}, {"type": "list"}, "object", complex])
@@ -296,7 +296,7 @@ def test_the_dtype_that_a_word_may_mean_is_offered_and_known(word):
 
 def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
     offered = re.search(r"for text (pyarrow\.dictionary\(.*\))$", refusal(objects("a", "b"), dtypes={"x": "category"}))
-    source = open_source(objects("a", "b"), dtypes={"x": eval(offered[1], {"pyarrow": pa})})
+    source = send(objects("a", "b"), dtypes={"x": eval(offered[1], {"pyarrow": pa})})
     assert source.schema.field("x").type == pa.dictionary(pa.int32(), pa.large_string())
 
 
@@ -355,9 +355,9 @@ ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
 )
 def test_what_is_no_frame_becomes_one_as_the_message_says(data, code, helped):
     with pytest.raises(TypeError, match=r"^data: ") as caught:
-        open_source(data)
+        send(data)
     assert code in str(caught.value)
-    assert list(open_source(run(code, data) if helped is None else helped).batches())
+    assert list(send(run(code, data) if helped is None else helped).batches())
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".ndjson", ".arrow", ".CSV"])
@@ -368,14 +368,14 @@ def test_a_path_is_read_as_the_message_says(tmp_path, suffix, kind):
     write = {".csv": frame.write_csv, ".ndjson": frame.write_ndjson, ".arrow": frame.write_ipc}
     write.get(suffix.lower(), frame.write_parquet)(path)
     with pytest.raises(TypeError, match="is not a dataframe") as caught:
-        open_source(kind(path))
+        send(kind(path))
     code = re.search(r"for example with (polars\..*\))$", str(caught.value))[1]
-    assert sum(batch.num_rows for batch in open_source(run(code, None)).batches()) == 3
+    assert sum(batch.num_rows for batch in send(run(code, None)).batches()) == 3
 
 
 def test_a_scanner_of_a_dataset_is_sent():
     scanner = ds.dataset(pa.table({"a": [1, 2, 3]})).scanner(columns=["a"], filter=ds.field("a") > 1)
-    assert [batch.to_pydict() for batch in open_source(scanner).batches()] == [{"a": [2, 3]}]
+    assert [batch.to_pydict() for batch in send(scanner).batches()] == [{"a": [2, 3]}]
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_geometries_are_sent_as_the_message_says():
     geopandas = pytest.importorskip("geopandas")
     frame = geopandas.GeoDataFrame({"a": [1]}, geometry=geopandas.points_from_xy([7.4], [46.9]))
     assert "column 'geometry': a geometry cannot be sent; make bytes of it, with .to_wkb()" in refusal(frame)
-    assert open_source(frame.to_wkb()).schema.names == ["a", "geometry"]
+    assert send(frame.to_wkb()).schema.names == ["a", "geometry"]
 
 
 def test_notebooks_show_the_callers_line_and_the_one_that_raised(remote):

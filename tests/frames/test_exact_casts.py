@@ -17,8 +17,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rt_frames as rt
-from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.sent import send
 
 D = decimal.Decimal
 UTC, TOKYO = dt.UTC, dt.timezone(dt.timedelta(hours=9))
@@ -64,7 +64,7 @@ cells = st.one_of(st.tuples(st.sampled_from(types), values) for types, values in
 
 def cast(array: pa.Array, target: object) -> pa.Array | UnsupportedTypeError:
     try:
-        source = open_source(pa.table({"x": array}), dtypes={"x": target})
+        source = send(pa.table({"x": array}), dtypes={"x": target})
     except UnsupportedTypeError as error:
         return error
     return pa.chunked_array([batch.column(0) for batch in source.batches()]).combine_chunks()
@@ -272,7 +272,7 @@ def test_kinds_of_nesting_that_do_not_fit_are_refused_by_column(values, target):
     if is_.is_list(frame["x"].type) and not is_.is_struct(target) and not is_.is_map(target):
         return
     with pytest.raises(UnsupportedTypeError, match=r"'x' \(batch 0\)|'x', row 0"):
-        open_source(frame, dtypes={"x": target})
+        send(frame, dtypes={"x": target})
 
 
 STRUCT = pa.array([{"a": 1, "b": 300}, None, {"a": 3, "b": None}])
@@ -283,14 +283,14 @@ STRUCT = pa.array([{"a": 1, "b": 300}, None, {"a": 3, "b": None}])
 )
 def test_fields_of_structs_go_by_name_and_none_is_dropped_or_made_up(frame):
     swapped = pa.struct([("b", pa.int64()), ("a", pa.int8())])
-    source = open_source(frame, dtypes={"x": swapped})
+    source = send(frame, dtypes={"x": swapped})
     rows = [row for batch in source.batches() for row in batch.column(0).to_pylist()]
     assert (source.schema.types, rows) == ([swapped], [{"b": 300, "a": 1}, None, {"b": None, "a": 3}])
     for fields in (["a"], ["a", "c"], ["a", "b", "c"]):
         with pytest.raises(UnsupportedTypeError, match=r"'x'.*its fields are 'a', 'b', not 'a'"):
-            open_source(frame, dtypes={"x": pa.struct([(name, pa.int64()) for name in fields])})
+            send(frame, dtypes={"x": pa.struct([(name, pa.int64()) for name in fields])})
     with pytest.raises(UnsupportedTypeError, match=r"'x', row 0 .*x\.b: .*300"):
-        open_source(frame, dtypes={"x": pa.struct([("a", pa.int64()), ("b", pa.int8())])})
+        send(frame, dtypes={"x": pa.struct([("a", pa.int64()), ("b", pa.int8())])})
 
 
 @pytest.mark.parametrize(
@@ -307,8 +307,8 @@ def test_values_inside_lists_structs_and_maps_are_kept_or_refused_by_row(values,
     held = {"k": pa.list_(pa.map_(pa.string(), pa.float64()))} if "map" in str(target) else {}
     frame = pa.table({"x": pa.chunked_array([pa.array(values, held.get("k")).slice(i, 1) for i in range(len(values))])})
     with pytest.raises(UnsupportedTypeError, match=f"'x', row {row} "):
-        open_source(frame, dtypes={"x": target})
-    source = open_source(frame.slice(0, row), dtypes={"x": target})
+        send(frame, dtypes={"x": target})
+    source = send(frame.slice(0, row), dtypes={"x": target})
     assert [value for batch in source.batches() for value in batch.column(0).to_pylist()] == values[:row]
 
 
@@ -334,9 +334,9 @@ def test_objects_are_cast_each_as_what_it_is(values, target, result):
     frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
     if isinstance(result, str):
         with pytest.raises(UnsupportedTypeError, match=f"'x', {result}"):
-            open_source(frame, dtypes={"x": target})
+            send(frame, dtypes={"x": target})
         return
-    (batch,) = open_source(frame, dtypes={"x": target}).batches()
+    (batch,) = send(frame, dtypes={"x": target}).batches()
     assert batch.column(0).to_pylist() == result
 
 
@@ -345,12 +345,12 @@ def test_an_object_that_is_refused_in_a_long_column_is_named_by_its_own_row():
         values = [1.0] * 1000
         values[row] = 1.5
         with pytest.raises(UnsupportedTypeError, match=f"'x', row {row}: 1.5 cannot be converted to int64"):
-            open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": "int64"})
+            send(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": "int64"})
 
 
 def test_objects_that_are_pairs_become_maps_and_mixed_lists_are_refused():
     def sent(values: list, target: pa.DataType) -> list:
-        source = open_source(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": target})
+        source = send(pd.DataFrame({"x": pd.Series(values, dtype=object)}), dtypes={"x": target})
         return [row for batch in source.batches() for row in batch.column(0).to_pylist()]
 
     assert sent([[("k", 1)], None], pa.map_(pa.string(), pa.int8())) == [[("k", 1)], None]

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.data_type import has_variable_items
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
+from tests.support.sent import send
 
 VIEWS = pa.list_view(pa.string_view())
 
@@ -103,7 +103,7 @@ def written(values: list) -> str:
 def test_the_values_stay_whatever_the_layout(inner, wrap, start):
     array = wrap(inner)
     want, dtypes = as_stored(array.type)
-    source = open_source(pa.table({"c": array.slice(start)}), dtypes=dtypes)
+    source = send(pa.table({"c": array.slice(start)}), dtypes=dtypes)
     (batch,) = source.batches()
     batch.validate(full=True)
     assert batch.schema.types == source.schema.types == [want]
@@ -124,7 +124,7 @@ def reordered(array: pa.Array) -> pa.Array:
 def test_chunks_whose_dictionaries_differ_keep_their_values(inner, wrap):
     array = wrap(inner)
     chunks = [array, wrap(reordered(inner)), array.slice(1), array.slice(0, 0)]
-    source = open_source(pa.table({"c": pa.chunked_array(chunks)}), dtypes=as_stored(array.type)[1])
+    source = send(pa.table({"c": pa.chunked_array(chunks)}), dtypes=as_stored(array.type)[1])
     got = pa.Table.from_batches(source.batches(), source.schema)
     got.validate(full=True)
     assert written(got["c"].to_pylist()) == written([value for chunk in chunks for value in chunk.to_pylist()])
@@ -142,7 +142,7 @@ def test_intervals_are_refused_by_column(unit):
             schemas.append(pa.ipc.read_schema(pa.py_buffer(bytes(changed))))
     (schema,) = (schema for schema in schemas if "interval" in str(schema) and "nano" not in str(schema))
     with pytest.raises(UnsupportedTypeError, match=r"'x': Arrow's .*interval cannot be sent; cast it"):
-        open_source(pa.RecordBatchReader.from_batches(schema, []))
+        send(pa.RecordBatchReader.from_batches(schema, []))
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ def test_intervals_are_refused_by_column(unit):
 )
 def test_types_that_no_table_holds_are_refused_by_their_path(arrow, message):
     with pytest.raises(UnsupportedTypeError, match=message):
-        open_source(pa.table({"x": pa.nulls(2, arrow)}))
+        send(pa.table({"x": pa.nulls(2, arrow)}))
 
 
 def test_lists_of_the_fixed_size_0_are_refused_whatever_they_are_cast_to():
     with pytest.raises(UnsupportedTypeError, match="'x': lists or bytes of the fixed size 0"):
-        open_source(pa.table({"x": pa.nulls(2, pa.list_(pa.int8(), 0))}), dtypes={"x": pa.list_(pa.int8())})
+        send(pa.table({"x": pa.nulls(2, pa.list_(pa.int8(), 0))}), dtypes={"x": pa.list_(pa.int8())})
 
 
 REQUIRED = pa.field("r", pa.int64(), nullable=False)
@@ -178,8 +178,8 @@ def test_nulls_where_a_schema_says_there_are_none_are_refused_by_path(path):
     field, values = NOT_NULL[path]
     table = pa.table({"x": pa.array(values, field.type)}, schema=pa.schema([field]))
     with pytest.raises(UnsupportedTypeError, match=f"column '{path}' has nulls"):
-        open_source(table)
-    kept = open_source(table.slice(0, 1)).batches()
+        send(table)
+    kept = send(table.slice(0, 1)).batches()
     assert [row for batch in kept for row in batch.column(0).to_pylist()] == values[:1]
 
 
@@ -189,15 +189,15 @@ def test_nulls_beside_uuids_are_refused_by_path_too():
     )
     table = pa.table({"x": pa.StructArray.from_arrays([ids], ["s"])})
     with pytest.raises(UnsupportedTypeError, match=r"column 'x\.s\.r' has nulls"):
-        open_source(table)
-    (batch,) = open_source(table.slice(0, 1)).batches()
+        send(table)
+    (batch,) = send(table.slice(0, 1)).batches()
     assert batch.to_pylist() == table.to_pylist()[:1]
 
 
 def test_items_without_a_name_get_one():
     """DuckDB's arrays have such."""
     nameless = pa.list_(pa.field("", pa.list_(pa.field("", pa.float32()), 2)))
-    source = open_source(pa.table({"x": pa.array([[[1, 2]], None], nameless)}))
+    source = send(pa.table({"x": pa.array([[[1, 2]], None], nameless)}))
     assert source.schema.field("x").type == pa.list_(pa.list_(pa.float32(), 2))
     assert next(source.batches()).column(0).to_pylist() == [[[1, 2]], None]
 
@@ -205,7 +205,7 @@ def test_items_without_a_name_get_one():
 def test_map_keys_in_runs_that_hold_a_null_are_refused_by_column():
     keys = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([None, "b"]))
     with pytest.raises(UnsupportedTypeError, match=r"'c', row 0 .*NULL valued keys"):
-        list(open_source(pa.table({"c": pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))})).batches())
+        list(send(pa.table({"c": pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))})).batches())
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_of_a_slice_of_lists_only_its_own_items_are_converted(kind, wrap):
     lists = pa.ListArray.from_arrays(pa.array(range(0, 40_001, 4), pa.int32()), items).cast(kind(pa.string_view()))
     array = wrap(lists)
     parts = [pa.table({"c": array.slice(start, 100)}) for start in range(0, len(array), 100)]
-    batches = [batch for part in parts for batch in open_source(part).batches()]
+    batches = [batch for part in parts for batch in send(part).batches()]
     assert [value for batch in batches for value in batch["c"].to_pylist()] == array.to_pylist()
     assert sum(batch.get_total_buffer_size() for batch in batches) < 1.5 * sum(batch.nbytes for batch in batches)
 

@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.sent import send
 
 UTC = dt.UTC
 DAY, MOMENT = dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
@@ -37,9 +37,7 @@ def column_of(values: list) -> pd.Series:
 
 
 def sent(values: list | pd.Categorical, **options) -> pa.ChunkedArray:
-    source = open_source(
-        pd.DataFrame({"x": values if isinstance(values, pd.Categorical) else column_of(values)}), **options
-    )
+    source = send(pd.DataFrame({"x": values if isinstance(values, pd.Categorical) else column_of(values)}), **options)
     table = pa.Table.from_batches(source.batches(), source.schema)
     table.validate(full=True)
     return table["x"]
@@ -228,7 +226,7 @@ ODD_TEXT = pd.Index(["a", "\ud800"], dtype=object)
 )
 def test_text_that_no_utf8_can_carry_is_refused_by_column_and_row(column):
     with pytest.raises(UnsupportedTypeError, match=r"'x.*, row 1: .*surrogates"):
-        open_source(pd.DataFrame({"x": column}))
+        send(pd.DataFrame({"x": column}))
 
 
 def test_uuids_stay_what_they_are_and_their_text_is_their_text():
@@ -239,7 +237,7 @@ def test_uuids_stay_what_they_are_and_their_text_is_their_text():
 
 @pytest.mark.parametrize("values", [["a", None], [DAY] * 9, [{"k": 1}], [np.array([1.5])], [decimal.Decimal("1.50")]])
 def test_objects_are_converted_once_to_be_tried_out_and_to_be_sent(values):
-    source = open_source(pd.DataFrame({"x": column_of(values)}))
+    source = send(pd.DataFrame({"x": column_of(values)}))
     first, again = (next(iter(source.batches())).column(0) for _ in range(2))
     addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (first, again)]
     assert addresses[0] == addresses[1]
@@ -312,9 +310,9 @@ def test_a_zone_is_named_as_arrow_knows_it_or_refused_by_column(zone, name):
     frame = pd.DataFrame({"a": pd.Series([dt.datetime(2024, 7, 1, 12, tzinfo=zone)], dtype=object)})
     if name is None:
         with pytest.raises(UnsupportedTypeError, match=r"column 'a': the time zone .*astimezone\(datetime.UTC\)"):
-            open_source(frame)
+            send(frame)
     else:
-        assert open_source(frame).schema.field("a").type == pa.timestamp("us", name)
+        assert send(frame).schema.field("a").type == pa.timestamp("us", name)
 
 
 PAIRS = pa.map_(pa.string(), pa.list_(pa.duration("ms")))

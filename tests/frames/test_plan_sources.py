@@ -11,9 +11,9 @@ import pyarrow.dataset as ds
 import pytest
 
 import rt_frames as rt
-from rt_frames._frames.any_frame import open_source
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
+from tests.support.sent import send
 from tests.support.sources import Source
 
 BEFORE = pl.DataFrame({"n": [1, 2], "s": ["x", "y"]})
@@ -161,4 +161,4 @@ def test_a_plan_that_meets_a_column_without_a_type_offers_no_option_that_it_has_
 def test_a_stream_that_arrow_cannot_read_is_refused_with_the_reason():
     frame = pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128)})
     with pytest.raises(UnsupportedTypeError, match=r"data: Arrow cannot read .*; cast the column first"):
-        open_source(Capsule(frame))
+        send(Capsule(frame))

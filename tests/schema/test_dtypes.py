@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from polars.testing.parametric import dtypes as polars_dtypes
 
 import rt_frames as rt
-from rt_frames._frames.any_frame import open_source
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
+from tests.support.sent import send
 from tests.support.types import same
 
 TEXT, CODED = pa.large_string(), pa.dictionary(pa.int32(), pa.large_string())
@@ -68,7 +68,7 @@ def test_a_pandas_dtype_is_what_its_column_becomes(dtype, arrow, value):
     assert same(to_arrow_type(dtype), arrow)
     value = pd.Timestamp(value).tz_localize("UTC") if getattr(dtype, "tz", None) else value
     frame = pd.DataFrame({"c": pd.Series([value], dtype=dtype)})
-    (batch,) = open_source(frame).batches()
+    (batch,) = send(frame).batches()
     assert same(batch.schema.field("c").type, arrow)
     assert same(as_sent(pa.Table.from_pandas(frame).schema.field("c").type), arrow)
 
@@ -568,7 +568,7 @@ def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
     "arrow", [pa.dictionary(pa.int8(), pa.string()), pa.list_view(pa.string_view()), pa.uuid(), Money()], ids=str
 )
 def test_an_arrow_column_is_sent_in_its_portable_form(arrow):
-    source = open_source(pa.table({"c": pa.array([], arrow)}))
+    source = send(pa.table({"c": pa.array([], arrow)}))
     sent = pa.Table.from_batches(source.batches(), source.schema)
     assert same(sent.schema.field("c").type, to_portable(arrow))
     assert same(source.schema.field("c").type, to_portable(arrow))
@@ -579,6 +579,6 @@ def test_a_polars_column_is_sent_as_its_dtype_says_and_one_without_a_type_is_ref
         frame = pl.DataFrame(schema={"c": dtype})
         if dtype == pl.Null:
             with pytest.raises(UnsupportedTypeError, match="'c' has no values and no type"):
-                open_source(frame)
+                send(frame)
         else:
-            assert same(open_source(frame).schema.field("c").type, arrow)
+            assert same(send(frame).schema.field("c").type, arrow)

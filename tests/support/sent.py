@@ -1,0 +1,40 @@
+"""What becomes of a frame on the wire: it is sent, as any user sends one, to a server that keeps the body."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+import rt_frames as rt
+from tests.support.servers import KEY, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Sent(NamedTuple):
+    """The stream in a body."""
+
+    schema: pa.Schema
+    read: list[pa.RecordBatch]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give its record batches."""
+        return iter(self.read)
+
+
+@functools.cache
+def _server() -> tuple[Server, rt.Client]:
+    server = Server().__enter__()  # for all tests of this process
+    return server, rt.connect(server.url, api_key=KEY, default=False)
+
+
+def send(data: Any, **options: Any) -> Sent:
+    """Send a frame with options of `rt_frames.to_table`, and return what came."""
+    server, client = _server()
+    server.requests.clear()
+    client.create_table("t", data, compression=None, **options)
+    with pa.ipc.open_stream(server.posts[-1].body) as stream:
+        return Sent(stream.schema, list(stream))
