@@ -12,7 +12,7 @@ from rt_frames._version import __version__ as __version__
 TYPE_CHECKING = False  # as typing says it, whose import takes longer than all of this
 if TYPE_CHECKING:
     from rt_frames import errors as errors
-    from rt_frames._api import *  # noqa: F403  # the public names stand once, there
+    from rt_frames._api import *  # noqa: F403  # the only list of public names
 
 
 def __getattr__(name: str) -> object:

@@ -37,7 +37,7 @@ def _with_parameters_of(function: Callable[..., Any], frame: str) -> Callable[[M
 
 
 class RemoteAccessor(Generic[Frame]):
-    """What a frame can do with the remote service.
+    """The methods of ``df.remote``.
 
     Parameters
     ----------
@@ -65,7 +65,8 @@ class RemoteAccessor(Generic[Frame]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f'df.remote has no {name!r}; a column "remote" is df["remote"]', name=name, obj=self)
+            text = f'df.remote has no {name!r}; for a column named "remote" write df["remote"]'
+            raise AttributeError(text, name=name, obj=self)
 
     @property
     @hide_frames
@@ -88,7 +89,7 @@ class RemoteAccessor(Generic[Frame]):
 
     @_with_parameters_of(_api.to_table, "data")
     def tee(self, *args: Any, **options: Any) -> Frame:
-        """Create a remote table and give this frame back, unchanged; parameters and errors as in `rt_frames.to_table`.
+        """Create a remote table and return this frame, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
         --------
@@ -103,7 +104,7 @@ class RemoteAccessor(Generic[Frame]):
 
     @_with_parameters_of(_api.plan_alterations, "after")
     def plan_alterations(self, before: Any, **options: Any) -> AlterationPlan:
-        """Work out what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
+        """Plan what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
         --------

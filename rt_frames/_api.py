@@ -1,8 +1,7 @@
 """The functions of the package, and the default client that they use.
 
-``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``, says where; ``RT_FRAMES_API_KEY`` holds the key, and
-``RT_FRAMES_DIALECT`` names the addresses.
-The public names stand here once; the package's front door loads them when they are first asked for.
+The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``; ``RT_FRAMES_API_KEY``; and
+``RT_FRAMES_DIALECT``. ``__all__`` is the list of public names; the package loads them on first use.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from rt_frames.local import LocalService
 
 _default_client: Client | None = None
-_default_settings: dict[str, Secret] | None = None  # what the environment said when it described the default client
+_default_settings: dict[str, Secret] | None = None  # the environment that described the default client
 
 __all__ = [
     "Alteration",
@@ -50,6 +49,7 @@ __all__ = [
     "Client",
     "RemoteTable",
     "alter_columns",
+    "alter_table",
     "arrow_type",
     "connect",
     "data_type",
@@ -80,31 +80,31 @@ def connect(
     Parameters
     ----------
     target : str or path, optional
-        A base URL, which begins with ``https://``; or a database's name, with ``region`` and ``domain``; or a folder
-        for the embedded service, which makes it when it is missing: a path, or a string that begins with ``./``,
-        ``../``, ``/`` or ``~``. Without it, the environment says.
+        A base URL that begins with ``https://``; a database's name, with ``region`` and ``domain``; or a folder for the
+        embedded service, created if missing: a path, or a string that begins with ``./``, ``../``, ``/`` or ``~``.
+        Defaults to the environment.
     api_key : str, optional
-        The project's key; ``RT_FRAMES_API_KEY`` by default. A folder needs none.
+        The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
     region, domain : str, optional
-        Parts of ``https://{target}.{region}.{domain}``, the form in the service's documentation.
+        Parts of ``https://{target}.{region}.{domain}``, the form that the service documents.
     timeout : float or tuple of float, optional
-        Seconds, one number or ``(connect, write, read)``: to connect, to send each piece of the body, and to receive
-        the whole response, or of rows each next piece. Defaults to ``(10, 60, 300)``.
+        Seconds: one number, or ``(connect, write, read)`` for connecting, for sending each piece of the body, and for
+        receiving the whole response, or each piece of rows. Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        How many times a request is repeated, where it cannot take effect twice.
+        How many times to repeat a request that cannot take effect twice.
     headers : dict of str to str, optional
-        Further headers for every request.
+        Additional headers for every request.
     verify : bool or path, default True
-        Whether the server's certificate is checked; a path names a CA bundle to check it against. If True, that is
-        the first of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE``, ``SSL_CERT_DIR``, else certifi's.
+        Whether to check the server's certificate; a path names the CA bundle. True uses the first of
+        ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, otherwise certifi's.
     allow_insecure : bool, default False
-        Allow plain ``http`` to another machine, where everybody on the way can read the key.
+        Allow plain ``http`` to another machine, where anybody on the network can read the key.
     dialect : {"documented", "lancedb"}, optional
-        Which endpoints the server has: those of the service's documentation, or those that LanceDB and servers of
-        the Lance REST namespace specification have today, which can also describe and replace tables;
-        ``RT_FRAMES_DIALECT`` or else "documented" by default. A folder can all of it in any case.
+        The endpoints of the server: those in the service's documentation, or those of LanceDB and other servers of the
+        Lance REST namespace specification, which can also describe, read, append to, replace and drop tables. Defaults
+        to ``RT_FRAMES_DIALECT``, or else "documented". A folder supports all of it.
     default : bool, default True
-        Make this the client that ``df.remote`` and the functions of the package use.
+        Make this the client of ``df.remote`` and of the package's functions.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def connect(
     Raises
     ------
     NotConnectedError
-        If nothing says which service to use, or a URL has no key.
+        If no service is configured, or a URL has no key.
     ValueError
         If an argument cannot be used.
 
@@ -152,7 +152,7 @@ def _make_client(
 
 
 def disconnect() -> None:
-    """Close the default client and forget it; the next call reads the environment anew.
+    """Close the default client and forget it; the next call reads the environment again.
 
     Examples
     --------
@@ -205,44 +205,44 @@ def to_table(
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast on the way, by their names in the table; any dtype that `data_type` takes. Struct fields
-        are matched by name. A value that the type cannot hold exactly is refused, with column and row; only
-        fractions are rounded, to a smaller float.
+        Columns to cast before sending, by their names in the table; any dtype that `data_type` takes. Struct fields
+        are matched by name. A value that the type cannot hold exactly is refused, with column and row; only the
+        fractions of floats are rounded.
     index : bool, optional
-        pandas only. None: the index becomes columns, named as ``reset_index`` would; only an unnamed integer index
-        counts as row positions, and is dropped. True: it becomes columns whatever it is. False: it is dropped.
+        pandas only. None keeps the index as columns, named as ``reset_index`` would name them, but drops an unnamed
+        integer index. True keeps any index; False drops it.
     clean_names : bool, default False
-        Whether to make valid names of labels that a table cannot have: numbers and dates become text, the levels of a
-        MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, duplicates are numbered.
-        The table's ``schema`` shows the result.
+        Whether to turn labels that a table cannot have into valid names: numbers and dates become text, the levels of
+        a MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, and duplicates are
+        numbered. The table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace", "append"}, default "fail"
-        If the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
-        ``created=False``; "replace" replaces all rows of the table by these, and "append" adds these to them, in one
-        request that is done whole or not at all, which a folder and ``dialect="lancedb"`` can do. Appended columns go
-        by name: those that the frame lacks become null; types are cast within a family (numbers; text and categories;
-        dates and times), and what does not fit exactly is refused with its row.
+        What to do if the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
+        ``created=False``; "replace" replaces all its rows; "append" adds rows to it. The last two are all or nothing,
+        and need a folder or ``dialect="lancedb"``. Appended columns are matched by name: those that the frame lacks
+        become null, types are cast within a family (numbers; text and categories; dates and times), and a value that
+        does not fit exactly is refused with its row.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
-        Codec of the Arrow IPC buffers. "auto" chooses batch by batch; None sends them uncompressed.
+        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends them uncompressed.
     progress : bool, optional
-        Whether a bar is shown. None: in a terminal or notebook, after two seconds.
+        Whether to show a progress bar. None shows one in a terminal or notebook, after two seconds.
 
     Returns
     -------
     RemoteTable
-        What was sent, and what the service answered.
+        A handle, with what was sent and what the service answered.
 
     Raises
     ------
     ValueError, TypeError
         If an argument or a column's name cannot be used; nothing was sent.
     UnsupportedTypeError
-        If a column's type, or a value in it, cannot be sent; nothing was stored. In a stream this may show late.
+        If a column's type, or a value in it, cannot be sent; nothing was stored. A stream may raise it late.
     TableExistsError
         If the name is taken.
     UploadInterrupted, OutcomeUnknown
-        If the connection failed on the way; the message says what is certain and what is open.
+        If the connection failed during the request; the message says what is certain and what is not.
     RemoteError
-        For everything else that can fail; `rt_frames.errors` shows the tree.
+        For every other failure; `rt_frames.errors` shows the tree.
 
     Examples
     --------
@@ -278,12 +278,12 @@ def table(name: str, *, client: Client | None = None) -> RemoteTable:
     Returns
     -------
     RemoteTable
-        A handle; its ``schema`` is asked of the service where it can describe a table.
+        A handle, whose ``schema`` asks the service, if it can describe a table.
 
     Raises
     ------
     ValueError, TypeError
-        If no table can have such a name.
+        If the name is not valid for a table.
 
     Examples
     --------
@@ -311,7 +311,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     Raises
     ------
     RemoteError
-        If the service cannot be reached, refuses the key, or answers what cannot be understood.
+        If the service cannot be reached, refuses the key, or sends an unexpected response.
 
     Examples
     --------
@@ -335,22 +335,22 @@ def plan_alterations(
     index: bool | None = None,
     clean_names: bool = False,
 ) -> AlterationPlan:
-    """Work out what would have to change for a table made from ``before`` to have the columns of ``after``.
+    """Plan the changes that give a table made from ``before`` the columns of ``after``.
 
-    Nothing is sent. The plan says which casts the service's engine refuses, and which may change stored values.
+    Nothing is sent. The plan marks casts that the engine refuses, and those that may change stored values.
 
     Parameters
     ----------
     before, after : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable
         What the table was created from, or the table itself where the service can describe it, and what its columns
-        are to be. No rows are read; what can be read only once, such as a generator or reader, is refused. ``before``
-        can also be the path (`os.PathLike`) of a file that holds what `pyarrow.Schema.serialize` gave.
+        should become. No rows are read; a source that can be read only once, such as a generator or reader, is
+        refused. ``before`` can also be the path (`os.PathLike`) of a file with the bytes of `pyarrow.Schema.serialize`.
     rename : dict of str to str, optional
-        Which columns were renamed, by their paths in ``before``; inside a struct ``"outer.inner"``. Columns are
-        compared by name: without it, two columns of one type that swapped their names are nothing to alter. Of a
-        table, renames are done of which the old name is gone and the new one there; a swap always looks undone.
+        Renamed columns, by their paths in ``before``, such as ``"outer.inner"`` inside a struct. Columns are compared
+        by name: without it, two columns of one type that swapped names show no change. For a stored table, a rename
+        counts as done if the old name is gone and the new one exists; a swap never does.
     nullable : dict of str to bool, optional
-        Columns to allow or forbid nulls in, by old or new names. Between two schemas the difference is found without.
+        Columns to allow or forbid nulls in, by old or new name. Two schemas state it themselves.
     strict : bool, default True
         Whether a column on one side only is an error. The service can neither add nor drop columns.
     dtypes : dict of str to dtype, optional
@@ -368,7 +368,7 @@ def plan_alterations(
     Raises
     ------
     AlterationError
-        If the two don't fit; the message names the columns and shows the call that would fit.
+        If the schemas do not match; the message names the columns and shows a call that would work.
 
     Examples
     --------
@@ -429,26 +429,25 @@ def alter_table(
 ) -> RemoteTable:
     """Alter a table so that its columns become those of this frame.
 
-    What is already as wanted is left out, where the service can describe the table: a second call changes nothing.
+    Where the service can describe the table, changes that are made already are left out: a second call does nothing.
 
     Parameters
     ----------
     data : frame
-        A frame or schema, as `plan_alterations` takes it.
+        A frame or schema, as in `plan_alterations`.
     name : str
         The table.
     before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, path, or RemoteTable, optional
-        What the table was created from, as `plan_alterations` takes it. None asks the service, where it can describe
-        tables.
+        What the table was created from, as in `plan_alterations`. None asks the service, if it can describe tables.
     rename, nullable, strict : optional
         As in `plan_alterations`.
     lossy : bool, default False
-        Whether casts may change stored values: round, cut or shift them, or make them infinite.
+        Whether casts may change stored values: round, truncate or shift them, or make them infinite.
     rewrite : bool, default False
-        Whether a plan with casts that the engine refuses, or that may change values, is done by reading all rows,
-        casting them exactly, and replacing them in one commit. A value that does not fit is refused with its row. It
-        drops indices, of which it warns, and nobody else may write to the table meanwhile; the embedded service sees to
-        that. For a folder, and ``dialect="lancedb"`` where the server takes writes in parts.
+        Whether to do casts that the engine refuses, or that may change values, by reading all rows, casting them
+        exactly and replacing them in one commit. A value that does not fit is refused with its row. Indices are
+        dropped, with a warning, and nobody else may write to the table meanwhile, which the embedded service ensures.
+        Needs a folder, or ``dialect="lancedb"`` and a server that takes multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
     client : Client, optional
@@ -457,13 +456,13 @@ def alter_table(
     Returns
     -------
     RemoteTable
-        The table, with the version that the service answered; shown with what changed.
+        The table, with its new version; its repr shows what changed.
 
     Raises
     ------
     AlterationError
-        If the two don't fit, the table is as neither of them, the engine refuses a cast, or stored values may change
-        without ``lossy=True``; nothing was sent.
+        If the schemas do not match, the table matches neither of them, the engine refuses a cast, or stored values may
+        change without ``lossy=True``; nothing was sent.
     ValueError
         If ``before`` is not given and the service cannot tell.
     RemoteError
@@ -477,14 +476,20 @@ def alter_table(
     >>> before.cast(pl.Int32).remote.alter_table("counts")
     RemoteTable('counts', version 2, n: int64 to int32, at tables)
     """
+    if rewrite and lossy:
+        raise ValueError("rewrite, lossy: a rewrite casts exactly; pass only one of them")
     options: dict[str, Any] = {"rename": rename, "nullable": nullable, "strict": strict}
     options |= {"dtypes": dtypes, "index": index, "clean_names": clean_names}
-    asked = _resolve(client).table(name)
+    with errors.about(name):
+        return _alter_table(_resolve(client).table(name), data, before, options, lossy=lossy, rewrite=rewrite)
+
+
+def _alter_table(
+    asked: RemoteTable, data: Any, before: Any, options: dict[str, Any], *, lossy: bool, rewrite: bool
+) -> RemoteTable:
     found = plan_alterations(asked if before is None else before, data, **options)
     if before is not None and asked.schema is not None:
-        found = _check_state(name, found, plan_alterations(asked, data, **options))
-    if rewrite and lossy:
-        raise ValueError("rewrite, lossy: a rewrite casts exactly, and lossy not; pass one of them")
+        found = _check_state(asked.name, found, plan_alterations(asked, data, **options))
     if rewrite and needs_rewrite(found):
         altered = asked._rewrite(found)  # noqa: SLF001  # same package
     else:
@@ -500,7 +505,7 @@ def _check_state(name: str, found: AlterationPlan, left: AlterationPlan) -> Alte
     known = {one.path: one for one in found}
     if strange := [str(one) for one in left if not _is_part(one, known.get(one.path))]:
         raise errors.AlterationError(
-            f"table {name!r} is neither as before nor as after, from which it differs by {list_some(strange)}; nothing "
+            f"table {name!r} matches neither before nor after (from after it differs by {list_some(strange)}); nothing "
             "was sent; leave before out to alter what is there"
         )
     return left
@@ -514,21 +519,21 @@ def _is_part(one: Alteration, whole: Alteration | None) -> bool:
 
 
 def alter_columns(name: str, alterations: Alterations, *, client: Client | None = None) -> RemoteTable:
-    """Change columns of a table, all of them or none, in one request.
+    """Change columns of a table in one request, all of them or none.
 
     Parameters
     ----------
     name : str
         The table.
     alterations : AlterationPlan, or iterable of Alteration or dict
-        What to change; dicts are of the service's form, or what ``plan.to_json()`` gave. An empty plan is not sent.
+        The changes; a dict has the service's form, as in ``plan.to_json()``. An empty plan is not sent.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
     Returns
     -------
     RemoteTable
-        The table, with the version that the service answered.
+        The table, with its new version.
 
     Raises
     ------
@@ -539,7 +544,7 @@ def alter_columns(name: str, alterations: Alterations, *, client: Client | None 
     TableNotFoundError
         If there is no such table.
     RemoteError
-        For everything else that can fail; `rt_frames.errors` shows the tree.
+        For every other failure; `rt_frames.errors` shows the tree.
 
     Examples
     --------
@@ -551,7 +556,7 @@ def alter_columns(name: str, alterations: Alterations, *, client: Client | None 
     return _resolve(client).alter_columns(name, alterations)
 
 
-_THREE_WAYS = """these are the ways:
+_THREE_WAYS = """connect in one of these ways:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
     rt.connect("./tables")                      # a folder: the embedded service, without an account
@@ -572,11 +577,11 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
-            raise ValueError(f"target: expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
+            raise ValueError(f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
         return target
     if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
         return _parse_folder(target)
-    text = f"target: {target.rpartition('@')[2]!r:.100} is neither a URL nor a folder"
+    text = f"{target.rpartition('@')[2]!r:.100} is neither a URL nor a folder"
     fix = "http:// or https:// is missing before an address, ./ before a folder"
     raise ValueError(Message(f"{text}; {fix}", _THREE_WAYS, target="…"))
 
@@ -585,16 +590,16 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
     try:
         folder = Path(target).expanduser()
         is_file = folder.resolve().is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # no such user, a circle of links, a name that is too long
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a cycle of links, a name that is too long
         raise _not_a_folder(target, error) from None
     if is_file:
-        raise ValueError(f"target: {folder} is a file; expected a folder, for the tables of the embedded service")
+        raise ValueError(f"{folder} is a file; expected a folder, for the tables of the embedded service")
     return folder
 
 
 def _not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
     reason = getattr(error, "strerror", None) or error
-    return ValueError(f"target: {show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
+    return ValueError(f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
 
 
 def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
@@ -632,7 +637,7 @@ class FolderService(Service):
         self._reopening = threading.Lock()
         super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
         self.closed = not start
-        self.link = None  # nothing to compress for
+        self.link = None  # no link to compress for
 
     def _start_service(self) -> str:
         place = os.getpid(), Path(os.path.realpath(self._folder))
@@ -641,7 +646,7 @@ class FolderService(Service):
         except OSError as error:
             raise _not_a_folder(self._folder, error) from error
         self._leave = leave = weakref.finalize(self, _leave_service, place)
-        leave.atexit = False  # services end with the process by themselves
+        leave.atexit = False  # services end with the process
         return url
 
     @property
@@ -659,12 +664,12 @@ class FolderService(Service):
         return str(self._folder)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # a process that cannot run the service says so when it is asked for: pools do not survive an error before that
+        # raised when the service is used: an error while unpickling would break process pools
         options = {**self._options, "dialect": self.dialect, "verify": True, "start": False}
         return functools.partial(FolderService, **options), (self._folder,)
 
 
-_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # by process and folder, with the number of clients
+_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # (process, folder) → service and number of clients
 _services_lock = threading.RLock()  # a client may be collected while another is made
 _services_key = Key(secrets.token_urlsafe(32))
 _unlock = _services_lock.release
@@ -673,14 +678,14 @@ os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, afte
 
 def _start_service(place: tuple[int, Path]) -> str:
     """Return the address of the folder's embedded service, started for its first client."""
-    from rt_frames.local import LocalService  # the engine is loaded where it is used
+    from rt_frames.local import LocalService  # load the engine only when it is used
 
     with _services_lock:
         if place in _services:
             service, clients = _services[place]
             _services[place] = service, clients + 1
             return service.url
-    # without the lock: threads are waited for here, and one of them may collect a client
+    # outside the lock: this waits for threads, which may collect a client
     started = LocalService(place[1], api_key=_services_key).start()
     with _services_lock:
         service, clients = _services.get(place, (started, 0))

@@ -1,7 +1,8 @@
-"""Client and RemoteTable: what people hold in their hands; a `Service` is behind them."""
+"""Client and RemoteTable, the objects that users hold; a `Service` is behind them."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -23,7 +24,7 @@ from rt_frames._rewrites import offer_rewrite, rewrite
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
 from rt_frames._service import Service
 from rt_frames._text import Message, count, format_bytes, list_some, show_value
-from rt_frames._writes import HowToWrite, IfExists, write
+from rt_frames._writes import IfExists, WriteOptions, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,18 +38,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+SHOW_SECONDS = 2.0  # to wait for an answer while a notebook renders
+
 T = TypeVar("T")
 
 
 class Client:
-    """A connection to one project of the service; `rt_frames.connect` makes it.
+    """A connection to one project of the service, made by `rt_frames.connect`.
 
     Parameters
     ----------
     url : str
         ``https://{database}.{region}.{domain}``, the form in the service's documentation.
     api_key : str
-        Goes into the ``x-api-key`` header of every request, and shows nowhere else.
+        Sent in the ``x-api-key`` header of every request, and shown nowhere.
     timeout, retries, headers, verify, allow_insecure, dialect : optional
         As in `rt_frames.connect`.
 
@@ -101,7 +104,7 @@ class Client:
         return str(self._service)
 
     def __repr__(self) -> str:
-        made = "_service" in vars(self)  # tracebacks show what is half made
+        made = "_service" in vars(self)  # tracebacks may show a half-initialised client
         return f"Client({str(self)!r}{self._service.about})" if made else "Client(…)"
 
     def __enter__(self) -> Self:
@@ -120,7 +123,7 @@ class Client:
         return client_of, (self._service,)
 
     def close(self) -> None:
-        """Close the connections; a call after that opens new ones.
+        """Close the connections; a later call opens new ones.
 
         Examples
         --------
@@ -186,9 +189,10 @@ class Client:
         >>> rt.connect(default=False).create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
         2
         """
-        rows = data._reader() if isinstance(data, RemoteTable) else data  # noqa: SLF001  # whose errors stay ours so
-        how = HowToWrite(dtypes, index, clean_names, if_exists, compression, progress)
-        return RemoteTable(name, self, *write(self._service, name, rows, how))
+        rows = data._reader() if isinstance(data, RemoteTable) else data  # noqa: SLF001  # so that its errors stay ours
+        how = WriteOptions(dtypes, index, clean_names, if_exists, compression, progress)
+        with errors.about(name):
+            return RemoteTable(name, self, *write(self._service, name, rows, how))
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -222,26 +226,26 @@ def client_of(service: Service) -> Client:
 
 @dataclass(frozen=True)
 class RemoteTable:
-    """A table of the service, and what is known about it here.
+    """A table of the service, with what is known about it.
 
     Parameters
     ----------
     name : str
         The table's name.
     client : Client
-        The service that it lives in.
+        The client of its service.
     _schema : pyarrow.Schema or None
-        What is known of its columns; ``schema`` gives that, or asks.
+        Its columns, if known; see ``schema``.
     rows, nbytes : int or None
-        Rows, and bytes of the request's body, that were sent.
+        The number of rows, and of bytes in the request's body, that were sent.
     version : int or None
-        The table's version, where the service tells it.
+        The table's version, if the service reports it.
     created : bool or None
-        True after creating it, False where it was there already, None where nobody asked.
+        True if the call created the table, False if it existed, None if unknown.
     request_id : str or None
-        The ``x-request-id`` of the request that this object comes from.
+        The ``x-request-id`` of the request that returned this object.
     _changed : AlterationPlan or None
-        What was altered, for those who look at the table.
+        What was altered, for the repr.
 
     Examples
     --------
@@ -265,9 +269,9 @@ class RemoteTable:
     @property
     @hide_frames
     def schema(self) -> pa.Schema | None:
-        """The columns: what was sent, or else what the service says, which is asked once; None where it cannot.
+        """The columns that were sent, or that the service describes, asked once; None if it cannot describe tables.
 
-        After altering it is asked for anew.
+        After an alteration the service is asked again.
 
         Examples
         --------
@@ -283,6 +287,11 @@ class RemoteTable:
         return f"RemoteTable({', '.join([repr(self.name), *self._facts()])}, at {self.client})"
 
     def _repr_html_(self) -> str:
+        """List the columns for a notebook, which asks for them where the service can tell."""
+        if self._schema is None:
+            with contextlib.suppress(Exception):  # a display never raises
+                schema = self._service.describe(self.name, patience=SHOW_SECONDS).schema
+                object.__setattr__(self, "_schema", schema)
         fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
         request = f", request {self.request_id}" if self.request_id is not None else ""
@@ -290,7 +299,7 @@ class RemoteTable:
 
     @hide_frames
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Offer all rows to whatever reads Arrow: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB."""
+        """Stream all rows to any reader of Arrow: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB."""
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(
@@ -298,10 +307,10 @@ class RemoteTable:
     ) -> pa.RecordBatchReader:
         """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
         asked = query(columns, where, limit)
-        if limit == 0 and self.schema is not None:  # to a server, 0 may mean no limit
+        if limit == 0 and self.schema is not None:  # some servers read 0 as no limit
             names = columns or self.schema.names
             if unknown := [name for name in names if name not in self.schema.names]:
-                raise ValueError(f"columns: {did_you_mean(unknown[0], self.schema.names)} there is no {unknown[0]!r}")
+                raise ValueError(f"columns: there is no {unknown[0]!r}; {did_you_mean(unknown[0], self.schema.names)}")
             return pa.RecordBatchReader.from_batches(pa.schema([self.schema.field(name) for name in names]), [])
         rows = self._service.read(self.name, asked)
         return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
@@ -317,21 +326,22 @@ class RemoteTable:
         columns : list of str, optional
             Columns to read, in this order. Defaults to all.
         where : str, optional
-            An SQL condition for rows, in the words of the service's engine; never build one from input.
+            A condition in the SQL of the service's engine, such as ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``;
+            odd column names in backticks. Never build it from untrusted input.
         limit : int, optional
-            Rows to read at most.
+            The maximum number of rows.
 
         Returns
         -------
         pyarrow.Table
-            The rows, in the types that the table has.
+            The rows, in the types of the table.
 
         Raises
         ------
         ValueError
-            If an argument cannot be used, or the service documents no way to read rows back.
+            If an argument cannot be used, or the service cannot be read from.
         RemoteError
-            If the service refuses or cannot be reached, or its answer is not whole.
+            If the service refuses, cannot be reached, or sends an incomplete response.
 
         Examples
         --------
@@ -345,7 +355,7 @@ class RemoteTable:
     def to_pandas(
         self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
     ) -> pd.DataFrame:
-        """Read rows into a pandas frame; whole numbers and booleans with nulls are ``Int64`` … and ``boolean``.
+        """Read rows into a pandas frame; integers and booleans with nulls become ``Int64`` … and ``boolean``.
 
         Parameters
         ----------
@@ -415,7 +425,7 @@ class RemoteTable:
         Returns
         -------
         int
-            Rows that there are now.
+            The number of rows.
 
         Raises
         ------
@@ -432,16 +442,16 @@ class RemoteTable:
 
     @hide_frames
     def drop(self) -> None:
-        """Drop the table and all its rows, which nothing brings back.
+        """Drop the table and all its rows; they cannot be recovered.
 
         Raises
         ------
         TableNotFoundError
             If there is no such table.
         ValueError
-            If the service documents no way to drop a table.
+            If the service cannot drop tables.
         RemoteError
-            If the service refuses or cannot be reached; where no answer came, the error says so.
+            If the service refuses, cannot be reached, or does not answer.
 
         Examples
         --------
@@ -502,12 +512,12 @@ class RemoteTable:
         Parameters
         ----------
         columns : dict of str to str
-            New names by path; inside a struct ``"outer.inner"``.
+            New names by path, such as ``"outer.inner"`` inside a struct.
 
         Returns
         -------
         RemoteTable
-            The table, for the next call of a chain.
+            The table, for method chaining.
 
         Examples
         --------

@@ -1,8 +1,9 @@
-"""A Dask frame on a cluster: its workers send the partitions, as parts of one write, and nothing of them comes here."""
+"""A Dask frame on a cluster: workers send the partitions as parts of one write; no rows pass through the client."""
 
 from __future__ import annotations
 
 import functools
+import logging
 import sys
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._frames.any_frame import Partition, is_a, open_source
+from rt_frames._frames.any_frame import is_a, open_source
 from rt_frames._frames.compression import CompressionPolicy
+from rt_frames._frames.from_dask import Partition
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._http.options import is_loopback
 from rt_frames._http.parts import Sent, send_parts
 from rt_frames._http.response import Failure
 from rt_frames._service import Service
+from rt_frames._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
     from rt_frames._frames.compression import Compression
     from rt_frames._http.session import Request, Session
 
-MARK_SECONDS = 1.0  # that a second writer of a partition waits in vain
+log = logging.getLogger("rt_frames")
+
+VERSION = "__import__('rt_frames').__version__"  # must run without the package
+MARK_SECONDS = 1.0  # seconds that a second writer of a partition waits in vain
 
 
 class Job(NamedTuple):
@@ -62,13 +68,22 @@ class ClusterStream:
 
     def first(self) -> Partition:
         """Have the first partition with rows computed, which stays on its worker; its schema is that of all."""
+        kept: Any = None
         for number, partition in enumerate(self._partitions):
-            self._kept = self._client.compute(partition)
-            found = self._client.submit(_describe, self._kept, number, self._job, pure=False).result()
+            kept = self._client.compute(partition)
+            description = self._client.submit(_describe, kept, number, self._job, pure=False)
+            try:
+                found = description.result()
+            except BaseException:
+                kept.release()
+                raise
+            finally:  # a stored failure would keep them alive through its traceback
+                description.release()
             self.has_rows, self._schema = found.rows > 0, found.schema
             if found.rows:
                 break
-        return Partition(None, 0, self._schema)
+            kept.release()
+        return Partition(None, 0, self._schema, kept.release)
 
     def send(self, _session: Session, request: Request, request_id: str) -> Sent:
         """Have all partitions sent, and return how many bytes they were; `request` is that of the whole write."""
@@ -77,7 +92,7 @@ class ClusterStream:
 
         bare = request._replace(
             on_sent=None, attempt=None, look=None, hints={}, headers={}
-        )  # what can be pickled of it
+        )  # the part that can be pickled
         write = functools.partial(_write, self._job, self._schema, bare, request_id, str(uuid.uuid4()))
         task = dask.delayed(write, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
         futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])
@@ -87,7 +102,7 @@ class ClusterStream:
                 rows, size, failure = future.result()
                 self.rows, sent = self.rows + rows, sent + size
                 if failure is not None:
-                    return sent, failure
+                    return sent, failure.with_advice("this happened on a worker of the cluster")
                 if request.on_sent is not None:
                     request.on_sent(sent)
         finally:
@@ -95,7 +110,7 @@ class ClusterStream:
         return sent, None
 
 
-class _Found(NamedTuple):
+class _Described(NamedTuple):
     """What a first partition shows."""
 
     rows: int
@@ -106,16 +121,16 @@ def find_cluster(
     service: Service, data: Any, options: Mapping[str, Any], compression: Compression
 ) -> ClusterStream | None:
     """Return the workers that can send a frame; None where it goes through this process."""
-    if service.dialect.part_bytes is None or not is_a(data, "dask.dataframe", "DataFrame"):
+    if not service.is_picklable or service.dialect.part_bytes is None or not is_a(data, "dask.dataframe", "DataFrame"):
         return None
     import dask
 
-    # Dask's own choice, which may be threads although there is a cluster
+    # Dask's own choice may be threads despite a cluster
     client = getattr(dask.base.get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
-    if not is_a(client, "distributed", "Client") or not _can_reach(service, client):
+    if not is_a(client, "distributed", "Client") or not _can_reach(service, client) or not _have_package(client):
         return None
     if not service.takes_parts:
-        service.session.list_tables()  # whose answer may tell
+        service.session.list_tables()  # its answer may tell
     return ClusterStream(Job(service, options, compression), client, data) if service.takes_parts else None
 
 
@@ -125,11 +140,23 @@ def _can_reach(service: Service, client: Any) -> bool:
     return not service.is_loopback or all(one.startswith("inproc:") or is_loopback(one) for one in workers)
 
 
-def _describe(frame: Any, number: int, job: Job) -> _Found:
+def _have_package(client: Any) -> bool:
+    """Return whether this version of the package is on the cluster; what cannot be unpickled there ends workers."""
+    try:
+        found = [client.run_on_scheduler(eval, VERSION), *client.run(eval, VERSION, on_error="return").values()]
+    except ImportError as error:
+        found = [error]
+    if all(one == __version__ or isinstance(one, OSError) for one in found):  # workers lost meanwhile
+        return True
+    log.warning("the cluster has not rt_frames %s everywhere: the rows come through this process", __version__)
+    return False
+
+
+def _describe(frame: Any, number: int, job: Job) -> _Described:
     """Return what a partition shows, on a worker that could send it."""
-    _ = job.service.session
+    _, rows = job.service.session, len(frame)
     source = open_source(Partition(frame, number), **{**job.options, "table": None})
-    return _Found(len(frame), source.schema)
+    return _Described(rows, source.schema)
 
 
 def _write(
@@ -161,6 +188,8 @@ def _write(
 def _is_first(write: str, number: int) -> bool:
     """Mark a partition as being sent: the scheduler lets one worker through alone, whatever they see of each other."""
     queue = sys.modules["distributed"].Queue(f"rt_frames-{write}-{number}", maxsize=1)
+    if queue.qsize():  # an error of `put` is logged by the scheduler
+        return False
     try:
         queue.put(True, timeout=MARK_SECONDS)
     except TimeoutError:

@@ -1,7 +1,6 @@
-"""What people see: a listing as text for a terminal and as HTML for a notebook, and errors without inner frames.
+"""Displays: a listing as text for a terminal and as HTML for a notebook, and tracebacks without inner frames.
 
-The text is aligned for the terminal's width; the HTML brings no outside resources and takes its colours
-from the page, so that it reads well on dark and on light.
+The text is aligned to the terminal's width; the HTML loads nothing and inherits the page's colours, light or dark.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_ROWS = 60  # that are shown
-_MIN_WIDTH = 12  # characters that a column keeps, however narrow the terminal is
+MAX_ROWS = 60  # rows shown at most
+_MIN_WIDTH = 12  # characters that a column keeps on the narrowest terminal
 _MARK = ' style="background:rgba(235,140,0,.2);font-weight:bold"'
 _CELL = 'style="text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid rgba(128,128,128,.4)"'
 
@@ -63,7 +62,7 @@ def as_text(listing: Listing) -> str:
 def as_html(listing: Listing) -> str:
     """Draw a listing for a notebook, every word of it escaped."""
     head, *lines = listing.shown()
-    top = "".join(f"<th {_CELL}>{html.escape(name)}</th>" for name in head)
+    top = "".join(f'<th scope="col" {_CELL}>{html.escape(name)}</th>' for name in head)
     body = "".join(
         f"<tr{_MARK if number in listing.marked else ''}>"
         f"{''.join(f'<td {_CELL}>{_code(cell)}</td>' for cell in line)}</tr>"

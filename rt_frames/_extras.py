@@ -1,4 +1,4 @@
-"""What a missing extra says."""
+"""The error for a missing extra."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ DialectName = Literal["documented", "lancedb"]
 
 def has_control_characters(name: str) -> bool:
     """Return whether a name holds control characters, or surrogates that no UTF-8 can carry."""
-    # whatever is neither of them is mostly printable, which is the cheaper question
+    # isprintable is the cheaper test, and mostly true
     return not name.isprintable() and any(
         code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 for code in map(ord, name)
     )
@@ -31,7 +31,7 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
-# what the embedded service's engine calls columns of its own
+# the engine's own columns
 RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 
 
@@ -68,7 +68,7 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     keeps for itself; doubles are numbered.
     """
     found = [(label, _clean(label)) for label in labels]
-    taken = {name for label, name in found if name == label}  # who has such a name keeps it
+    taken = {name for label, name in found if name == label}  # existing names win
     names, numbers = dict[str, None](), Counter[str]()
     for label, name in found:
         unique = name
@@ -89,7 +89,7 @@ class CleanNames:
         """Return the names of one frame's columns, in the order of its labels."""
         labels, seen, keys = list(labels), Counter[tuple[bool, str]](), []
         for label in labels:
-            said = isinstance(label, str), str(label)  # by which NaN is itself, and 1 is not True
+            said = isinstance(label, str), str(label)  # so that NaN is itself, and 1 is not True
             keys.append((*said, seen[said]))
             seen[said] += 1
         names = [self._known.get(key, name) for key, name in zip(keys, clean_names(labels), strict=True)]
@@ -122,13 +122,14 @@ def join_path(parent: str, name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Offer the names that are closest to one that is not known, or else the first ones."""
+    """Offer the names closest to an unknown one, or else list those that exist."""
     names = list(known)
-    close = closest(name, names) or sorted(names)
-    return f"did you mean {list_names(close)}?" if close else "there are none"
+    if close := closest_names(name, names):
+        return f"did you mean {list_names(close)}?"
+    return f"known: {list_names(sorted(names))}" if names else "there are none"
 
 
-def closest(name: str, names: list[str]) -> list[str]:
+def closest_names(name: str, names: list[str]) -> list[str]:
     """Return the names that differ from one in case, spaces and underscores alone, or else those that look like it."""
     return [other for other in names if _spell(other) == _spell(name)] or difflib.get_close_matches(name, names, 3)
 
@@ -141,7 +142,7 @@ def check_table_name(name: Any) -> None:
     """Refuse names that no address can carry, or that may lead to another table; the name itself is not repeated."""
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
-    for read in (name, unquote(name)):  # what lies in between may decode an address once more than the service does
+    for read in (name, unquote(name)):  # a proxy may decode an address once more than the service does
         if read in ("", ".", ".."):
             raise ValueError("name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot")
         if "/" in read or "\\" in read:

@@ -1,4 +1,4 @@
-"""Work on other threads, in order: `prefetch` makes the next item while one is used, `parallel_map` makes several."""
+"""Ordered work on other threads: `prefetch` makes the next item while one is used, `parallel_map` makes several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Worker:
         allow_interrupts()
         try:
             self._thread.start()
-        except BaseException:  # an interrupt, which may keep this object for a while
+        except BaseException:  # an interrupt may keep this object alive
             self._calls.put(None)
             raise
 
@@ -90,7 +90,7 @@ def result(made: queue.SimpleQueue[Any]) -> Any:
     try:
         raise error
     finally:
-        del error  # a frame that holds its own error would hold the caller's data, too
+        del error  # a reference cycle would keep the caller's data alive
 
 
 @atexit.register
@@ -98,7 +98,7 @@ def _end_threads() -> None:
     """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
     while threads := [one for one in threading.enumerate() if isinstance(one, _Thread) and one.is_alive()]:
         end_at_next_interrupt()
-        threads[0].calls.put(None)  # the oldest may need the others
+        threads[0].calls.put(None)  # the oldest may depend on the others
         threads[0].join()
 
 
@@ -166,7 +166,7 @@ def parallel_map(
                 workers.append(workers.popleft() if all_started else stack.enter_context(Worker("worker")))
                 coming.append(workers[-1].submit(lambda item: None if ended.is_set() else work(item), item))
                 del item
-                while len(coming) > ahead:  # results that nobody waits for only take memory
+                while len(coming) > ahead:  # unused results only take memory
                     ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
                     yield result(coming.popleft())
             while coming:

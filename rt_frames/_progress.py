@@ -1,4 +1,4 @@
-"""A progress bar for uploads that take long enough to make one wonder, where somebody can see it."""
+"""A progress bar for long uploads, in a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from rt_frames._text import count, format_bytes
 
-SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar of their own accord
-_REDRAW_AFTER = 0.2  # seconds; so often does a notebook draw it anew
+SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar unless asked
+_REDRAW_AFTER = 0.2  # seconds between redraws in a notebook
 
 
 class Progress:
@@ -44,7 +44,7 @@ class Progress:
         """Show how many bytes were sent and rows were read so far; fewer than before where the body is sent anew."""
         try:
             self._draw(sent, rows)
-        except Exception:  # noqa: BLE001  # what cannot be shown ends the display, not the upload
+        except Exception:  # noqa: BLE001  # a failing display does not end the upload
             self._shown = False
             self.__exit__()
 
@@ -54,7 +54,7 @@ class Progress:
                 return
             kind = _NotebookBar if _in_notebook() else tqdm
             self._bar = kind(total=self._total, desc=self._name, unit="B", unit_scale=True)
-            self._bar.start_t -= time.monotonic() - self._began  # so that time and rate are those of the whole upload
+            self._bar.start_t -= time.monotonic() - self._began  # time and rate are of the whole upload
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
         self._bar.update(sent - self._bar.n)
 
@@ -75,7 +75,7 @@ def _in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-class _NotebookBar(tqdm):  # type: ignore[type-arg]  # its items are not used
+class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
     """tqdm's bar as HTML: the browser draws it, in the colours of its theme; tqdm's own would be shown as an error.
 
     Without a total the bar moves and does not fill.
@@ -93,10 +93,11 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # its items are not used
         size = format_bytes(self.n) + (f" of {format_bytes(self.total)}" if self.total else "")
         words = (size, facts["postfix"], f"{format_bytes(self.n / seconds)}/s", f"{seconds:.0f} s")
         text = f"{self.desc}: {', '.join(filter(None, words))}"
-        known = self.total or (self.n if self.disable else None)  # disabled is what was closed
+        known = self.total or (self.n if self.disable else None)  # a closed bar is disabled
         value = f' value="{self.n}" max="{known or 1}"' if known else ""
         bar = f'<progress{value} style="width:20em;vertical-align:middle;accent-color:#0b7285"></progress>'
-        shown = {"text/plain": text, "text/html": f'<div style="color:inherit">{bar} {html.escape(text)}</div>'}
+        labelled = f'<label style="color:inherit">{bar} {html.escape(text)}</label>'
+        shown = {"text/plain": text, "text/html": labelled}
         if self._handle is None:
             self._handle = sys.modules["IPython"].display.display(shown, raw=True, display_id=True)
         else:

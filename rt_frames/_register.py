@@ -1,7 +1,7 @@
-"""Where ``df.remote`` comes from: it is attached to a library's frames when that library is imported, by whomever.
+"""Attach ``df.remote`` to the frames of each library when that library is imported, before or after this package.
 
-Before or after this package makes no difference. This file imports none of the libraries, and `_accessor` only when
-``remote`` is first used. Whatever fails here, the import of the library succeeds.
+This file imports none of the libraries, and `_accessor` only when ``remote`` is first used. Whatever fails here, the
+import of the library succeeds.
 
 Relied upon: the set ``DataFrame._accessors``, in which the registrars of pandas, Polars and Dask note the names of
 accessors. pandas reads it for ``dir(df)``, and lets no column of such a name be an attribute.
@@ -73,7 +73,7 @@ class _ImportHook:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in _LIBRARIES:
             return None
-        # never the finders before it: two hooks that asked each other would not come to an end
+        # never the finders before it: two hooks could call each other for ever
         others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is not None and hasattr(spec.loader, "exec_module"):
@@ -85,14 +85,14 @@ def _attach_to_next(loader: Any) -> None:
     """Have the accessor attached to the next module that a loader loads."""
 
     def exec_module(module: ModuleType) -> None:
-        del loader.exec_module  # this function; from here on it is the method again
+        del loader.exec_module  # this function, which restores the method
         loader.exec_module(module)
         try:
             _attach(module, stacklevel=3)
-        except Warning:  # made an error by a filter, which the library's import must survive
+        except Warning:  # turned into an error by a filter; the library's import must survive it
             return
 
     try:
         loader.exec_module = exec_module
-    except (AttributeError, TypeError):  # one that is not written in Python; `register` may still come after the import
+    except (AttributeError, TypeError):  # a loader in C; `register` may still run after the import
         return

@@ -14,14 +14,14 @@ from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._frames.rewrite import altered_schema, relabelled
+from rt_frames._frames.rewrite import altered_schema, with_schema
 from rt_frames._http.parts import Parts, Sent, send_parts
 from rt_frames._http.response import Failure, parse_version
 from rt_frames._http.session import Request
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._service import Description, Service
 from rt_frames._text import Message, count
-from rt_frames._writes import Written, look_at_parts
+from rt_frames._writes import Written, explain_failed_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: Alterat
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
         raise ValueError(f"rewrite: the service of table {name!r} does not tell that it takes writes in parts")
-    table = _Unchanged(service, name, schema)
+    table = _UnchangedCheck(service, name, schema)
     renamed, casts = altered_schema(schema, plan)
     rows = pa.RecordBatchReader.from_batches(renamed, table.read(renamed))
     source = open_source(rows, dtypes=casts, exact=True)
@@ -47,14 +47,14 @@ def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: Alterat
     def send(*request: Any) -> Sent:
         sent, trouble = send_parts(bodies, *request)
         if trouble is None:
-            table.check(*service.describe(name))  # not every service does so itself
+            table.check(*service.describe(name))  # not every service checks this itself
         return sent, trouble
 
     request = Request("alter", "POST", "", MIME, parse_version, table=name, replayable=False)
     parts = Parts(request, service.dialect, send)
 
     def look(failure: Failure) -> str:
-        return look_at_parts(service, name, parts, table.before, lambda: "nothing was changed", failure)
+        return explain_failed_parts(service, name, parts, table.before, lambda: "nothing was changed", failure)
 
     indices = service.list_indices(name)
     try:
@@ -67,7 +67,7 @@ def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: Alterat
     return Written(None, stream.rows, result.sent, result.value, created=False, request_id=result.request_id)
 
 
-class _Unchanged:
+class _UnchangedCheck:
     """A table that nobody may write to from when it is read on."""
 
     def __init__(self, service: Service, name: str, schema: pa.Schema) -> None:
@@ -80,7 +80,7 @@ class _Unchanged:
         self.check(known, version)
         rows = self._service.read_version(self._name, version)
         self.check(rows.schema, version)
-        yield from relabelled(rows, schema)
+        yield from with_schema(rows, schema)
 
     def check(self, schema: pa.Schema | None, version: int | None) -> None:
         """Raise where it is not any more as it was."""
@@ -100,6 +100,6 @@ def offer_rewrite(service: Service, name: str) -> Message:
     if not service.can_rewrite:
         return Message(f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}")
     rows = "rows"
-    with contextlib.suppress(errors.RemoteError):  # which must not hide the refusal
+    with contextlib.suppress(errors.RemoteError):  # must not mask the refusal
         rows = count(service.count(name), "row")
     return Message(f"all {rows} can be read, cast exactly and replaced", "pass {}", rewrite=True)

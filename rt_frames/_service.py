@@ -1,4 +1,4 @@
-"""One service: its address, its key and its session, and what it can be asked about one table."""
+"""One service: its address, key and session, and the requests about one table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Description(NamedTuple):
 class Service:
     """A service, as `rt_frames.Client` describes it; it can be pickled, without its key."""
 
-    about = ""  # what its clients show behind the address
+    about = ""  # shown after the address by its clients
 
     def __init__(
         self,
@@ -78,8 +78,9 @@ class Service:
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self.dialect, self._key, **self._options)
-        self._unusable = ""  # why, where it was unpickled without what it needs
-        self.closed = False  # whether `close` was called: a default client is then forgotten
+        self._proof: tuple[bytes, bytes] | None = None  # salt and fingerprint of the key, for pickles
+        self._unusable = ""  # why it cannot be used, if it was unpickled without its key
+        self.closed = False  # whether `close` was called, after which a default client is forgotten
 
     @property
     def url(self) -> str:
@@ -90,9 +91,11 @@ class Service:
         return self.url
 
     def __reduce__(self) -> tuple[Any, ...]:
-        salt = os.urandom(16)
+        if self._proof is None:
+            salt = os.urandom(16)
+            self._proof = salt, self._key.fingerprint(salt)
         options = {**self._options, "dialect": self.dialect, "allow_insecure": True}
-        return _unpickle, (self.url, options, salt, self._key.fingerprint(salt))
+        return _unpickle, (self.url, options, *self._proof)
 
     def close(self) -> None:
         """Close the connections; a call after that opens new ones."""
@@ -102,9 +105,21 @@ class Service:
     @property
     def session(self) -> Session:
         """The session; what keeps it from being used is said now that it is needed."""
+        if self._proof is not None and not self._unusable and not self._is_checked():
+            self._unusable = _explain(self.url, "RT_FRAMES_API_KEY is not the key that it was made with")
         if self._unusable:
             raise errors.NotConnectedError(self._unusable)
         return self._session
+
+    def _is_checked(self) -> bool:
+        """Return whether its key is the one that it was pickled with, which takes milliseconds the first time."""
+        salt, fingerprint = self._proof or (b"", b"")
+        return hmac.compare_digest(self._key.fingerprint(salt), fingerprint)
+
+    @property
+    def is_picklable(self) -> bool:
+        """Whether it can be pickled: further headers may be secrets, and no environment holds them."""
+        return not self._options["headers"]
 
     @property
     def takes_parts(self) -> bool:
@@ -134,7 +149,7 @@ class Service:
         """Ask for a table's schema and version."""
         if self.dialect.describe is None:
             return Description(None, None)
-        # without that some servers leave the schema out
+        # without it, some servers leave the schema out
         asked = {"load_detailed_metadata": True}
 
         def parse(answer: Response) -> Description:
@@ -193,19 +208,20 @@ def _to_schema(response: Response) -> pa.Schema | None:
 def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Service:
     """Make a service again in another process, whose environment must hold the same key: keys are not pickled.
 
-    What is missing there is told when it is used: pools do not survive an error before that.
+    What is missing there is told when it is used: pools do not survive an error before that, and who only hands it on,
+    as a cluster's scheduler does, needs no key.
     """
     key, problem = Key(os.environ.get("RT_FRAMES_API_KEY")), ""
     if not key:
-        problem = "keys are not pickled; set RT_FRAMES_API_KEY in this process too"
-    elif not hmac.compare_digest(key.fingerprint(salt), fingerprint):
-        problem = (
-            "RT_FRAMES_API_KEY holds another key than the one it was made with; set the variable to that key, or call "
-            "rt_frames.connect(..., api_key=...) in this process"
-        )
+        problem = _explain(url, "RT_FRAMES_API_KEY is not set; keys are not pickled")
     try:
-        service = Service(url, api_key="none" if problem else key, **options)
-    except ValueError as error:  # of a CA bundle that is not here
-        problem, service = problem or str(error), Service(url, api_key="none", **{**options, "verify": False})
-    service._unusable = problem and f"a client of {url} was unpickled, and {problem}"  # noqa: SLF001  # same package
+        service = Service(url, api_key=key or "none", **options)
+    except ValueError as error:  # a missing CA bundle, or an invalid key
+        problem = problem or _explain(url, str(error))
+        service = Service(url, api_key="none", **{**options, "verify": False})
+    service._proof, service._unusable = (salt, fingerprint), problem  # noqa: SLF001  # same package
     return service
+
+
+def _explain(url: str, problem: str) -> str:
+    return f"a client of {url} was unpickled where {problem}; set it right in that process, such as a Dask worker"

@@ -1,4 +1,4 @@
-"""Values as words for people: shortened, counted, listed, and safe to print."""
+"""Values as text for people: shortened, counted, listed, and safe to print."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show_value(value: Any, limit: int = 80) -> str:
     """Show any object in a few words."""
     try:
         return shorten(make_printable(one_line(repr(value)[: 4 * limit + 80], limit)), limit)
-    except Exception:  # noqa: BLE001  # a stranger's repr may raise anything
+    except Exception:  # noqa: BLE001  # a foreign repr may raise anything
         return f"an object of type {type(value).__name__}"
 
 
@@ -53,7 +53,7 @@ def count(number: int, noun: str) -> str:
 def format_bytes(nbytes: float) -> str:
     """Write a number of bytes with three digits: ``999 B``, ``1.5 kB``, ``12.3 GB``."""
     size, units = nbytes, ["B", "kB", "MB", "GB", "TB", "PB"]
-    while size >= 999.5 and len(units) > 1:  # from there on it would be rounded to 1e+03
+    while size >= 999.5 and len(units) > 1:  # larger values would be rounded to 1e+03
         size /= 1000
         del units[0]
     return f"{size:.3g} {units[0]}"
@@ -85,6 +85,12 @@ class Message(str):
     def __new__(cls, text: str, hint: str = "", **options: Any) -> Self:
         values = {name: f'"{value}"' if isinstance(value, str) else repr(value) for name, value in options.items()}
         spelled = ", ".join(f"{name}={value}" for name, value in values.items())
-        message = super().__new__(cls, f"{text}; {hint.replace('{}', spelled, 1)}" if hint else text)
+        message = super().__new__(cls, join_hint(text, hint, spelled))
         message.text, message.hint, message.options = text, hint, options
         return message
+
+
+def join_hint(text: str, hint: str, spelled: str) -> str:
+    """Put a hint with its options behind a text, on a line of its own where the text has several."""
+    between = "\n" if "\n" in text else "; "
+    return f"{text}{between}{hint.replace('{}', spelled, 1)}" if hint else text

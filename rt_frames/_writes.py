@@ -1,7 +1,7 @@
-"""A frame on its way into a table: created, replaced or appended to, in one request or in parts.
+"""Write a frame: create, replace or append to a table, in one request or in parts.
 
-`write` is the whole journey. What is larger than a part of such a service, or of unknown size, goes in parts, which
-its own workers send where it is a Dask frame on a cluster.
+`write` is the whole journey. Data larger than one part, or of unknown size, go in parts if the service takes them; the
+workers of a Dask cluster send their own.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 IfExists = Literal["fail", "skip", "replace", "append"]
-CLEAN_UP_SECONDS = 10.0  # for an answer, where a write has failed already
+CLEAN_UP_SECONDS = 10.0  # to wait for an answer after a write has failed
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
 NOTHING_STORED = "nothing of it is stored"
-LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before more is sent, one list shows whether address, key and name are right
+LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before a larger upload, one list request checks address, key and name
 
 
 class Written(NamedTuple):
@@ -56,7 +56,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HowToWrite:
+class WriteOptions:
     """The options of `rt_frames.to_table`."""
 
     dtypes: Mapping[str, Any] | None
@@ -67,7 +67,7 @@ class HowToWrite:
     progress: bool | None
 
 
-def write(service: Service, name: str, data: Any, how: HowToWrite) -> Written:
+def write(service: Service, name: str, data: Any, how: WriteOptions) -> Written:
     """Store a frame."""
     service.check_name(name)
     service.dialect.check_if_exists(how.if_exists)
@@ -82,7 +82,7 @@ def write(service: Service, name: str, data: Any, how: HowToWrite) -> Written:
         operation, "POST", service.dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
         nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
         may_be_there=how.if_exists == "skip", hints=_hints(service.dialect, how.compression),
-        look=functools.partial(_look_at_append, service, name, table) if table else None,
+        look=functools.partial(explain_failed_append, service, name, table) if table else None,
     )  # fmt: skip
     try:
         listed = None if table else _check_name_is_free(service, request)
@@ -94,7 +94,7 @@ def write(service: Service, name: str, data: Any, how: HowToWrite) -> Written:
             raise
     finally:
         source.close()
-    return write(service, name, data, how)  # somebody else made it meanwhile
+    return write(service, name, data, how)  # created by somebody else meanwhile
 
 
 def _find_table(service: Service, name: str) -> Description | None:
@@ -108,17 +108,18 @@ def _find_table(service: Service, name: str) -> Description | None:
     return table
 
 
-def _look_at_append(service: Service, name: str, before: Description, failure: Failure) -> str:
+def explain_failed_append(service: Service, name: str, before: Description, failure: Failure) -> str:
     return _compare_versions(service, name, before) if failure.is_open else ""
 
 
-def _compare_versions(service: Service, name: str, before: Description) -> str:
+def _compare_versions(service: Service, name: str, before: Description, *, is_new: bool = False) -> str:
     """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell."""
     _, version = service.describe(name)
     rows, had = service.count(name), service.count(name, version=before.version)
     was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
     if (version, rows) == (before.version, had):
-        return f"{was}: nothing was added so far"
+        left = f"; table {name!r}, which was made for it, is there: append to it, or drop it" if is_new else ""
+        return f"{was}: nothing was added so far{left}"
     return f"{was}: look whether the rows are there before you send them again"
 
 
@@ -126,7 +127,7 @@ def _skip(service: Service, request: Request) -> Written:
     """Leave the table that is there; one without rows may be what an upload in parts left that was killed."""
     name = str(request.table)
     if service.takes_parts and request.rows != 0 and not service.count(name):
-        text = f"table {name!r} exists and is empty: an upload may have been killed; drop it, or append to it"
+        text = f"table {name!r} exists and is empty: an upload may be running, or was killed; append to it, or drop it"
         raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     log.info("skipped table %s, which is there already; nothing was stored", name)
     return Written(created=False)
@@ -144,7 +145,7 @@ def _check_name_is_free(service: Service, request: Request) -> bool | None:
 
 
 def _upload(
-    service: Service, request: Request, source: Source, how: HowToWrite, cluster: ClusterStream | None
+    service: Service, request: Request, source: Source, how: WriteOptions, cluster: ClusterStream | None
 ) -> Written:
     policy = CompressionPolicy(how.compression, service.link, source.nbytes, is_loopback=service.is_loopback)
     stream = cluster if cluster is not None and cluster.has_rows else IPCStream(source, policy)
@@ -174,11 +175,16 @@ def _send_in_parts(service: Service, request: Request, source: Source, stream: I
         empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
         path = service.dialect.path("create", name)
         create = request._replace(path=path, operation="create", body=empty, length=empty.length, on_sent=None)
-        result = session.send(create._replace(parse=_parse_made))
-        if not result.created:
-            return result
-        version, etag = result.value
-        made = Description(source.schema, version)
+        try:
+            result = session.send(create._replace(parse=_parse_made))
+        except errors.TableExistsError:
+            if request.operation == "create":
+                raise
+        else:
+            if not result.created:
+                return result
+            version, etag = result.value
+            made = Description(source.schema, version)
     before = made or service.describe(name)
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
@@ -186,10 +192,10 @@ def _send_in_parts(service: Service, request: Request, source: Source, stream: I
         send = functools.partial(send_parts, functools.partial(stream.parts, service.dialect.part_bytes))
     parts = Parts(request, service.dialect, send)
     end = functools.cache(functools.partial(_end_parts, service, name, parts, made, etag))
-    look = functools.partial(look_at_parts, service, name, parts, before, end)
+    look = functools.partial(explain_failed_parts, service, name, parts, before, end, is_new=made is not None)
     try:
         return session.send(request._replace(attempt=parts.attempt, look=look))
-    except BaseException as error:  # of the source, too, or Ctrl-C
+    except BaseException as error:  # including the source's, and Ctrl-C
         told = isinstance(error, errors.RemoteError) and parts.completing
         said = "it is not known whether its rows were made visible" if parts.completing else end()
         if not told and said != NOTHING_STORED and said not in str(error):
@@ -197,12 +203,20 @@ def _send_in_parts(service: Service, request: Request, source: Source, stream: I
         raise
 
 
-def look_at_parts(
-    service: Service, name: str, parts: Parts, before: Description, end: Callable[[], str], failure: Failure
+def explain_failed_parts(
+    service: Service,
+    name: str,
+    parts: Parts,
+    before: Description,
+    end: Callable[[], str],
+    failure: Failure,
+    *,
+    is_new: bool = False,
 ) -> str:
     """Say what became of a write in parts that failed; once its end was asked for, it may have been done."""
-    is_open = parts.completing and failure.kind not in _REFUSED
-    return _compare_versions(service, name, before) if is_open else end()
+    if not parts.completing or failure.kind in _REFUSED:
+        return end()
+    return _compare_versions(service, name, before, is_new=is_new)
 
 
 def _end_parts(service: Service, name: str, parts: Parts, made: Description | None, etag: str | None) -> str:
@@ -218,7 +232,7 @@ def _end_parts(service: Service, name: str, parts: Parts, made: Description | No
             return NOTHING_STORED
     except errors.TableNotFoundError:
         return NOTHING_STORED
-    except Exception:  # which must not hide why the write failed
+    except Exception:  # must not mask why the write failed
         log.debug("table %s could not be dropped again", name, exc_info=True)
     return f"{NOTHING_STORED}, but table {name!r}, which was made for it, may be there without rows; drop it then"
 
@@ -229,9 +243,9 @@ def _parse_made(response: Response) -> tuple[int | None, str | None]:
 
 def _hints(dialect: Dialect, compression: Compression) -> Hints:
     """Return what a caller can do about errors of a create."""
-    taken = "choose another name, or {} to leave the table as it is"
+    taken = "choose another name, or pass {} to leave the table as it is"
     if dialect.replace:
-        taken += ', or "replace", which replaces all its rows by these'
+        taken += ', "replace" to replace all its rows, or "append" to add these'
     hints: dict[type[errors.RemoteError], Hint] = {errors.TableExistsError: (taken, {"if_exists": "skip"})}
     if compression != "zstd":
         hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}

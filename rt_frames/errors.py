@@ -1,11 +1,11 @@
-"""Everything that can go wrong, as one tree.
+"""The errors of this package, as one tree.
 
 ::
 
     RemoteError                       .table .request_id .rows .attempts
     ├── NotConnectedError             no service was configured
     ├── UnsupportedTypeError          also a TypeError: columns that cannot be sent    .columns
-    ├── AlterationError               also a ValueError: before and after don't fit
+    ├── AlterationError               also a ValueError: schemas that do not match
     ├── TransportError                no usable answer        .bytes_sent
     │   ├── ConnectError · TLSError   nothing was sent
     │   ├── UploadInterrupted         part was sent           .listed .listed_before
@@ -22,6 +22,8 @@ Every error pickles, and none carries the API key.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Literal
 
 Operation = Literal[
@@ -30,14 +32,14 @@ Operation = Literal[
 
 
 class RemoteError(Exception):
-    """Something about a remote table failed; the parent of every error of this package.
+    """The parent of every error of this package.
 
     Parameters
     ----------
     text : str
         What happened and what to do next.
     **facts
-        Values for the attributes that the class names, such as ``table="sales"``.
+        Values of the class's attributes, such as ``table="sales"``.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class RemoteError(Exception):
     rows : int or None
         Rows of the frame, where known.
     attempts : int
-        How many times the request was sent or a connection for it was tried.
+        How many times the request was sent, or a connection attempted.
 
     Examples
     --------
@@ -70,7 +72,7 @@ class RemoteError(Exception):
         self.add(**facts)
 
     def add(self, **facts: Any) -> None:
-        """Add facts that only the caller further up knows."""
+        """Add facts that are known only to the caller."""
         for name, value in facts.items():
             if not hasattr(type(self), name):
                 raise TypeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -78,7 +80,7 @@ class RemoteError(Exception):
 
 
 class NotConnectedError(RemoteError):
-    """No service, or no API key for it: neither ``connect`` nor the environment gives one."""
+    """No service, or no API key, is configured by ``connect`` or the environment."""
 
 
 class UnsupportedTypeError(RemoteError, TypeError):
@@ -94,7 +96,17 @@ class UnsupportedTypeError(RemoteError, TypeError):
 
 
 class AlterationError(RemoteError, ValueError):
-    """The frames before and after don't fit; the message shows the call that would."""
+    """The schemas before and after do not match, or a cast may change values; the message shows what to pass."""
+
+
+@contextlib.contextmanager
+def about(table: str) -> Iterator[None]:
+    """Note the table in errors about its columns."""
+    try:
+        yield
+    except (UnsupportedTypeError, AlterationError) as error:
+        error.add(table=table)
+        raise
 
 
 class _Outcome:
@@ -103,7 +115,7 @@ class _Outcome:
 
 
 class TransportError(RemoteError):
-    """No usable answer came back.
+    """No usable response arrived.
 
     Attributes
     ----------
@@ -115,7 +127,7 @@ class TransportError(RemoteError):
 
 
 class ConnectError(TransportError):
-    """No connection could be made; nothing was sent."""
+    """The connection failed; nothing was sent."""
 
 
 class TLSError(TransportError):
@@ -123,24 +135,22 @@ class TLSError(TransportError):
 
 
 class UploadInterrupted(_Outcome, TransportError):
-    """The connection failed after a part of the body was sent.
+    """The connection failed after part of the body was sent.
 
     Attributes
     ----------
     listed, listed_before : bool or None
-        Whether the table was listed after the failure, and before the upload; None where the client
-        did not look or could not tell.
+        Whether the table was listed after the failure, and before the upload; None if unknown.
     """
 
 
 class OutcomeUnknown(_Outcome, TransportError):
-    """The request may have taken effect; no answer says whether it did.
+    """The request may have taken effect; no response says whether it did.
 
     Attributes
     ----------
     listed, listed_before : bool or None
-        Whether the table was listed after the failure, and before the upload; None where the client
-        did not look or could not tell.
+        Whether the table was listed after the failure, and before the upload; None if unknown.
     """
 
 
@@ -179,11 +189,11 @@ class ConflictError(ResponseError):
 
 
 class PayloadTooLarge(ResponseError):
-    """413: the service takes no body of that size."""
+    """413: the service does not accept a body of that size."""
 
 
 class BadRequest(ResponseError):
-    """400 or 422: the service refuses what was asked."""
+    """400 or 422: the service refused the request."""
 
 
 class RateLimited(ResponseError):
@@ -192,31 +202,30 @@ class RateLimited(ResponseError):
     Attributes
     ----------
     retry_after : float or None
-        Seconds that the service asks to wait, where it says so.
+        Seconds that the service asks to wait, if it says so.
     """
 
     retry_after: float | None = None
 
 
 class RedirectError(ResponseError):
-    """3xx: the service lives somewhere else; redirects are never followed, they would carry the key."""
+    """3xx: the service is at another address; redirects are never followed, as they would carry the key."""
 
 
 class ServerError(_Outcome, ResponseError):
-    """5xx: the service failed; whether it acted is open, save for 507: nothing was stored.
+    """5xx: the service failed, and may have acted before; only 507 means that nothing was stored.
 
     Attributes
     ----------
     listed, listed_before : bool or None
-        Whether the table was listed after the failure, and before the upload; None where the client
-        did not look or could not tell.
+        Whether the table was listed after the failure, and before the upload; None if unknown.
     """
 
 
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]  # the errors above, whichever they are
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]  # every class above
     name for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, RemoteError)
 ]
 
 
-def __dir__() -> list[str]:  # what completion offers
+def __dir__() -> list[str]:  # for tab completion
     return __all__

@@ -1,6 +1,6 @@
-"""Any frame → a `Source`: its library is recognised here, and opened by a file of its own.
+"""Any frame → a `Source`, opened by the file of its library.
 
-Libraries are recognised without importing them: data of a library that is not loaded cannot exist.
+Libraries are recognised without importing them, as data of a library that is not loaded cannot exist.
 """
 
 from __future__ import annotations
@@ -12,27 +12,20 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
 from rt_frames._frames.append import fit
 from rt_frames._frames.convert import Layout, portable_layout
+from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanNames, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._text import one_line, show_value
+from rt_frames._text import list_names, one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
-
-
-class Partition(NamedTuple):
-    """A partition of a frame whose first one has this schema, or None which stands for all of them."""
-
-    frame: Any
-    number: int
-    schema: pa.Schema | None = None
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -86,7 +79,7 @@ def _parse_options(dtypes: Mapping[str, Any] | None, index: bool | None, clean_n
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
     if unknown := [name for name in casts if name not in names]:
-        raise ValueError(f"dtypes names columns that are not there: {unknown!r}; the columns are {names!r:.500}")
+        raise ValueError(f"dtypes: no such columns: {list_names(unknown)}; the frame has {list_names(names)}")
 
 
 def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals, table: pa.Schema | None) -> Source:
@@ -161,7 +154,7 @@ def _library(data: Any) -> Any:
 def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
     if (first := _first(data)) is not None:
         return _schema_of(_without_partitions(first), side, options, refusals)
-    if side == "after":  # the other side may be without one
+    if side == "after":  # the other side may have none
         _check_index(data, options)
     if library := _library(data):
         schema: pa.Schema = library.arrow_schema(data, options, refusals)
@@ -185,9 +178,8 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if (exported := _exported_schema(data)) is not None:
         return exported
     if isinstance(data, str):
-        raise TypeError(
-            f"{side}: expected a frame or schema, got the string {show_value(data)}; for a table pass rt.table(…)"
-        )
+        text = f"{side}: expected a frame or schema, got the string {show_value(data)}"
+        raise TypeError(f"{text}; for a table pass rt.table(…), for a file of a schema pathlib.Path(…)")
     raise TypeError(
         f"{side}: {_name(data)} is neither a frame in memory nor a schema; a comparison might use up its rows. "
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
@@ -225,16 +217,14 @@ def _without_partitions(data: Any) -> Any:
 
 
 def _open(data: Any, options: Options, refusals: Refusals) -> Source:
-    if isinstance(data, Source):  # the console script's own, of files
+    if isinstance(data, Source):  # the console script's own
         return data
     if is_a(data, "dask.dataframe", "DataFrame"):
-        from rt_frames._frames.from_dask import partitions
-
-        return _open_iterator(partitions(data), options, refusals, "partition")
+        return _open_iterator(partitions(data), options, refusals)
     if isinstance(data, Partition):
         return _open_partition(data, options, refusals)
     if _is_iterable(data):
-        return _open_iterator(iter(data), options, refusals, "item")
+        return _open_iterator(iter(data), options, refusals)
     _check_index(data, options)
     if library := _library(data):
         opened: Source = library.open_frame(data, options, refusals)
@@ -308,14 +298,14 @@ def _name(data: Any) -> str:
     return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
-def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals, unit: str) -> Source:
+def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:
         undo.callback(close)
         first = next(items, None)
         if first is None:
-            raise ValueError(f"data: there is no {unit} in it, so the table's columns are not known")
+            raise ValueError("data: the iterator is empty, so the schema is unknown")
         source = _open(first, options, refusals)
         undo.pop_all()
 
@@ -328,12 +318,12 @@ def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals, u
     sources = itertools.chain(iter([source]), map(open_next, items))
 
     def chunks() -> Iterator[Chunk]:
-        places = (f"{unit} {number}" for number in itertools.count())
+        places = (f"item {number}" for number in itertools.count())
         for opened in sources:
             place, parts = next(places), iter(opened.chunks())
-            del opened  # an item is let go of before the next is asked for: each may be large
+            del opened  # drop each item before asking for the next: it may be large
             for chunk in parts:
-                yield chunk._replace(place=place)
+                yield chunk._replace(place=chunk.place or place)
                 del chunk
             del parts
 
@@ -343,7 +333,7 @@ def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals, u
 def _open_partition(data: Partition, options: Options, refusals: Refusals) -> Source:
     """Open one partition as an iterator of all of them would."""
     if data.frame is None:
-        return Source(data.schema, list)
+        return Source(data.schema, list, close=data.close)
     opened, place = _open(data.frame, options, refusals), f"partition {data.number}"
     schema = opened.schema if data.schema is None else data.schema
     return Source(schema, lambda: (chunk._replace(place=place) for chunk in opened.chunks()))

@@ -1,7 +1,7 @@
-"""Rows that are added to a table: which of a frame's columns fit those of the table, and what they are cast to.
+"""Rows for an existing table: match a frame's columns with the table's, and choose their casts.
 
-Columns go by name. A type becomes the table's within one family alone, so that a column is taken or refused by its
-type, whatever its values are today; and each value must come back the same.
+Columns are matched by name. Types are cast only within a family, so a column is accepted or refused by its type,
+whatever its values; and each value must survive the cast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import Message, list_names
-from rt_frames.errors import UnsupportedTypeError
+from rt_frames.errors import AlterationError, UnsupportedTypeError
 
 _NUMBERS = ("integers", "floats", "decimals")
 
@@ -29,9 +29,9 @@ def fit(
     """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's."""
     if unknown := [name for name in schema.names if name not in table.names]:
         offer = did_you_mean(unknown[0], table.names).rstrip("?")
-        raise ValueError(f"the table has no columns {list_names(unknown)} ({offer}); rename them, or leave them out")
+        raise AlterationError(f"not a column of the table: {list_names(unknown)} ({offer}); rename or leave out")
     if lacking := [f.name for f in table if not f.nullable and f.name not in schema.names]:
-        raise ValueError(f"columns {list_names(lacking)} of the table may not be null, and the frame has none of them")
+        raise AlterationError(f"not null in the table, and missing in the frame: {list_names(lacking)}; add them")
     fields, casts = [], {}
     for field in schema:
         target = table.field(field.name)
@@ -50,12 +50,14 @@ def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa
     stored, wanted = (map_types(arrow, storage) for arrow in (have, target))
     if stored == wanted:
         return None
-    if asked is None and fits(stored, wanted, _are_kin):
+    if asked is None and fits(stored, wanted, _same_family):
         return pa.json_(wanted) if isinstance(have, pa.JsonType) else target
     text = f"column {field.name!r} is {have}, and {target} in the table"
+    if types.is_nested(target) or types.is_dictionary(target):  # these have no name to pass
+        raise UnsupportedTypeError(f"{text}; make it alike first")
     raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: str(target)}))
 
 
-def _are_kin(have: pa.DataType, target: pa.DataType) -> bool:
+def _same_family(have: pa.DataType, target: pa.DataType) -> bool:
     families = {family(have), family(target)}
     return "" not in families and (len(families) == 1 or families <= {*_NUMBERS})

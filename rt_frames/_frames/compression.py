@@ -1,8 +1,8 @@
 """Find the codec that gets data through fastest, by hill climbing on bytes of data per second.
 
-Compressing runs beside sending, and the slower of the two sets the pace. Where the sender waits for batches, try the
-quicker neighbor; where it waits for the link, a smaller one; keep whichever gets more data through. A codec that was
-tried in vain waits longer each time.
+Compressing runs beside sending, and the slower of the two sets the pace. If the sender waits for batches, try the
+next faster codec; if it waits for the link, a stronger one; keep whichever gets more data through. After a failed
+trial, a codec waits longer each time.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Literal
 Compression = Literal["auto", "lz4", "zstd"] | None
 Codec = Literal["zstd", "lz4"] | None
 
-LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)  # from the smallest result to the quickest
-GAIN = 1.04  # how many times as much data a codec must get through to be preferred
-PATIENCE = 8  # times the length of a trial in vain, until the next one;
-CHANGE = 1.5  # but at once if that codec got so many times as much data through: the link has changed
-PROBE_BATCHES, PROBE_SECONDS = 3, 0.02  # the least that shows how fast a codec is
-HELD_BYTES = 5 * 2**20  # buffers on the way take so many at once, which says nothing about the link
-LOOPBACK_RATE = 180e6  # bytes per second; what is faster is no tunnel but a service that shares the processor
+LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)  # from the smallest output to the fastest
+GAIN = 1.04  # factor by which a codec must beat another to replace it
+PATIENCE = 8  # multiples of a failed trial's length until the next one;
+CHANGE = 1.5  # but at once if the other codec was so many times faster: the link has changed
+PROBE_BATCHES, PROBE_SECONDS = 3, 0.02  # the least evidence of a codec's speed
+HELD_BYTES = 5 * 2**20  # buffers on the way absorb so many at once, which tells nothing about the link
+LOOPBACK_RATE = 180e6  # bytes per second; faster than this is not a tunnel but a service that shares the processor
 SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
-FIRST_LOOPBACK_BATCH = 2**18  # bytes; what leaves uncompressed before a tunnel shows is lost time
-BATCH_SECONDS = 0.004  # quicker batches grow: each has a price
-TINY = 2**14  # bytes; a last batch of a few rows says nothing
+FIRST_LOOPBACK_BATCH = 2**18  # bytes; what is sent uncompressed before a tunnel is recognised costs time
+BATCH_SECONDS = 0.004  # faster batches grow, as each has an overhead
+TINY = 2**14  # bytes; a last batch of a few rows tells nothing
 
 
 def check_compression(compression: object) -> None:
@@ -92,7 +92,7 @@ class CompressionPolicy:
         self.batch_bytes = FIRST_LOOPBACK_BATCH if is_loopback and not self.link_known else SMALLEST_BATCH
         if not self.adapts:
             self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
-        self._rates: dict[int, float] = {}  # bytes of data per second, as last seen
+        self._rates: dict[int, float] = {}  # bytes of data per second, last measured
         self._rival: int | None = None  # during a trial: the place to return to
         self._sent, self._since = 0, 0.0  # bytes; seconds since the last trial began or ended
         self._use(
@@ -132,7 +132,7 @@ class CompressionPolicy:
         if self._rival is None and not filling:
             self._climb(rate, is_late=is_late)
         elif self._rival is not None and (not filling or rate < GAIN * self._rates[self._rival]):
-            self._end_trial(rate, self._rival)  # buffers make a link look faster than it is, never slower
+            self._end_trial(rate, self._rival)  # buffers make a link seem faster, never slower
 
     def _use(self, place: int, held: int | None) -> None:
         """Take another codec; so many bytes fill buffers on the way, which are full already if it is None."""
@@ -147,7 +147,7 @@ class CompressionPolicy:
         """Try another codec, unless it was tried in vain a short time ago."""
         place, patience = self._place, self._memory.patience
         self._rates[place] = rate
-        others = LADDER[place + 1 : place + 2] if is_late else LADDER[:place]  # the smallest has most to gain
+        others = LADDER[place + 1 : place + 2] if is_late else LADDER[:place]  # the smallest output first
         if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
             others = ()
         for other in map(LADDER.index, others):

@@ -1,12 +1,10 @@
-"""What Arrow data become before they are sent: the portable schema, and batches of it.
+"""Arrow data → the portable schema, and batches of it.
 
-`portable_layout` decides once, by type. A `Converter` then turns batch after batch and touches only columns whose
-layout differs. What is nested is taken apart, its items are converted, and it is put together again: Arrow's own cast
-has none out of dictionaries of nested values, makes arrays that are too short out of list views and run-end-encoding
-inside lists, and of a slice of lists it casts all that lies behind the slice, too.
+`portable_layout` decides once, by type. A `Converter` then converts each batch, touching only columns whose layout
+differs. Nested columns are taken apart, converted and reassembled, because Arrow's own cast lacks dictionaries of
+nested values, truncates list views and run-end-encoding inside lists, and casts all that lies behind a slice of lists.
 
-The dictionaries of one place, a column or a field inside one, become one dictionary, of which a reader keeps just the
-newest.
+The dictionaries of one place (a column, or a field inside one) become one dictionary, as readers keep only the newest.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable,
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
 
-# pa.array and pa.scalar would import pandas where it is installed
+# pa.array and pa.scalar would import pandas if it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 
@@ -69,7 +67,7 @@ class Layout(NamedTuple):
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
     """Return what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
     if not casts and is_plain(schema):
-        return Layout(schema.remove_metadata() if schema.metadata else schema)  # two schemas are slow to compare
+        return Layout(schema.remove_metadata() if schema.metadata else schema)  # comparing schemas is slow
     fields = []
     for field in schema:
         made = pa.field(field.name, pa.null())
@@ -86,10 +84,10 @@ def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) ->
     name = field.name
     try:
         arrow = to_portable(field.type, name)
-    except KeyError:  # pyarrow has no class for them, and cannot even give their type
+    except KeyError:  # pyarrow has no class for them, and raises on their type
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
     given, arrow = arrow, (casts or {}).get(name, arrow)
-    if contains(given, _is_void) or contains(arrow, _is_void):  # Arrow divides by their size
+    if contains(given, _is_void) or contains(arrow, _is_void):  # Arrow divides by the size
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
         )
@@ -124,7 +122,7 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
-        text = f"column {path!r}: tables cannot hold {arrow!s:.200}, lists of a fixed size of what has none"
+        text = f"column {path!r}: tables cannot hold {arrow!s:.200}, fixed-size lists whose items vary in size"
         if column is None:
             raise UnsupportedTypeError(f"{text}; make lists of variable size of them")
         raise UnsupportedTypeError(Message(text, "pass {}", dtypes={column.name: _example(column.type)}))
@@ -147,7 +145,7 @@ def _example(arrow: pa.DataType) -> Any:
     try:
         return "…" if contains(made, lambda t: isinstance(t, pa.BaseExtensionType)) else to_data_type(made)
     except UnsupportedTypeError:
-        return "…"  # a map has no word
+        return "…"  # a map has none
 
 
 def _storable(arrow: pa.DataType) -> pa.DataType:
@@ -159,7 +157,7 @@ def _storable(arrow: pa.DataType) -> pa.DataType:
 def first_bad(length: int, convert: Callable[[int, int], object], error: Exception) -> tuple[int | None, Exception]:
     """Find the first of so many rows that cannot be converted, and why; no row where none is to blame alone."""
     start, stop = 0, length
-    middle = 0  # where not even no row can be converted, it is none
+    middle = 0  # if even zero rows cannot be converted, there is no type
     while start < stop:
         try:
             convert(start, middle)
@@ -171,6 +169,15 @@ def first_bad(length: int, convert: Callable[[int, int], object], error: Excepti
             start = middle
         middle = (start + stop + 1) // 2
     return None, error
+
+
+def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return a type that holds the values of both; text holds all."""
+    try:
+        schemas = [pa.schema({"c": arrow}) for arrow in (one, other)]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return pa.large_string()
 
 
 class Converter:
@@ -218,17 +225,19 @@ class Converter:
         self._place, have, want = place, batch.schema.names, self._schema.names
         if have != want:
             if sorted(have) != sorted(want):
-                raise UnsupportedTypeError(
-                    f"{place} has other columns than the first one: missing {sorted(set(want) - set(have))}, "
-                    f"new {sorted(set(have) - set(want))}; all data of one table needs the same columns"
+                sides = (
+                    (word, {*one} - {*other}) for word, one, other in (("missing", want, have), ("new", have, want))
                 )
+                unlike = ", ".join(f"{word} {list_names(sorted(names))}" for word, names in sides if names)
+                text = f"{place} has other columns than the first one: {unlike}"
+                raise UnsupportedTypeError(f"{text}; all data of one table needs the same columns")
             batch = batch.select(want)
         columns, refusals = [], Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
             try:
                 columns.append(self._column(array, field, rows_before))
                 if field.name in self._required:
-                    # Arrow leaves out no nulls of what holds extension types
+                    # Arrow cannot drop nulls of nested extension types
                     stored = self._convert(columns[-1], map_types(field.type, storage), field.name)
                     _check_required(stored, field, field.name)
             except UnsupportedTypeError as error:
@@ -250,8 +259,9 @@ class Converter:
                 len(array), lambda a, b: self._convert(array.slice(a, b - a), field.type, field.name), error
             )
             where = "" if row is None else f", row {rows_before + row}"
+            where += f" of {self._place}" if self._place else ""
             raise UnsupportedTypeError(
-                f"column {field.name!r}{where} ({self._place}): {array.type} cannot be converted to {field.type}: "
+                f"column {field.name!r}{where}: {array.type} cannot be converted to {field.type}: "
                 f"{str(reason)[:300]}; correct the values or choose another type"
             ) from None
 
@@ -262,8 +272,12 @@ class Converter:
             return
         became = to_portable(arrow, field.name)
         if not fits(became, field.type, _are_texts):
-            text = f"column {field.name!r} is {became} in {self._place} and {field.type} in the first one"
-            raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: "…"}))
+            where = self._place or "a later batch"
+            text = f"column {field.name!r} is {became} in {where} and {field.type} in the first one"
+            if types.is_nested(field.type) or types.is_nested(became):
+                raise UnsupportedTypeError(f"{text}; make them alike first")
+            common = _common_type(became, field.type)
+            raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: str(common)}))
         self._alike[field.name] = arrow
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -308,7 +322,7 @@ class Converter:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
-        parts = dict(zip(have, array.flatten(), strict=True))  # without what lies under a missing struct
+        parts = dict(zip(have, array.flatten(), strict=True))  # without values under a null struct
         fields = [self._convert(parts[f.name], f.type, join_path(path, f.name)) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
@@ -335,7 +349,7 @@ class Converter:
         view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
         if not view:
             offsets, items = _from_first(offsets, items)
-        # not flatten(), which loses buffers where items are of an extension type
+        # flatten() loses buffers of extension types
         items = self._convert(items, field.type, join_path(path, field.name))
         if view:
             lengths = pc.call_function("list_value_length", [array]).fill_null(0).cast(pa.int64())
@@ -420,11 +434,11 @@ def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
     """Refuse nulls where the schema says that there are none."""
     if not field.nullable and array.null_count:
         raise UnsupportedTypeError(
-            f"column {path!r} has nulls, and its schema says that it has none; make the field nullable, or fill them"
+            f"column {path!r} has nulls, but its field is not nullable; make the field nullable, or fill the nulls"
         )
     if not any(_requires_values(child) for child in _value_fields(field.type)):
         return
-    present = array.drop_null()  # nobody sees what lies under a null
+    present = array.drop_null()  # values under a null are never seen
     if types.is_struct(field.type):
         parts = present.flatten()
     else:

@@ -1,8 +1,8 @@
-"""The dictionaries of one stream: one for each column and place, which batch after batch adds its new values to.
+"""The dictionaries of one stream: one for each place, growing by the new values of each batch.
 
-It begins anew with the values of a batch of which it knew less than half, or which are few beside it: so a batch never
-brings much more than its own values. No batch may rely on a dictionary that another codec's writer sent, so each is
-given the whole one of its place, and the version of them all, which tells when a writer may send them as known.
+A dictionary starts anew with a batch of whose values it knew less than half, or which has few beside it, so that no
+batch brings much more than its own values. As no batch may rely on a dictionary that another codec's writer sent, each
+gets the whole one of its place; a version number tells a writer which ones its reader has already.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-FEW, TIMES = 64, 4  # values that a dictionary may always have, and how many for each of a batch's own
+FEW, TIMES = 64, 4  # values that a dictionary may always hold, and how many per value of the batch
 
 
 class Dictionaries:
@@ -28,9 +28,9 @@ class Dictionaries:
 
     def unify(self, codes: pa.Array, values: pa.Array, path: str) -> pa.DictionaryArray:
         """Return codes of some values as codes of their place's dictionary, which grows by those that are new."""
-        # seen as signed, codes beyond 31 bits are below zero
+        # as signed numbers, codes beyond 31 bits are negative
         codes = codes.view(pa.int32()) if types.is_uint32(codes.type) else codes.cast(pa.int32())
-        ends = pc.call_function("min_max", [codes]).as_py()  # which takes a quarter of the time of Arrow's own check
+        ends = pc.call_function("min_max", [codes]).as_py()  # a quarter of the time of Arrow's own check
         if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(values):
             raise ValueError(f"codes from {ends['min']} to {ends['max']} do not stand for {len(values)} values")
         place = path, values.type

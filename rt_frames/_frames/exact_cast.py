@@ -1,4 +1,4 @@
-"""The casts of ``dtypes=``: cast, cast back, compare. A value that does not come back the same is refused.
+"""The casts of ``dtypes=``: cast, cast back, compare. A value that does not survive is refused.
 
 Nulls are nulls, and NaN equals NaN. The exceptions::
 
@@ -31,7 +31,7 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LAST_COUNTED = 2.0**53  # up to here a double counts every whole number
+_LAST_COUNTED = 2.0**53  # a double holds every integer up to here
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
 _NEVER: dict[tuple[str, ...], str] = {
@@ -60,10 +60,10 @@ def cast_exactly(array: pa.Array, target: pa.DataType, *, rounds: bool = True) -
         raise ValueError(why)
     made = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
-        made.validate(full=True)  # Arrow makes them of any integer
+        made.validate(full=True)  # Arrow casts any integer to bool
     if kinds[0] == "text":
         _check_parsed(array, made, rounds=rounds)
-    elif kinds != ("times", "text"):  # which Arrow does not read
+    elif kinds != ("times", "text"):  # Arrow cannot parse them
         _refuse_first(array, target, _is_same(array, made, rounds=rounds))
     return made
 
@@ -104,7 +104,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
-    if _call("all", [same]).as_py() is False:  # pa.scalar would import pandas where it is installed
+    if _call("all", [same]).as_py() is False:  # pa.scalar would import pandas if it is installed
         differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
         shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]  # Python has no year beyond 9999
         raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
@@ -115,7 +115,7 @@ def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Arra
     have = array.type
     try:
         same = _is_equal(array, _cast(made, have))
-    except pa.ArrowInvalid:  # the text of a year beyond 9999
+    except pa.ArrowInvalid:  # text of a year beyond 9999
         same = array.is_null()
     if types.is_floating(made.type) and types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
@@ -129,7 +129,7 @@ def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Arra
 def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
     if isinstance(one, pa.ExtensionArray):
         one, other = one.storage, other.storage
-    if types.is_floating(one.type):  # Arrow compares no halves
+    if types.is_floating(one.type):  # Arrow cannot compare halves
         one, other = _doubles(one), _doubles(other)
     same = _call("equal", [one, other])
     if types.is_floating(one.type):
@@ -150,9 +150,9 @@ def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
     target = made.type
     if types.is_integer(target):  # 0xFF is the int8 -1
         _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
-    elif types.is_decimal(target):  # beyond its bits Arrow begins anew
+    elif types.is_decimal(target):  # Arrow wraps beyond its bits
         _refuse_first(texts, target, _is_equal(_doubles(texts), _doubles(made.cast(pa.string()))))
-    elif types.is_timestamp(target):  # older Arrow wraps years that nanoseconds do not reach; zones move by a day
+    elif types.is_timestamp(target):  # older Arrow wraps years beyond nanoseconds; zones shift by a day
         days = _call("utf8_slice_codeunits", [texts], options=pc.SliceOptions(0, 10)).cast(pa.date32())
         apart = _call("abs", [_call("days_between", [days, made.cast(pa.date32())])])
         _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
@@ -173,7 +173,7 @@ def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None
     texts, floats = texts.filter(whole), floats.filter(whole)
     try:
         exact, back = texts.cast(pa.int64()), _to_integers(floats, pa.int64())
-    except pa.ArrowInvalid:  # beyond 64 bits, or with a point: it takes ten times as long
+    except pa.ArrowInvalid:  # beyond 64 bits, or with a point; ten times as slow
         exact, back = texts.cast(_MOST_DIGITS), floats.cast(_MOST_DIGITS)
     _refuse_first(texts, target, _is_equal(exact, back))
 
@@ -200,7 +200,7 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
 
 
-# where Arrow's own cast loses something, refuses more than it must, or is none
+# where Arrow's cast loses values, refuses too much, or does not exist
 _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,

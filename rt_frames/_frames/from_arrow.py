@@ -44,7 +44,7 @@ def open_table(table: pa.Table, clean: CleanNames | None) -> Source:
 def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Source:
     """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
     if reader in _BEGUN:
-        raise ValueError("data: this reader was read by an earlier call, which took some of its rows; make it anew")
+        raise ValueError("data: an earlier call has read rows of this reader; create a new one")
     schema = clean_schema(reader.schema, clean) if clean else reader.schema
     names = schema.names if clean else None
 

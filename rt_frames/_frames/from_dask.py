@@ -1,15 +1,41 @@
-"""A Dask frame → its partitions as pandas frames, in order, computed a few ahead and never gathered whole."""
+"""A Dask frame → its partitions, in order, computed a few ahead and never gathered whole."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from rt_frames._prefetch import parallel_map
 
 MAX_PENDING = 3
 
 
-def partitions(frame: Any) -> Generator[Any]:
-    """Compute as Dask is set up, on the active cluster or here; exceptions of a partition propagate."""
-    return parallel_map(lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING)
+class Partition(NamedTuple):
+    """A partition of a frame whose first one has this schema, or None which stands for all of them."""
+
+    frame: Any
+    number: int
+    schema: pa.Schema | None = None
+    close: Callable[[], None] = lambda: None
+
+
+def partitions(frame: Any) -> Generator[Partition]:
+    """Compute as Dask is set up, on the active cluster or here; exceptions of a partition propagate.
+
+    Those without rows are left out, since their columns may have no types yet, unless there are no others.
+    """
+    computed = parallel_map(lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING)
+    found, last = False, None
+    with contextlib.closing(computed):
+        for number, part in enumerate(computed):
+            if len(part):
+                found = True
+                yield Partition(part, number)
+            else:
+                last = part
+            del part
+    if not found:
+        yield Partition(last, 0)

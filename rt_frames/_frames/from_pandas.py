@@ -1,8 +1,8 @@
 """A pandas frame → a `Source`, column by column and slice by slice.
 
-pandas' own ways to Arrow are not taken: they name the index by what the data look like and add metadata that carries
-library versions. Here a column's Arrow type depends on its dtype alone; only ``object``, which says nothing, is told
-from the values. What pandas itself calls missing (NaN, NaT, NA, None) is null.
+pandas' own conversions to Arrow are not used: they name the index by the data and add metadata with library versions.
+Here a column's Arrow type depends on its dtype alone; only for ``object`` it is inferred from the values. Values that
+pandas calls missing (NaN, NaT, NA, None) become null.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
-_SAMPLED = 256  # values of an object column, whose size they tell
+_SAMPLED = 256  # values of an object column that estimate its size
 
-# a column's size in bytes, and what cuts rows ``start:stop`` out of it; these may still be laid out differently
+# a column's size in bytes, and a function that slices rows ``start:stop``, whose layout may still differ
 _Column = tuple[int, Callable[[int, int], pa.Array]]
 
 
@@ -58,7 +58,7 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
     def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
         wanted = names if column is None else [column]
         arrays = [columns[name][1](start, start + length) for name in wanted]
-        if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than Arrow keeps in one array
+        if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than fits into one Arrow array
             return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
         return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
@@ -83,7 +83,7 @@ def arrow_schema(frame: pd.DataFrame, options: Options, refusals: Refusals) -> p
 def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str], list[pd.Series[Any]]]:
     """Name the columns, and return those that are levels of the index, which come first."""
     found, index = list(frame.index.names), options.keep_index
-    chosen = () if index is False or (index is None and _is_positions(frame.index)) else range(len(found))
+    chosen = () if index is False or (index is None and _is_row_number_index(frame.index)) else range(len(found))
     if chosen and found == [None]:
         labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
     else:
@@ -97,7 +97,7 @@ def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str],
     return labels, [pd.Series(frame.index.get_level_values(i)) for i in chosen]
 
 
-def _is_positions(index: pd.Index[Any]) -> bool:
+def _is_row_number_index(index: pd.Index[Any]) -> bool:
     """Return whether an index only counts the rows; names, dates, text and several levels are data."""
     return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
 
@@ -117,7 +117,7 @@ def _types(
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
                 continue
-            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # whose hash is that of all its values
+            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # its hash covers all its values
             if key not in known:
                 arrow = from_numpy(dtype, name) if isinstance(dtype, np.dtype) else from_pandas(dtype, name)
                 known[key] = ObjectType(arrow)
@@ -160,16 +160,16 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     def cut(start: int, stop: int) -> pa.Array:
         piece = codes[start:stop]
         missing = piece < 0 if len(piece) and piece.min() < 0 else None
-        # whether all codes stand for a category is looked at where they are converted
+        # codes are validated where they are converted
         return pa.DictionaryArray.from_arrays(pa.array(piece, mask=missing), dictionary, safe=False)
 
-    return 4 * len(codes), cut  # they are sent in 32 bits
+    return 4 * len(codes), cut  # sent as 32 bits
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    has_nan: dict[tuple[int, int], bool] = {}  # the length is counted before the sending: one look is enough
+    has_nan: dict[tuple[int, int], bool] = {}  # counted before sending: once is enough
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
@@ -192,7 +192,7 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
         piece = chunks.slice(start, stop - start)
         if piece.num_chunks == 1:
             return piece.chunk(0)
-        # of dictionaries Arrow unifies some not, and those of halves wrong
+        # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
         return piece if contains(piece.type, pa.types.is_dictionary) else piece.combine_chunks()
 
     return nbytes(chunks), cut
@@ -201,10 +201,10 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
     size = 0
-    with contextlib.suppress(*CONVERSION_ERRORS):  # which are told with the row, once it is the row's turn
+    with contextlib.suppress(*CONVERSION_ERRORS):  # reported with their row when it is converted
         size = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
 
-    @functools.cache  # values are tried out before the sending: one conversion is enough
+    @functools.cache  # tried before sending: one conversion is enough
     def cut(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
 
@@ -242,5 +242,5 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
     except UnsupportedTypeError:
         if cast is None or not contains(cast, pa.types.is_map):
             raise
-        return ObjectType(cast, as_they_are=False)  # the pairs of maps are of two kinds
+        return ObjectType(cast, as_they_are=False)  # the pairs of maps hold two kinds
     return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found

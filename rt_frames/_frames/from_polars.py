@@ -1,7 +1,7 @@
 """A Polars frame → a `Source`, exported slice by slice as it lies in memory.
 
-Polars keeps text as views. They are not asked for in another layout here, which would take longer than Arrow's cast,
-and hold up all other threads of Python for as long.
+Polars keeps text as views. They are cast by Arrow, because Polars' own conversion is slower and blocks the other
+threads of Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._schema.portable import is_portable
 from rt_frames.errors import UnsupportedTypeError
 
-# until 1.43, Polars exports sliced structs at an offset that their fields do not have; its own IPC writer is right
+# before 1.44, Polars exports sliced structs at an offset that their fields lack; its IPC writer is correct
 _SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
@@ -34,9 +34,9 @@ def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: R
         return _open_lazy(frame, options.clean, refusals)
     if options.clean:
         frame = frame.rename(dict(zip(frame.columns, options.clean(frame.columns), strict=True)))
-    # not frame.schema, which takes longer
+    # frame.schema is slower
     found, chunk = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
-    distinct = {id(arrow): arrow for arrow in found.values()}.values()  # by their hash they would take longer
+    distinct = {id(arrow): arrow for arrow in found.values()}.values()  # hashing them is slower
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
         pa.schema(found),
@@ -101,7 +101,7 @@ def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     def take(batch: pl.DataFrame) -> bool:
         ready.put(batch)
         if not (goes_on := go_on.get()):
-            go_on.put(False)  # for those that are on their way
+            go_on.put(False)  # for those in flight
         return not goes_on
 
     def run() -> None:

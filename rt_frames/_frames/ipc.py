@@ -1,8 +1,7 @@
-"""A source → the bytes of one Arrow IPC stream, without copying what already lies in memory.
+"""A source → the bytes of one Arrow IPC stream, without copying buffers that are in memory already.
 
-Arrow's writer does not fill a buffer here: it hands the frame's own buffers to a sink that only notes them.
-Every message of a stream says for itself whether and how it is compressed, so the codec may change from one
-batch to the next: there is one writer per codec, and their messages are strung together.
+Arrow's writer hands the frame's own buffers to a sink that only records them. Each message of a stream states its own
+compression, so the codec may change between batches: one writer per codec, and their messages concatenated.
 """
 
 from __future__ import annotations

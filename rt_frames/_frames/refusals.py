@@ -1,4 +1,4 @@
-"""All columns of a frame that cannot be sent, told at once."""
+"""All columns of a frame that cannot be sent, in one error."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ class Refusals(dict[str, UnsupportedTypeError]):
 
     def _message(self, column: str) -> Message:
         (said,) = self[column].args
-        if column in self.levels:  # what helps columns does not help it
+        if column in self.levels:  # advice for columns does not apply
             return Message(f"{said}; it is a level of the index: call df.reset_index() first")
         return said if isinstance(said, Message) else Message(said)

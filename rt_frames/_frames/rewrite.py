@@ -32,16 +32,16 @@ def _altered(field: pa.Field, parent: str, changes: dict[str, Alteration], *, ca
     return pa.field(change.rename or field.name, arrow, nullable)
 
 
-def relabelled(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+def with_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     """Yield batches under other names, at any depth, and other nullability; no value is touched."""
-    return (pa.record_batch(_Relabelled(batch, schema)) for batch in batches)
+    return (pa.record_batch(_WithSchema(batch, schema)) for batch in batches)
 
 
-class _Relabelled:
+class _WithSchema:
     """A batch that tells another schema than its own."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch, self._schema = batch, schema
 
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:  # the protocol's name
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:  # a name of the protocol
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]

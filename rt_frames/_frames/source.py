@@ -1,7 +1,7 @@
-"""A `Source`: what is to be sent, as a schema in portable types and record batches of it.
+"""A `Source`: the data to send, as a schema in portable types and record batches of it.
 
-The file of each library makes one of its frames. It gives chunks, which are frames, partitions or record batches and
-know how rows are cut out of them; how many rows make a batch is decided here, for all.
+Each library's file makes one of its frames. A source yields chunks (frames, partitions or record batches), which can be
+sliced by rows; the size of the batches is decided here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Options(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them.
+    """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them in it.
 
     Once converted, they know the version of the dictionaries that they were given.
     """
@@ -153,9 +153,9 @@ class Source:
     def parts(self) -> Iterator[Part]:
         """Yield the rows as they lie in memory; the first few in a smaller part."""
         limit = max(FIRST_BATCH_BYTES, self.least_bytes)
-        for part in self._cut():
+        for number, part in enumerate(self._cut()):
             rows = part.batch.num_rows
-            length = rows_within(limit, rows, part.nbytes) if not part.rows_before else rows
+            length = rows if number else rows_within(limit, rows, part.nbytes)
             if length >= rows:
                 yield part
             else:
@@ -175,14 +175,16 @@ class Source:
 
     def _cut(self, column: str | None = None) -> Iterator[Part]:
         """Yield the chunks' rows in parts, as many as make a batch."""
-        number = rows_before = 0
+        rows_before, here = 0, ""
         limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2  # Arrow's casts take up to twice what they make
         for rows, size, cut, place in self.chunks():
+            if place != here:
+                rows_before, here = 0, place
             step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), column):
-                    yield Part(batch, place or f"batch {number}", size * batch.num_rows // max(rows, 1), rows_before)
-                    number, rows_before = number + 1, rows_before + batch.num_rows
+                    yield Part(batch, place, size * batch.num_rows // max(rows, 1), rows_before)
+                    rows_before += batch.num_rows
                     del batch
             del cut
 

@@ -1,4 +1,4 @@
-"""Arrow data → a pandas frame that holds the same values: NumPy's dtypes where they do, else pandas' or Arrow's."""
+"""Arrow data → a pandas frame with the same values, in NumPy's dtypes if they hold them, else in pandas' or Arrow's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NULLABLE: dict[pa.DataType, Any] = {
     pa.bool_(): pd.BooleanDtype(),
     **{pa.type_for_alias(name): pd.api.types.pandas_dtype(name.title().replace("i", "I")) for name in INTEGERS},
 }
-# of which Arrow makes dtypes that hold all values: numbers, moments, durations, text
+# types that Arrow converts without loss: numbers, timestamps, durations, text
 _ALIKE = (
     *(types.is_boolean, types.is_integer, types.is_floating, types.is_timestamp, types.is_duration),
     *(types.is_string, types.is_large_string),
@@ -37,6 +37,6 @@ def _series(column: pa.ChunkedArray) -> Any:
     if types.is_dictionary(arrow):
         try:
             return column.to_pandas()
-        except ValueError:  # the engine adds up the dictionaries of pages, and a value may be in several
+        except ValueError:  # the engine concatenates the dictionaries of pages, and a value may be in several
             return column.cast(arrow.value_type).dictionary_encode().to_pandas()
     return pd.Series(pd.arrays.ArrowExtensionArray(column))

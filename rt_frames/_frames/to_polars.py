@@ -1,4 +1,4 @@
-"""Arrow data → a Polars frame, or the error that names the columns which Polars cannot hold."""
+"""Arrow data → a Polars frame, or an error that names the columns that Polars cannot hold."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _without_seconds(table: pa.Table) -> pa.Table:
     if not changed:
         return table
     convert, batches, rows = Converter(Layout(schema), changed), [], 0
-    for number, batch in enumerate(table.to_batches()):
-        batches.append(convert(batch, f"batch {number}", rows))
+    for batch in table.to_batches():
+        batches.append(convert(batch, "", rows))
         rows += batch.num_rows
     return pa.Table.from_batches(batches, schema)
 

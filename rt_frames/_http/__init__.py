@@ -1,4 +1,4 @@
-"""One request to the service, and what its answer means.
+"""Requests to the service, and the meaning of its answers.
 
 Law: bytes, no frames and no schemas. Imports `errors` and the helpers, nothing else of the package.
 """

@@ -51,18 +51,18 @@ from urllib3.util.wait import wait_for_read
 
 from rt_frames._http.upload import Upload
 
-POLL_AFTER = 0.25  # seconds that a write may block before it is looked whether the server says something
-LAST_WORDS = 2.0  # seconds for what a server said before it hung up
+POLL_AFTER = 0.25  # seconds that a write may block before the server's answer is polled
+LAST_WORDS = 2.0  # seconds to read what a server sent before it hung up
 RECEIVE_BYTES = 2**16
-WARM_SECONDS = 0.5  # after an answer, in which a write may follow: half of the shortest time that servers wait
-MAX_UNSENT_BYTES = 2**18  # that the kernel takes beyond what is under way: a write then takes as long as the link does
-_INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 is the last on its connection
+WARM_SECONDS = 0.5  # seconds after an answer in which a write may reuse it: half the shortest keep-alive of servers
+MAX_UNSENT_BYTES = 2**18  # that the kernel buffers beyond those in flight, so that writes keep the link's pace
+_INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 ends HTTP on its connection
 _INTERIM_START = b"HTTP/1.1 1"
 
 _SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
-# who sends, and the body that comes next: a pool asks a connection whether it may be used, not for what
+# the sender and its next body: a pool asks a connection whether it may be used, not for what
 _sending: ContextVar[tuple[Any, Upload | None]] = ContextVar("_sending", default=(SimpleNamespace(hung_up=False), None))
 
 
@@ -94,7 +94,7 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and hears early answers."""
 
-    debuglevel = 0  # whatever http.client's is set to: it would print the key
+    debuglevel = 0  # http.client's own would print the key
     _upload: Upload | None = None
     _early = b""
     _warm_until = 0.0
@@ -107,7 +107,7 @@ class UploadConnection(HTTPConnection):
         is_warm = time.monotonic() < self._warm_until
         is_open = super().is_connected
         adapter.hung_up |= is_warm and self.sock is not None and not is_open
-        return is_open and (body is None or (is_warm and body.may_ride and not adapter.hung_up))
+        return is_open and (body is None or (is_warm and body.may_reuse_connection and not adapter.hung_up))
 
     def connect(self) -> None:
         self._warm_until = 0.0
@@ -124,7 +124,7 @@ class UploadConnection(HTTPConnection):
 
     def _tunnel(self) -> None:
         try:
-            with self._reading_answers(cast("float", self.timeout)):  # for all that the proxy says, however it drips
+            with self._reading_answers(cast("float", self.timeout)):  # for all of the proxy's answer
                 super()._tunnel()
         except OSError as error:
             raise ProxyError(str(error), error) from error
@@ -140,15 +140,15 @@ class UploadConnection(HTTPConnection):
 
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
             reader = _DeadlineReader(sock, early, seconds, patient=patient)
-            response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the part of a socket that is used
+            response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the subset of a socket that is used
             response.broken_off = broken_off
             return response
 
-        self.response_class = response_class  # type: ignore[assignment]  # http.client calls it, no more
+        self.response_class = response_class  # type: ignore[assignment]  # the only method that http.client calls
         try:
             yield
         finally:
-            del self.response_class  # where this object is connected anew, it is for urllib3 to read a proxy's answer
+            del self.response_class  # on a reconnect, urllib3 must read a proxy's answer itself
 
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
@@ -157,7 +157,7 @@ class UploadConnection(HTTPConnection):
         self._upload, self._early, self._was_warm = body, b"", time.monotonic() < self._warm_until
         if body is not None:
             body.begun = True
-            # TLS inside TLS must send what it began: a record that is broken off cannot be taken up again
+            # TLS inside TLS must finish a record that it began; a partial one cannot be resumed
             self.timeout = body.timeout if isinstance(sock, SSLTransport) else min(body.timeout, POLL_AFTER)
         with self._hanging_up(sock):
             super().request(method, url, None, headers, **options)
@@ -166,7 +166,7 @@ class UploadConnection(HTTPConnection):
 
     def putheader(self, header: Any, *values: Any) -> None:
         if self._upload is not None and header.lower() == "content-length":
-            header, *values = self._upload.framing_header  # type: ignore[assignment]  # a list is as good to iterate
+            header, *values = self._upload.framing_header  # type: ignore[assignment]  # a list iterates as well
         super().putheader(header, *values)
 
     def _send_body(self, sock: Any, upload: Upload) -> None:
@@ -177,7 +177,7 @@ class UploadConnection(HTTPConnection):
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(upload.sent)
-        upload.complete = upload.length in (None, upload.sent)  # else the rest would be taken for the next request
+        upload.complete = upload.length in (None, upload.sent)  # otherwise the rest would be read as the next request
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
         """Send a piece, listening now and then; False where the server spoke up or the connection broke."""
@@ -210,7 +210,7 @@ class UploadConnection(HTTPConnection):
             sock.settimeout(timeout)
         self._early = early = _INTERIM.sub(b"", self._early + received)
         if received and _INTERIM_START.startswith(early[: len(_INTERIM_START)]) and len(early) < RECEIVE_BYTES:
-            return False  # nothing more yet, or the begin of another interim answer
+            return False  # nothing yet, or the start of another interim answer
         upload.answered = bool(early)
         return True
 
@@ -236,7 +236,7 @@ class UploadConnection(HTTPConnection):
         except BaseException as error:
             if self._was_warm and isinstance(error, ConnectionError):
                 _sending.get()[0].hung_up = True
-            with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has no such thing
+            with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has none
                 sock.shutdown(socket.SHUT_RDWR)
             raise
 
@@ -293,13 +293,13 @@ class _HTTPResponse(http.client.HTTPResponse):
 
     def begin(self) -> None:
         super().begin()
-        while self.status < 200 and self.status != 101:  # http.client itself skips 100 alone
+        while self.status < 200 and self.status != 101:  # http.client itself skips only 100
             self.headers = None  # type: ignore[assignment]  # as before the first head
             super().begin()
-        # lines of the head that are no headers: urllib3 would log them, and they may repeat the key
+        # malformed header lines, which urllib3 would log; they may repeat the key
         self.msg.defects.clear()
         self.msg.set_payload("")
-        # the service may take the next request for the rest of the body, or still have the answer to say
+        # the service may read the next request as the rest of this body, or still owe an answer
         self.will_close = self.will_close or self.broken_off or self.status < 200
 
 

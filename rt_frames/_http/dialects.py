@@ -1,6 +1,6 @@
-"""Where each operation goes: what the service's documentation says, and what servers of its family speak today.
+"""The address of each operation, in the service's documentation and on servers of its family.
 
-Bodies, types and the key's header are the same in all; so is everything about what is certain.
+Bodies, types and the key's header are the same in all, and so is what is certain after a failure.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Dialect(NamedTuple):
         """Return the address of an operation that such a server has, on one table."""
         template: str | None = getattr(self, operation)
         if template is None:
-            text = f"the service documents no way to {_UNDOCUMENTED[operation]}"
+            text = f"this dialect has no endpoint to {_UNDOCUMENTED[operation]}"
             raise ValueError(Message(text, "connect with {} where the server speaks it", dialect=LANCEDB.name))
         return template.format(quote(name, safe=""))
 
@@ -86,7 +86,7 @@ class Dialect(NamedTuple):
         undocumented = _UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
         if undocumented is None:
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
-        text = f'if_exists: "{if_exists}" is not possible: the service documents no way to {undocumented}; use {others}'
+        text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {undocumented}; use {others}'
         hint = "connect with {} where the server speaks it"
         raise ValueError(Message(f"{text}, or another name", hint, dialect=LANCEDB.name))
 
@@ -95,7 +95,7 @@ DOCUMENTED = Dialect("documented", "/v1/tables", "/v1/tables/{}", "/v1/table/{}/
 LANCEDB = Dialect(
     "lancedb",
     "/v1/namespace/$/table/list?limit=1000",
-    # slashes at the end: strict servers answer 404 without them, others trim them
+    # trailing slashes: strict servers answer 404 without them, others strip them
     create="/v1/table/{}/create/?mode=create",
     alter="/v1/table/{}/alter_columns/",
     replace="/v1/table/{}/create/?mode=overwrite",

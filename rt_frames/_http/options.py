@@ -1,7 +1,8 @@
-"""Arguments that people give, checked before anything else happens; each error names the argument."""
+"""The arguments of a client, checked before anything else; each error names its argument."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import html
 import ipaddress
@@ -16,8 +17,8 @@ from urllib3.util import parse_url
 
 from rt_frames._text import Message, show_value
 
-MAX_SECONDS = 10**6  # less than what sockets can count, 2**31 ms
-SHORT = 8  # characters; a shorter key may well be a part of ordinary words
+MAX_SECONDS = 10**6  # below the limit of sockets, 2**31 ms
+SHORT = 8  # characters; a shorter key may occur inside ordinary words
 _OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
 
 
@@ -53,9 +54,10 @@ class Key(Secret):
                 "check how it was copied or read from its file"
             )
 
+    @functools.lru_cache(maxsize=16)  # noqa: B019  # for a few keys; each part of a cluster's write needs one
     def fingerprint(self, salt: bytes) -> bytes:
-        """Return what tells this key from another one, and does not tell the key."""
-        return hashlib.blake2b(self.encode(), salt=salt).digest()
+        """Return what tells this key from another one, and does not tell the key: each guess takes milliseconds."""
+        return hashlib.scrypt(self.encode(), salt=salt, n=2**12, r=8, p=1)
 
 
 class Secrets(tuple[Secret, ...]):
@@ -69,7 +71,7 @@ class Secrets(tuple[Secret, ...]):
                 continue
             pattern = rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
             plain = text
-            for read in (str, html.unescape, unquote, _unescape, _unescape):  # JSON may stand in JSON
+            for read in (str, html.unescape, unquote, _unescape, _unescape):  # JSON may be nested in JSON
                 plain = read(plain)
                 if re.search(pattern, plain):
                     text = plain = re.sub(pattern, "***", plain)
@@ -122,11 +124,11 @@ def parse_headers(headers: Any) -> dict[str, str]:
         raise TypeError(f"headers: expected a dict of strings, got {type(headers).__name__}")
     for name, value in (headers or {}).items():
         if not isinstance(name, str) or not re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII):
-            raise ValueError(f"headers: {show_value(name)} is no name that a header can have")
+            raise ValueError(f"headers: {show_value(name)} is not a valid header name")
         if not isinstance(value, str):
             raise ValueError(f"headers: the value of {name!r} is not a string")
         if not value.isascii() or not value.isprintable() or value != value.strip():
-            raise ValueError(f"headers: the value of {name!r} has characters that a header cannot hold")
+            raise ValueError(f"headers: the value of {name!r} contains characters that are not allowed in a header")
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"headers: {name!r} is set by this package; the key goes into api_key")
     return dict(headers or {})
@@ -135,22 +137,22 @@ def parse_headers(headers: Any) -> dict[str, str]:
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
     """Read the service's address, ``https://host[:port]``, as it is sent to, without a slash at the end."""
     if not isinstance(url, str):
-        raise TypeError(f"url: expected a string, got {type(url).__name__}")
+        raise TypeError(f"address: expected a string, got {type(url).__name__}")
     shown = url.rpartition("@")[2][:100]
     try:
-        parts = parse_url(url)  # the parser of what sends
+        parts = parse_url(url)  # the parser that the sender uses
     except ValueError:
-        raise ValueError(f"url: expected https://HOST or https://HOST:PORT, got {shown!r}") from None
+        raise ValueError(f"address: expected https://HOST or https://HOST:PORT, got {shown!r}") from None
     if parts.scheme not in ("http", "https") or not parts.host:
-        raise ValueError(f"url: expected https://HOST, got {shown!r}")
+        raise ValueError(f"address: expected https://HOST, got {shown!r}")
     odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
     if odd or any(part is not None for part in (parts.auth, parts.query, parts.fragment)):
-        raise ValueError("url: expected https://HOST alone, without user, query, fragment or odd characters")
+        raise ValueError("address: expected https://HOST alone, without user, query, fragment or odd characters")
     base = parts.url.rstrip("/")
     if base.endswith("/v1"):
-        raise ValueError(f"url: leave /v1 out, got {shown!r}; every request's own address begins with it")
+        raise ValueError(f"address: leave out /v1, got {shown!r}; every request adds it")
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
-        text = f"url: {shown!r} is plain http, which would show the API key to everybody in between"
+        text = f"address: {shown!r} is plain http, which would show the API key to everybody in between"
         raise ValueError(Message(text, "use https, or {} if the network in between is safe", allow_insecure=True))
     return base
 
@@ -164,14 +166,14 @@ def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if path := os.environ.get(name):
             return _check_ca_bundle(name, path)
-    # as OpenSSL's own: what is not there does not count
+    # like OpenSSL, ignore those that do not exist
     folders = os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)
     return next(filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True)
 
 
 def _check_ca_bundle(name: str, path: str) -> str:
     try:
-        if os.path.isdir(path):  # noqa: PTH112  # the path is given on as it is
+        if os.path.isdir(path):  # noqa: PTH112  # the path is passed on unchanged
             os.scandir(path).close()
         else:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)

@@ -1,8 +1,8 @@
-"""A write in parts, for what is larger than one request may be: all of them become visible at once, or none.
+"""A multipart write, for data larger than one request may be: all parts become visible at once, or none.
 
-Its upload is begun, each part is a request with an Arrow stream of its own, and one last request commits them all.
-Until that one begins, nothing that was sent can be seen, so the whole write can be given up or begun anew; after it,
-neither is done any more. A part is never sent twice under one upload.
+An upload is begun, each part is a request with an Arrow stream of its own, and one last request commits them all. Until
+that request begins, nothing is visible, so the whole write can be abandoned or restarted; afterwards it never is. No
+part is sent twice in one upload.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rt_frames._http.response import Failure, parse_upload_id
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._http.upload import Buffers
 
-ABORT_SECONDS = 2.0  # for an answer that nobody needs: Ctrl-C may have come because there are none
-_MAY_PASS = (errors.TransportError, errors.ServerError, errors.RateLimited)
+ABORT_SECONDS = 2.0  # the answer is not needed, and Ctrl-C may have come because none arrive
+_MAY_PASS = (errors.TransportError, errors.ServerError, errors.RateLimited, errors.TableNotFoundError)
 
-Sent = tuple[int, Failure | BaseException | None]  # bytes, and what kept the others from being sent
+Sent = tuple[int, Failure | BaseException | None]  # bytes sent, and the error that stopped the rest
 
 
 class Parts:
@@ -60,14 +60,14 @@ class Parts:
         try:
             sent, trouble = self._send(session, self._request._replace(path=f"{path}{upload}{mode}"), request_id)
             if trouble is not None:
-                return self._undone(trouble, sent)
+                return self._explain_failure(trouble, sent)
             complete, self.completing = self._empty("multipart_complete", upload, step="complete"), True
             outcome = session.repeat(complete, request_id)
             self.completing = not (isinstance(outcome, Failure) and outcome.kind is errors.ConnectError)
         finally:
             if not self.completing:
                 self._abort(session, upload)
-        return outcome._replace(sent=sent) if isinstance(outcome, Result) else self._undone(outcome, sent)
+        return outcome._replace(sent=sent) if isinstance(outcome, Result) else self._explain_failure(outcome, sent)
 
     def _empty(self, operation: str, query: str = "", step: Literal["part", "complete"] = "part") -> Request:
         """Return a request about all parts, which has no body."""
@@ -77,7 +77,7 @@ class Parts:
             path=path, content_type=JSON, body=[[b""]], length=0, on_sent=None, replayable=replayable, step=step
         )
 
-    def _undone(self, outcome: Failure | BaseException, sent: int) -> Failure | BaseException:
+    def _explain_failure(self, outcome: Failure | BaseException, sent: int) -> Failure | BaseException:
         """Note of a failure how much was sent in all, and whether the write may begin anew."""
         if not isinstance(outcome, Failure):
             return outcome
@@ -111,7 +111,7 @@ def send_parts(
         for number, body in enumerate(opened):
             part = request._replace(
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}", body=body, length=None,
-                nbytes=None, on_sent=functools.partial(_tell, request, sent), replayable=False, step="part",
+                nbytes=None, on_sent=functools.partial(_log_part, request, sent), replayable=False, step="part",
             )  # fmt: skip
             outcome = session.repeat(part, request_id)
             if not isinstance(outcome, Result):
@@ -120,7 +120,7 @@ def send_parts(
     return sent, None
 
 
-def _tell(request: Request, before: int, sent: int) -> None:
+def _log_part(request: Request, before: int, sent: int) -> None:
     if request.on_sent is not None:
         request.on_sent(before + sent)
 

@@ -1,7 +1,7 @@
-"""What a service answers: read within bounds, never trusted, and turned into a value or an error.
+"""A service's answer: read within bounds, never trusted, and turned into a value or an error.
 
-Nothing in here may fail on account of what a server says: a body that cannot be read is a `Response` with a
-``problem``, and a message is found in any of the forms that services use for errors.
+No answer may make this code fail: a body that cannot be read becomes a `Response` with a ``problem``, and a message is
+found in any form that services use for errors.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ READS = (
     "count_rows",
     "query",
     "indices",
-)  # operations that change nothing, and may be repeated whatever became of them
+)  # operations that change nothing and may always be repeated
 NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
-STORED_NOTHING = 507  # of RFC 4918: what was asked for could not be done, for want of room
-MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters that an error keeps of a service's words
+STORED_NOTHING = 507  # RFC 4918: no room to store it, so nothing was done
+MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters of a service's message that an error keeps
 _BY_STATUS = {
     400: errors.BadRequest,
     401: errors.AuthenticationError,
@@ -181,7 +181,7 @@ def find_doubt(response: Response) -> str:
         return "the service answered 202, accepted but not done"
     if status not in (200, 201, 204):
         return f"the service answered {status}, which confirms nothing"
-    # frameworks give JSON that type, too, unless told otherwise
+    # some frameworks label JSON so by default
     is_html = status != 204 and "text/html" in response.headers.get("Content-Type", "").lower()
     if start == b"<" or (is_html and (start != b"{" or response.problem)):
         return f"a web page answered {status}, check the address"
@@ -199,7 +199,7 @@ def find_doubt(response: Response) -> str:
 
 _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.AuthenticationError: "check the API key and that it belongs to this project",
-    errors.TableNotFoundError: "the list of tables shows the names that exist",
+    errors.TableNotFoundError: "rt.list_tables(), or rt-frames tables, shows the names that exist",
     errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
     errors.PayloadTooLarge: "this server takes no more in one request; send less in one table",
     errors.BadRequest: "nothing was changed",
@@ -223,14 +223,14 @@ class Failure(NamedTuple):
     text: str
     facts: dict[str, Any]
     hint: Hint = ("", {})
-    nothing_done: bool = False  # for sure, so that the whole request may be repeated
+    nothing_done: bool = False  # certain, so the request may be repeated
 
     @property
     def is_open(self) -> bool:
         """Whether it leaves open what was done."""
         return self.kind in (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
 
-    def and_then(self, advice: str) -> Failure:
+    def with_advice(self, advice: str) -> Failure:
         """Return it with more to say."""
         return self._replace(text=f"{self.text}; {advice}") if advice else self
 
@@ -240,14 +240,19 @@ def error_class(status: int, operation: errors.Operation, message: str = "") -> 
     if operation == "create" and (status == 409 or (status == 400 and "already exists" in message.lower())):
         return errors.TableExistsError
     if (status == 404 and operation in ("list", "create", "replace")) or (status == 409 and operation in READS):
-        return errors.ResponseError  # it is not about one table
+        return errors.ResponseError  # not about a table
     if status // 100 == 3:
         return errors.RedirectError
     return errors.ServerError if status // 100 == 5 else _BY_STATUS.get(status, errors.ResponseError)
 
 
-def explain_refusal(response: Response, operation: errors.Operation, what: str, sent: str = "") -> Failure:
-    """Read an answer that is not a success; ``sent`` tells how much of a body it is about."""
+def explain_refusal(
+    response: Response, operation: errors.Operation, what: str, sent: str = "", *, is_seen: bool = True
+) -> Failure:
+    """Read an answer that is not a success.
+
+    ``sent`` tells how much of a body it is about, and ``is_seen`` whether anybody could see what the request did.
+    """
     status = response.status
     message = find_message(response.body)
     kind = error_class(status, operation, message)
@@ -268,7 +273,9 @@ def explain_refusal(response: Response, operation: errors.Operation, what: str, 
     elif kind is errors.RedirectError:
         said = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
     text = f"could not {what}: the service answered {status}, {said}"
-    return Failure(kind, text if not advice or advice in said else f"{text}; {advice}", facts)
+    if advice in said or (kind is errors.ServerError and not is_seen):
+        advice = ""
+    return Failure(kind, f"{text}; {advice}" if advice else text, facts)
 
 
 def explain_unreadable(response: Response, what: str, problem: str) -> Failure:
@@ -288,7 +295,7 @@ def find_message(body: bytes) -> str:
     if decoded is not None:
         text = _find_sentence(decoded)
     elif "<" in text[:200]:
-        # not html.parser, which takes minutes for 64 kB of tags that never end
+        # html.parser takes minutes for 64 kB of unclosed tags
         text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
     printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in text)
     return one_line(printable, MAX_MESSAGE)

@@ -1,14 +1,15 @@
-"""Rows that a service sends, as an Arrow stream or file: read as they come, and never fewer than were sent.
+"""Rows from a service, as an Arrow stream or file: read as they arrive, and never fewer than were sent.
 
-Arrow takes a stream that was cut between two messages for a whole one, so its end is looked for here. An Arrow file
-is its stream behind eight bytes, with a footer after it that ends in the same word as the file begins.
+Arrow accepts a stream that is cut between two messages, so its end marker is checked here. An Arrow file is such a
+stream after eight bytes, followed by a footer that ends in the word with which the file starts.
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,18 +23,20 @@ from rt_frames._text import count, list_names, one_line, show_value
 
 RECEIVE_BYTES = 2**20
 _ALL = 2**63 - 1  # rows
-_FILE = b"ARROW1\0\0"  # how an Arrow file begins, and without the zeros, ends
-_MESSAGE = b"\xff\xff\xff\xff"  # how each message of a stream begins
+_FILE = b"ARROW1\0\0"  # the start of an Arrow file and, without the zeros, its end
+_MESSAGE = b"\xff\xff\xff\xff"  # the start of each message of a stream
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
 def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str, Any]:
     """Return the body of a query, in the form of the protocol's official client."""
-    asked: dict[str, Any] = {"k": _ALL if limit is None else limit, "prefilter": True, "vector": [], "version": None}
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= _ALL):
-        raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
+    asked: dict[str, Any] = {"k": _ALL, "prefilter": True, "vector": [], "version": None}
+    if limit is not None:
+        if isinstance(limit, bool) or not hasattr(limit, "__index__") or not 0 <= limit <= _ALL:
+            raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
+        asked["k"] = operator.index(limit)
     if columns is not None:
-        names = list(columns) if isinstance(columns, list | tuple) else []
+        names = list(columns) if isinstance(columns, Iterable) and not isinstance(columns, str | bytes) else []
         if not names or not all(isinstance(name, str) and name for name in names) or duplicates(names):
             raise ValueError(f"columns: expected a list of column names, each once, got {show_value(columns)}")
         asked["columns"] = names
@@ -44,7 +47,9 @@ def check_where(where: Any) -> str:
     """Return a condition in parentheses, without which engines ignore whatever follows one that is complete."""
     if not isinstance(where, str) or not where.strip():
         raise ValueError(f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}")
-    bare = re.sub(r"""'[^']*'|"[^"]*"|`[^`]*`""", "", where)
+    bare = re.sub("'[^']*'|`[^`]*`", "", where)
+    if '"' in bare:
+        raise ValueError("where: the engine reads \"…\" as text; write text in '…', and odd column names in `…`")
     if ";" in bare:
         raise ValueError("where: a semicolon ends the condition, and what follows it would be ignored; leave it out")
     if min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}")) < 1:
@@ -92,7 +97,7 @@ class Rows:
         try:
             while batch is not None:
                 rows += batch.num_rows
-                batch.validate(full=True)  # what lies outside its buffers would be somebody's memory
+                batch.validate(full=True)  # offsets beyond the buffers would expose other memory
                 if rows > self._most:
                     raise OSError(f"it has more than the {count(self._most, 'row')} that were asked for")
                 yield batch

@@ -1,6 +1,6 @@
-"""The shared HTTP session: key, timeouts, retries, and what an attempt comes to.
+"""The shared HTTP session: key, timeouts, retries, and the outcome of each attempt.
 
-One explicit loop owns every repetition, and it knows how far the body came::
+One explicit loop owns every retry, and it knows how much of the body was sent::
 
     nothing sent      → tried again, always
     part sent         → a read is tried again; a create or replace is UploadInterrupted, an alter OutcomeUnknown
@@ -69,10 +69,10 @@ from rt_frames._version import __version__
 log = logging.getLogger("rt_frames")
 
 JSON = "application/json"
-MAX_PAGES, MAX_NAMES = 10_000, 10**6  # of one list, all of which must come within the read timeout
+MAX_PAGES, MAX_NAMES = 10_000, 10**6  # names in one list; all must arrive within the read timeout
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
-_REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's words, before the rest of the status
+_REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's message, before the rest of the status
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 
@@ -165,8 +165,8 @@ class Request(NamedTuple):
     def error(self, failure: Failure) -> errors.RemoteError:
         """Make the error of this request, with what only the caller knows."""
         text = failure.text
-        if self.used_up:  # or a second call would store the rest alone
-            text += "; this reader or iterator is used up: make it anew before you send it again"
+        if self.used_up:  # otherwise a second call would store only the rest
+            text += "; this reader or iterator is exhausted: create a new one before you send it again"
         hint, options = self.hints.get(failure.kind, failure.hint)
         return failure.kind(Message(text, hint, **options), table=self.table, rows=self.rows, **failure.facts)
 
@@ -216,7 +216,7 @@ class Session:
         self._dialect, self._key, self._headers = dialect, key, dict(headers)
         self._secrets = Secrets([key, *map(Secret, headers.values())])
         self._adapter: tuple[int, Adapter] | None = None
-        self.takes_parts = False  # as far as is known from answers
+        self.takes_parts = False  # as known from answers
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -258,11 +258,11 @@ class Session:
             try:
                 raise outcome
             finally:
-                del outcome  # a frame that holds its own error would hold the caller's data, too
+                del outcome  # a reference cycle would keep the caller's data alive
         if request.may_be_there and outcome.kind is errors.TableExistsError:
-            if (listed := self._look_for(request)) is True:
+            if (listed := self._is_listed(request)) is True:
                 return Result(None, outcome.facts["request_id"], 0, created=False)
-            outcome = _doubt_taken(outcome, request, listed)
+            outcome = _settle_doubt(outcome, request, listed)
         raise self._complete(outcome, request)
 
     def repeat(self, request: Request, request_id: str, retries: int | None = None) -> Result | Failure | BaseException:
@@ -278,7 +278,7 @@ class Session:
             if attempt > (self.retries if retries is None else retries) or late or not _may_repeat(outcome, request):
                 outcome.facts.update(request_id=request_id, attempts=attempt)
                 return outcome
-            # an answer may repeat what was sent, so it is told by its status alone
+            # an answer may repeat the request, so only its status is logged
             status = outcome.facts.get("status")
             reason = f"the service answered {status}" if status else one_line(outcome.text, 300)
             log.info("%s %s is sent again in %.1f s: %s", request.method, request.path, pause, reason)
@@ -300,12 +300,12 @@ class Session:
             advice = self._advise(failure, request)
         if no_such_address and not advice:
             advice = "there is no such project at this address; check the URL, or the database, region and domain"
-        return request.error(failure if status == STORED_NOTHING else failure.and_then(advice))
+        return request.error(failure if status == STORED_NOTHING else failure.with_advice(advice))
 
     def _advise(self, failure: Failure, request: Request) -> str:
         """Say what to do where the outcome is open."""
         if request.makes_table:
-            listed = self._look_for(request)
+            listed = self._is_listed(request)
             failure.facts.update(listed=listed, listed_before=request.listed_before)
             return _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
         if request.operation == "drop":
@@ -317,9 +317,9 @@ class Session:
         if told := re.match(r"(\d{1,9})\.(\d{1,9})\.", answer.headers.get("phalanx-version", "")):
             self.takes_parts = (int(told[1]), int(told[2])) >= (0, 4) and self._dialect.multipart_create is not None
 
-    def _look_for(self, request: Request) -> bool | None:
+    def _is_listed(self, request: Request) -> bool | None:
         """Look once whether a request's table is listed; None where that cannot be told."""
-        with contextlib.suppress(Exception):  # which must not hide the first fault
+        with contextlib.suppress(Exception):  # must not mask the first failure
             return request.table in self.list_tables(retries=0)
         return None
 
@@ -349,7 +349,7 @@ class Session:
             if isinstance(value, Failure):
                 return value
             return Result(value, request_id, upload.sent if upload else 0)
-        except (OSError, HTTPError, http.client.HTTPException) as error:  # those of requests are OSErrors
+        except (OSError, HTTPError, http.client.HTTPException) as error:  # requests' errors are OSErrors
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
             try:
@@ -358,6 +358,8 @@ class Session:
                 _break_cycles(error)
         finally:
             sent = upload.sent if upload else 0
+            if upload is not None:
+                upload.source_error = None  # its frames hold the upload
             ms, words = (time.monotonic() - start) * 1000, "%s %s %s, %d bytes sent, %.1f ms, %s"
             log.debug(words, request.method, request.path, status, sent, ms, request_id)
 
@@ -386,10 +388,10 @@ class Session:
             **request.headers,
         }
         prepared = requests.Request(request.method, self.base + request.path, headers=headers).prepare()
-        prepared.body = upload  # type: ignore[assignment]  # our connection sends it
+        prepared.body = upload  # type: ignore[assignment]  # sent by our own connection
         prepared.headers["x-api-key"] = self._key
         pid, adapter = self._adapter or (0, None)
-        if adapter is None or pid != os.getpid():  # a forked child has connections of its own
+        if adapter is None or pid != os.getpid():  # a forked child must not share connections
             adapter = Adapter(pool_maxsize=64)
             self._adapter = os.getpid(), adapter
         timeout = tuple(min(seconds, request.patience) for seconds in (self.timeouts.connect, self.timeouts.read))
@@ -400,7 +402,7 @@ class Session:
         use = self.base.startswith("https:") and not is_loopback(self.base)
         proxies = get_environ_proxies(self.base) if use else {}
         if proxy := select_proxy(self.base, proxies):
-            with contextlib.suppress(ValueError, TypeError):  # whose words show the password
+            with contextlib.suppress(ValueError, TypeError):  # its message shows the password
                 if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
                     return proxies
             raise InvalidProxyURL("it is not a URL")
@@ -419,8 +421,8 @@ def _interpret(request: Request, upload: Upload | None, response: Response, secr
         return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
     if status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        operation = "append" if request.step else request.operation  # to a table that is there
-        return explain_refusal(response.without(secrets), operation, request.what, sent)
+        operation = "append" if request.step else request.operation  # the table exists
+        return explain_refusal(response.without(secrets), operation, request.what, sent, is_seen=request.step != "part")
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
@@ -448,10 +450,10 @@ def _interpret_failure(
         text = f"the certificate was not accepted, {where}; {advice}"
         return Failure(errors.TLSError, text, {}, ("{} names it, too", {"verify": "PATH"}))
     if request.is_read and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
-        text = f"could not {request.what} of {base}: no answer came ({reason}); try again"
+        text = f"could not {request.what} of {base}: no response ({reason}); try again"
         return Failure(errors.TransportError, text, {})
     advice = "check the address and the network, then try again"
-    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:  # OpenSSL's words until 3.1, and since
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:  # OpenSSL's wording before and since 3.1
         advice = "that port does not speak https; try http://"
     if through:
         advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
@@ -482,7 +484,7 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failu
     return Failure(errors.OutcomeUnknown, text, facts)
 
 
-def _doubt_taken(failure: Failure, request: Request, listed: bool | None) -> Failure:
+def _settle_doubt(failure: Failure, request: Request, listed: bool | None) -> Failure:
     """Return the failure of a create that was refused as if its table were there, which the list does not confirm."""
     seen = f"no table {request.table!r} is listed, so something else is in the way; nothing was stored"
     if listed is None:
@@ -521,7 +523,7 @@ def _may_repeat(failure: Failure, request: Request) -> bool:
 
 def _pause(failure: Failure, attempt: int) -> float:
     asked = failure.facts.get("retry_after")
-    return asked if asked is not None else random.uniform(0, 0.5 * 2 ** min(attempt, 4))  # noqa: S311  # nosec B311  # jitter, no secret
+    return asked if asked is not None else random.uniform(0, 0.5 * 2 ** min(attempt, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

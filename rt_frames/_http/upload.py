@@ -1,8 +1,8 @@
-"""A request's body on its way: cut into pieces for the socket, and how far it came.
+"""A request's body in transit: cut into pieces for the socket, with a count of what was sent.
 
-A service that takes the end of a connection for the end of a body would store a part of a table, if what it has were a
-whole stream of messages. So the end of each message waits for the next one: wherever sending is broken off, a message
-is broken, and every reader refuses it. What ends the stream and what ends the body leave together.
+A service that mistakes the end of a connection for the end of a body would store part of a table, if it had received
+whole messages. So the end of each message is held back until the next one: wherever sending breaks off, a message is
+incomplete, and every reader refuses it. The end of the stream and the end of the body are sent together.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-Buffers = Iterable[Any]  # bytes-like objects, in the order in which they are sent
+Buffers = Iterable[Any]  # bytes-like objects, in the order of sending
 Piece = bytes | bytearray | memoryview
 
-WRITE_BYTES = 2**20  # a piece has at most so many, and each must leave within the write timeout
-COALESCE_BELOW = 2**16  # bytes; smaller buffers are copied together into one piece,
-COALESCE_FOR = 0.1  # seconds; but what comes slowly does not wait for more
-SMALL = 2**20  # bytes of a body for which the round trips of a new connection count
-HOLD_BACK = 32  # bytes: of each message some, also where the end of the stream, 8 bytes in a chunk of 13, is behind it
+WRITE_BYTES = 2**20  # bytes of a piece at most; each must be sent within the write timeout
+COALESCE_BELOW = 2**16  # bytes; smaller buffers are joined into one piece,
+COALESCE_FOR = 0.1  # seconds; a slow source does not wait for more
+SMALL = 2**20  # bytes; for a smaller body, the round trips of a new connection matter
+HOLD_BACK = 32  # bytes: part of each message, even if the stream's end, 8 bytes in a chunk of 13, follows
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Upload:
         return ("Transfer-Encoding", "chunked") if self.length is None else ("Content-Length", str(self.length))
 
     @property
-    def may_ride(self) -> bool:
+    def may_reuse_connection(self) -> bool:
         """Whether a connection will do on which an answer has just come, and which may be closed by now."""
         size = self.nbytes if self.length is None else self.length
         return self.is_part or (size is not None and size <= SMALL)

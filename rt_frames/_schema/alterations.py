@@ -14,7 +14,7 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import Message, count, list_names, list_some, show_value
 from rt_frames.errors import AlterationError
 
-_SENT = ("path", "rename", "data_type", "nullable")  # of an alteration, as the service calls them
+_SENT = ("path", "rename", "data_type", "nullable")  # keys of an alteration, as the service names them
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Alteration:
     Parameters
     ----------
     path : str
-        The column; inside a struct ``"outer.inner"``.
+        The column, or ``"outer.inner"`` for a field of a struct.
     rename : str, optional
         Its new name, without the path.
     data_type : dtype, optional
@@ -32,9 +32,9 @@ class Alteration:
     nullable : bool, optional
         Whether it may hold nulls.
     before : pyarrow.DataType, optional
-        Its type so far, where that is known; a plan knows it. Shown, and neither compared nor sent.
+        Its present type, if known. It is shown, and neither compared nor sent.
     lists : str, default ""
-        The kind of the lists that the path leads through, such as ``"large_list"``. Like ``before``.
+        The kind of list on the path, such as ``"large_list"``. Neither compared nor sent.
 
     Raises
     ------
@@ -78,20 +78,20 @@ class Alteration:
             object.__setattr__(self, "data_type", arrow)
 
     def __hash__(self) -> int:
-        return hash((self.path, self.rename, self.nullable))  # equal types may differ in their hashes
+        return hash((self.path, self.rename, self.nullable))  # equal types may hash differently
 
     @property
     def refused(self) -> str | None:
-        """What the embedded engine cannot do of this change, even in a request of its own; None if nothing is known.
+        """Why the embedded engine refuses this change; None if it does not, or ``before`` is not known.
 
-        Without ``before`` it is not known whether the engine has that cast. The hosted service decides for itself.
+        A hosted service decides for itself.
 
         Examples
         --------
         >>> import pyarrow as pa
         >>> import rt_frames as rt
         >>> rt.plan_alterations(pa.schema({"n": pa.int64()}), pa.schema({"n": pa.string()}))[0].refused
-        'int64 stays within integers'
+        'int64 can be cast to integers only'
         """
         if "`" in self.path:
             return "cannot address a name with a backtick"
@@ -103,7 +103,7 @@ class Alteration:
 
     @property
     def loss(self) -> str | None:
-        """How the cast may change stored values; None if it changes none, or nothing is cast, or known of ``before``.
+        """How the cast may change stored values; None if it changes none, or ``before`` is not known.
 
         Examples
         --------
@@ -227,10 +227,13 @@ class AlterationPlan(tuple[Alteration, ...]):
         return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)
 
 
-# what may be against a change → what to know of it before it is sent
+# mark of a change → note below the plan
 _NOTES = {
     "lossy": "lossy: stored values may change; alter_table asks for lossy=True, rt-frames alter for --lossy.",
-    "refused": f"refused: the engine does not do it; {INSTEAD}.",
+    "refused": (
+        "refused: the engine cannot do it; alter_table(…, rewrite=True), or rt-frames alter --rewrite, reads all rows, "
+        "casts them exactly and replaces them, where the service can read and replace."
+    ),
 }
 _NULLS = {None: "", True: "nullable", False: "not null"}
 
@@ -260,7 +263,7 @@ def check_values_kept(plan: AlterationPlan, *, lossy: bool, instead: Callable[[]
         raise AlterationError(Message(text, other.hint, **other.options))
     if not lossy and (lost := [f"{one.path}: {why}" for one in plan if (why := one.loss or _unknown(one))]):
         text = f"nothing was sent, as stored values may change; {list_some(lost)}"
-        raise AlterationError(Message(text, "pass {} to cast them all the same", lossy=True))
+        raise AlterationError(Message(text, "pass {} to cast them anyway", lossy=True))
 
 
 def _unknown(one: Alteration) -> str:

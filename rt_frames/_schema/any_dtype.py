@@ -1,7 +1,7 @@
 """Any dtype → Arrow type: pandas, NumPy, Polars, pyarrow, Python, and strings in their spellings.
 
-One rule ties types to frames: a dtype means what a column of that dtype becomes when it is sent.
-Libraries are recognised without importing them: a dtype of a library that is not loaded cannot exist.
+A dtype means the Arrow type in which a column of that dtype is sent.
+Libraries are recognised without importing them, as a dtype of a library that is not loaded cannot exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rt_frames._schema.portable import ADVICE, to_portable, unsupported
 from rt_frames._text import show_value
 
 _EXAMPLES = 'for example "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
-_MEANT = {  # what databases and people call types → words that are known
+_MEANT = {  # names of types in databases and in speech → known names
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
     **dict.fromkeys(("integer", "bigint", "long"), "int64"),
     "smallint": "int16",
@@ -119,7 +119,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         from rt_frames._schema.pandas_dtype import from_pandas
 
         return from_pandas(dtype, path)
-    # not a look-up: a stranger's class may refuse to be hashed or compared
+    # no lookup: a foreign class may refuse to be hashed or compared
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
@@ -144,7 +144,7 @@ def _parse(text: str, path: str) -> Any:
     arrow = _parse_arrow(_OWN_WORDS.get(name, name))
     if arrow is None:
         return _parse_pandas(text)
-    # with pandas' suffix it is text from pandas, which is laid out large
+    # pandas' suffix means its text, which is laid out large
     return pa.large_string() if name != text and pa.types.is_string(arrow) else arrow
 
 
@@ -167,9 +167,9 @@ def _parse_arrow(text: str) -> pa.DataType | None:
 
 
 def _parse_pandas(text: str) -> Any:
-    # NumPy's "a5" is on its way out
+    # NumPy deprecates "a5"
     if re.fullmatch(r"[<>=|]?(?!a\d*$)[A-Za-z?][\w\[\], :./+()-]*", text, re.ASCII):
-        with contextlib.suppress(Exception):  # pandas' parsers of strings raise many kinds
+        with contextlib.suppress(Exception):  # pandas' parsers raise many kinds of errors
             import pandas as pd
 
             return pd.api.types.pandas_dtype(text)

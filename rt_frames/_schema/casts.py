@@ -1,4 +1,4 @@
-"""Two Arrow types → whether the service's engine casts between them, and what that may do to stored values.
+"""Two Arrow types → whether the service's engine casts between them, and how that may change stored values.
 
 The only place that knows the engine's casts: plans mark what is refused here, and the embedded service refuses it.
 A dictionary counts as its values. Nothing leads to or from structs, maps, bool, null, fixed-size binary
@@ -26,9 +26,11 @@ _FAMILIES = {
     "times": (types.is_time,),
     "durations": (types.is_duration,),
 }
-INSTEAD = 'store all rows anew, cast, under a new name (if_exists="replace" replaces all rows)'
+INSTEAD = (
+    "cast all its rows and store them under a new name, as replacing the table would drop rows that the frame lacks"
+)
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_DIGITS = {16: 3, 32: 7}  # that a float of so many bits keeps
+_DIGITS = {16: 3, 32: 7}  # digits that a float of so many bits keeps
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 
 
@@ -76,7 +78,7 @@ def _loss_of_times(before: pa.DataType, after: pa.DataType) -> str | None:
 
 def refusal(before: pa.DataType, after: pa.DataType, lists: str = "") -> str | None:
     """Say why the engine does not do a cast; None where it does. ``lists`` are those that the path leads `through`."""
-    return _obstacle(before, after) if lists in ("", "list") else f"nothing inside a {lists} is cast"
+    return _incompatibility(before, after) if lists in ("", "list") else f"nothing inside a {lists} is cast"
 
 
 def through(lists: str, arrow: pa.DataType) -> str:
@@ -84,14 +86,14 @@ def through(lists: str, arrow: pa.DataType) -> str:
     return (list_kind(arrow)[0] or lists) if lists in ("", "list") else lists
 
 
-def _obstacle(before: pa.DataType, after: pa.DataType) -> str | None:
+def _incompatibility(before: pa.DataType, after: pa.DataType) -> str | None:
     (old, size), (new, new_size) = list_kind(before), list_kind(after)
     if not old or not new:
         is_same_bool, before, after = before == after and types.is_boolean(after), _plain(before), _plain(after)
         kind = family(before)
         if is_same_bool or (kind == family(after) != "") or (types.is_timestamp(before) and types.is_time(after)):
             return _corruption(before, after)
-        return f"{before} stays within {kind}" if kind else f"{before} is never cast"
+        return f"{before} can be cast to {kind} only" if kind else f"{before} cannot be cast"
     item = after.value_field
     if new == "fixed_size_list":
         if old == new and size != new_size:
@@ -100,7 +102,7 @@ def _obstacle(before: pa.DataType, after: pa.DataType) -> str | None:
             return "the items of a fixed_size_list stay nullable"
     elif old == "fixed_size_list" and before.value_type == item.type and (item.name, item.nullable) != ("item", True):
         return 'what was in a fixed_size_list is nullable and named "item"'
-    return _obstacle(before.value_type, item.type)
+    return _incompatibility(before.value_type, item.type)
 
 
 def _corruption(before: pa.DataType, after: pa.DataType) -> str | None:

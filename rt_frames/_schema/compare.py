@@ -1,8 +1,8 @@
-"""Two schemas → the plan of what leads from one to the other, column by column, down into structs.
+"""Two schemas → the plan that leads from one to the other, column by column, down into structs.
 
-Columns are compared by name, in the order of ``before``; a path is always one of ``before``. A struct is
-compared field by field, also inside lists; any other type is one thing that changes or does not. The
-names of the items of lists, and the order of fields, are no difference.
+Columns are compared by name, in the order of ``before``; paths are those of ``before``. Structs are compared field by
+field, also inside lists; any other type changes as a whole. The item names of lists and the order of fields are
+ignored.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._display import callers_level
-from rt_frames._names import closest, did_you_mean, duplicates, join_path
+from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import through
 from rt_frames._schema.data_type import child_fields, is_list, list_kind, map_types, storage
 from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
-_MAX_COMPARED = 2500  # pairs of names: more would take longer than anybody waits for an error
+_MAX_COMPARED = 2500  # pairs of names to compare; more would delay the error
 
 
 def plan(
@@ -74,14 +74,14 @@ def _to_paths_of(
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
     """Return what is asked for by the paths of ``before``, without the renames that are done."""
     old, new = ({path for path, *_ in walk(side)} for side in (before, after))
-    done: dict[str, str] = {}  # by the path that was given, where the column is now
+    done: dict[str, str] = {}  # the given path → where the column is now
 
     def now(path: str) -> str:
         parent, _, name = path.rpartition(".")
         return done.get(path) or join_path(parent and now(parent), name)
 
     taken, found = set[str](), -1
-    while found < len(done):  # one may have taken the name that another gave free
+    while found < len(done):  # one may have taken a name that another gave up
         found = len(done)
         for path in rename.keys() - done.keys():
             here = now(path)
@@ -156,14 +156,14 @@ class _Comparison:
         self.seen.add(path)
         rename = new.name if new.name != old.name else None
         nullable = self.nullable.get(path, new.nullable if self.compare_nullability else None)
-        # frames are nullable whatever their tables are, so only "not null" is known of any side
+        # frames are always nullable, so only "not null" carries information
         if nullable == old.nullable and (self.is_known or not nullable):
             nullable = None
         before, after = old.type, new.type
         item, new_item, one_kind = _innermost(before, after)
         data_type, inside = None, []
         if types.is_struct(item) and types.is_struct(new_item):
-            if before != after or self.rename or self.nullable:  # which may be about something inside
+            if before != after or self.rename or self.nullable:  # it may concern a nested field
                 inside = self._compare_inside(path, before, after, lists)
         elif item != new_item or not one_kind or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after)
@@ -196,7 +196,7 @@ class _Comparison:
             text += "; they are left alone, and nothing else differs, so nothing is altered"
         pairs = [(prefix + old.name, old, new) for prefix, *both in self.one_sided for old, new in _pair_up(*both)]
         if not pairs:
-            hint = "make both sides alike, say which were renamed, or leave such columns alone with {}"
+            hint = "make both sides alike, name renamed columns with rename= (--rename), or leave them alone with {}"
             return Message(text, hint if strict else "", strict=False)
         renames = {path: name for path, name in self.rename.items() if path in self.seen}
         renames |= {path: new.name for path, _, new in pairs}
@@ -213,7 +213,7 @@ def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field,
     if len(gone) * len(come) > _MAX_COMPARED:
         return []
     for old in gone:
-        if alike := closest(old.name, [name for name, new in free.items() if new.type == old.type]):
+        if alike := closest_names(old.name, [name for name, new in free.items() if new.type == old.type]):
             pairs.append((old, free.pop(alike[0])))
         else:
             left.append(old)

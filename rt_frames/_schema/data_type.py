@@ -23,10 +23,10 @@ from rt_frames._names import join_path
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-MAX_LEVELS = 32  # of nested types: half of what Arrow's streams take, so that a service can wrap a column; a map is two
+MAX_LEVELS = 32  # levels of nesting: half of Arrow's limit, so that a service can wrap a column; a map counts as two
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
-# every type without parameters, by its name; Arrow has most of these names, too
+# types without parameters, by name; Arrow shares most names
 _PLAIN = ("null", "bool", "halffloat", "float", "double", "string", "large_string", "binary", "large_binary")
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _UNITS = {"date32": ["day"], "date64": ["ms"], "time32": ["s", "ms"], "time64": ["us", "ns"]}
@@ -81,7 +81,7 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
 def map_fields(arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
     """Return a nested type with other fields inside; a view of lists becomes the list."""
     if types.is_map(arrow):
-        return pa.map_(change(arrow.key_field), change(arrow.item_field))  # tables do not keep that keys are sorted
+        return pa.map_(change(arrow.key_field), change(arrow.item_field))  # tables do not store whether keys are sorted
     fields = list(map(change, child_fields(arrow)))
     if types.is_struct(arrow):
         return pa.struct(fields)
@@ -122,7 +122,7 @@ def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bo
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
-    # a zone called "-" would read as none
+    # a zone named "-" would read as none
     if types.is_timestamp(arrow) and arrow.tz != "-":
         return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
     if types.is_decimal128(arrow) or types.is_decimal256(arrow):

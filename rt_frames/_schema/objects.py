@@ -1,8 +1,8 @@
 """Python objects in the cells of a column → the one Arrow type that keeps every one of them.
 
-Every place is looked at alone: the column, a field of its dicts, the items of its lists and arrays. All values of a
-place are of one kind (whole numbers and floats together are floats), and its type has the finest unit among them.
-What pandas calls missing is null, everywhere.
+Each place (the column, a field of its dicts, the items of its lists and arrays) is inferred separately. All its values
+must be of one kind (integers and floats together are floats), and its type has the finest unit among them. Values that
+pandas calls missing are null everywhere.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from rt_frames._schema.portable import CONVERSION_ERRORS, TO_TEXT, zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-MAX_DEPTH = 60  # of dicts and lists in a cell; Arrow's own limit is 64
+MAX_DEPTH = 60  # levels of dicts and lists in a cell; Arrow's own limit is 64
 
-_ITEM = object()  # the step of a path into a list; a field's step is its name
+_ITEM = object()  # the path component of a list; a field's is its name
 _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
-_NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # whose name follows
-_TYPES = (  # subclasses before what they are made of
+_NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # the name follows
+_TYPES = (  # subclasses before their bases
     bool, datetime.timedelta, int, float, str, bytes, bytearray, memoryview, datetime.datetime, datetime.date,
     datetime.time, decimal.Decimal, uuid.UUID, dict, pa.MonthDayNano, list, tuple, np.ndarray, set, frozenset,
 )  # fmt: skip
@@ -59,11 +59,11 @@ class ObjectType(NamedTuple):
 
 def infer(column: str, values: _Objects) -> ObjectType:
     """Return the type of a column of objects, or the error that names the column, the place in it and the row."""
-    if _is_text(values):  # the most frequent, soonest
+    if _is_text(values):  # most frequent first
         return ObjectType(pa.large_string())
-    look = _Look(column, values)
+    look = _TypeInference(column, values)
     arrow = look.infer(values.tolist(), [], ())
-    # text from pandas has one layout, whichever its storage
+    # pandas' text has one layout, whatever its storage
     return ObjectType(pa.large_string() if is_.is_string(arrow) else arrow, look.as_they_are, look.may_be_missing)
 
 
@@ -87,7 +87,7 @@ def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
     return pa.array(counts, mask=missing).cast(pa.int32() if is_.is_date32(arrow) else pa.int64()).view(arrow)
 
 
-class _Look:
+class _TypeInference:
     """One look at a column of objects."""
 
     def __init__(self, column: str, values: _Objects) -> None:
@@ -119,7 +119,7 @@ class _Look:
         for kind in kinds:
             if kind == "dict":
                 return self._infer_fields(present, steps, plain=python == {dict})
-            if kind == "list" and python == {np.ndarray} and _are_alike(present):  # one tells of all
+            if kind == "list" and python == {np.ndarray} and _are_alike(present):  # one stands for all
                 present = present[:1]
             return self._infer_kind(kind, present, arrays, dtypes, steps, python == scalars)
         return pa.null()
@@ -147,7 +147,7 @@ class _Look:
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
-            self.as_they_are = False  # older Arrow takes their bytes alone
+            self.as_they_are = False  # older Arrow takes only their bytes
             return pa.uuid()
         return self._infer_other(kind, present, steps)
 
@@ -191,7 +191,7 @@ class _Look:
             try:
                 get = operator.itemgetter(name)
                 values = list(map(get, present)) if alike else [value[name] for value in present if name in value]
-            except KeyError:  # as many names, but others
+            except KeyError:  # the same number of names, but different ones
                 return self._infer_fields(present, steps, plain=False)
             fields.append((name, self.infer(values, [], (*steps, name))))
         return pa.struct(fields)
@@ -208,9 +208,9 @@ class _Look:
             raise self._refused(steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text) from None
         if not missing.any():
             return values
-        # of NumPy's, Arrow takes those without a unit for an error, and some for values
+        # Arrow rejects NumPy's without a unit, and reads some as values
         self.as_they_are &= not any(issubclass(kind, np.generic) for kind in set(map(type, array[missing])))
-        return array[~missing].tolist()  # type: ignore[no-any-return]  # of objects it is the list of them
+        return array[~missing].tolist()  # type: ignore[no-any-return]  # for objects, the list of them
 
     def _whole(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         least, most = _ends([present, *arrays])
@@ -219,7 +219,7 @@ class _Look:
         if least >= 0 and most < 2**64:
             return pa.uint64()
         high = 2**63 if least < 0 else 2**64
-        text = "a whole number that does not fit into 64 bits with the others; make them text"
+        text = "a whole number that does not fit into 64 bits together with the others; make them text"
         raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
 
     def _check_exact(self, present: list[Any], arrays: list[_Objects], steps: _Steps) -> None:
@@ -228,7 +228,7 @@ class _Look:
         whole += [array for array in arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(whole))) <= 2**53:
             return
-        self.as_they_are = False  # Arrow refuses also those beyond 2**53 that a float holds
+        self.as_they_are = False  # Arrow also refuses those beyond 2**53 that a float holds exactly
         if any(_is_inexact(value) for part in whole for value in part):
             text = (
                 "a whole number that no float holds exactly, and other values are floats; to keep them, "
@@ -248,7 +248,7 @@ class _Look:
             if any(map(operator.attrgetter("nanoseconds" if is_duration else "nanosecond"), found)):
                 units.add("ns")
             is_coarse = {"ns"} != set(map(operator.attrgetter("unit"), found))
-            # Arrow does not see that one of a coarse unit leaves the range of a finer one
+            # Arrow misses the overflow from a coarse unit to a finer one
             self.as_they_are &= not (is_duration and is_coarse)
             if is_coarse and not is_duration and any(map(_is_beyond_python, found)):
                 text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
@@ -276,7 +276,7 @@ class _Look:
         """Make the error that names the first value of another kind."""
         leaves = [(row, value, _kind(value)) for row, value in self._leaves(steps)]
         present = [leaf for leaf in leaves if not _is_missing(leaf[1])]
-        # what is missing has a kind only in an array with a dtype
+        # missing values have a kind only in an array with a dtype
         typed = [leaf for leaf in leaves if not _is_missing(leaf[1]) or isinstance(leaf[1], np.generic)]
         pairs = ((known[0][2], leaf) for known in (present, typed) for leaf in known)
         unlike = (pair for pair in pairs if {pair[0], pair[1][2]} not in ({pair[0]}, {"int", "float"}))
@@ -371,14 +371,14 @@ def _is_typed(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype != object and value.ndim == 1
 
 
-def _unmatrix(value: Any) -> Any:
+def _to_rows(value: Any) -> Any:
     """Return a matrix as an array: the rows of a matrix are matrices, without end."""
     return np.asarray(value) if isinstance(value, np.matrix) else value
 
 
 def _unmasked(value: Any) -> Any:
     """Leave out what is masked."""
-    value = _unmatrix(value)
+    value = _to_rows(value)
     return value.compressed() if isinstance(value, np.ma.MaskedArray) and value.ndim == 1 else value
 
 
@@ -448,7 +448,7 @@ def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
     item, kind = arrow.value_type, array.dtype.kind
     if kind == "O":
         mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
-        return [None if hidden else _plain(value, item) for value, hidden in zip(_unmatrix(array), mask, strict=True)]
+        return [None if hidden else _plain(value, item) for value, hidden in zip(_to_rows(array), mask, strict=True)]
     while is_.is_list(item):
         item = item.value_type
     if kind in "mM":
@@ -461,7 +461,7 @@ def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
 
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
     """Count moments or durations in the units of a type."""
-    own = np.datetime_data(moments.dtype)[0]  # of what is missing, in a column of other values
+    own = np.datetime_data(moments.dtype)[0]  # of missing values among others
     unit = "D" if is_.is_date(arrow) else getattr(arrow, "unit", own)
     counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")
     changed = (counted.astype(moments.dtype) != moments) & ~np.isnat(moments)

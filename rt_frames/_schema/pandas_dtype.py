@@ -49,7 +49,7 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
         return pa.timestamp(dtype.unit, zone_name(dtype.tz, path, '.dt.tz_convert("UTC")'))
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
-    # boolean, Int64 and their like; of what other libraries add, the type of the data is not known
+    # boolean, Int64 and so on; the data of other libraries' dtypes are unknown
     numpy_dtype = getattr(dtype, "numpy_dtype", None) if _is_pandas_own(type(dtype)) else None
     if numpy_dtype is not None:
         return from_numpy(numpy_dtype, path)
@@ -81,7 +81,7 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         return categorical_type(from_pandas(values, path))
     if values != np.dtype(object):
         return categorical_type(from_numpy(values, path))
-    # mixed kinds would be guessed at, and a dictionary of lists cannot be decoded
+    # mixed kinds would be guessed, and a dictionary of lists cannot be decoded
     with contextlib.suppress(UnsupportedTypeError):
         arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow
         if not pa.types.is_nested(arrow):

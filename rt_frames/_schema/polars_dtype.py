@@ -11,7 +11,7 @@ from polars.datatypes import DataTypeClass
 from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
-# of later releases, which a lockfile of last year does not have
+# only in later releases
 _FLOAT16, _EXTENSION, _MAP = (getattr(pl, name, ()) for name in ("Float16", "BaseExtension", "Map"))
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 _FLAT: dict[Any, pa.DataType] = {

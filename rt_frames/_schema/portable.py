@@ -28,24 +28,24 @@ from rt_frames.errors import UnsupportedTypeError
 _FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
 _TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
 _PORTABLE_IDS = frozenset(pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS))
-# where a schema is wide, its text is sooner read than its fields: if each line ends so, all are plain
+# for a wide schema, reading its text is faster than its fields: if every line ends so, all are plain
 _WIDE = 1000
 _PLAIN_TYPES = (re.escape(str(pa.type_for_alias(name))) for name in (*_FLAT, *INTEGERS))
 _PLAIN_ENDS = re.compile(f": (?:{'|'.join(_PLAIN_TYPES)})\n")
 
-_INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # of two kinds pyarrow knows the number alone
+_INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # pyarrow knows two of the kinds only by number
 
-CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)  # what a value may end in
+CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)  # suffixes of values
 
-TO_TEXT = 'map(str, na_action="ignore")'  # with .astype(str), older pandas makes text of what is missing, too
-# what helps where a column of such a type cannot be sent
+TO_TEXT = 'map(str, na_action="ignore")'  # .astype(str) of older pandas turns missing values into text, too
+# advice for columns whose type cannot be sent
 ADVICE = {
     "object": "its values' type is not known without data; pass that type",
     "category": "the bare word has no value type; pass a CategoricalDtype or Enum, or for text "
     "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
-    "complex": "send .real and .imag as two columns",
+    "complex": "make two columns, of .to_numpy().real and .to_numpy().imag",
 }
-PANDAS_ADVICE = {  # by the names of pandas' extension types in Arrow
+PANDAS_ADVICE = {  # by the Arrow names of pandas' extension types
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
     "pandas.interval": f"make two columns of it, .array.left and .array.right, or use .{TO_TEXT}",
 }
@@ -126,7 +126,7 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
     level += types.is_map(arrow)
-    # DuckDB gives the items of its arrays no name, and nobody can give them one
+    # DuckDB's arrays have unnamed items, which cannot be renamed
     unnamed = "" if types.is_map(arrow) or types.is_struct(arrow) else "item"
 
     def inside(field: pa.Field) -> pa.Field:

@@ -1,4 +1,4 @@
 """The console script ``rt-frames``.
 
-Law: stands on `_api`, as a user's program does; `local` is imported by ``serve`` alone.
+Law: uses `_api`, as a user's program does; only ``serve`` imports `local`.
 """

@@ -1,4 +1,4 @@
-"""The main job from end to end with one frame, ending with a look at every stored value."""
+"""The main job from end to end with one frame, ending with a comparison of every stored value."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
 
 def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> tuple[pa.Table, str | None]:
     """Create and alter a table; give what it holds then, and the column that no longer takes nulls."""
-    _show(f'client = rt.connect("{folder}")', client)
+    where = folder if folder.is_absolute() else f"./{folder}"
+    _show(f'client = rt.connect("{where}")', client)
     _show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
     _show("rt.list_tables()", client.list_tables())
     rename = {str(frame.columns[0]): f"{frame.columns[0]}_renamed"}
@@ -90,7 +91,7 @@ def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> tuple
     _show(f"after.remote.plan_alterations(df, rename={rename!r})", plan)
     table = after.remote.alter_table(name, frame, rename=rename, client=client)
     _show(f'after.remote.alter_table("{name}", df, rename={rename!r})', table)
-    # by the library's own way, which this package does not take
+    # through the library's own conversion, which this package does not use
     is_pandas = isinstance(after, pd.DataFrame)
     expected = pa.Table.from_pandas(after, preserve_index=False) if is_pandas else after.to_arrow()
     full = next((column for column in expected.schema.names if len(expected) and not expected[column].null_count), None)

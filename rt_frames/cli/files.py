@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ SUFFIXES = {
 }  # fmt: skip
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 PIPE = Path("-")
-SAMPLE_ROWS = 20_480  # DuckDB's own
+SAMPLE_ROWS = 20_480  # DuckDB's default
 
 
 class Options(NamedTuple):
@@ -49,9 +50,9 @@ class Options(NamedTuple):
     ----------
     format : str, optional
         One of the values of `SUFFIXES`.
-    separator, decimal, encoding, nulls, header
-        Of CSV: what separates cells, the decimal point, the characters, cells that mean null, and whether the first row
-        names the columns.
+    separator, decimal, date_format, encoding, nulls, header
+        Of CSV: what separates cells, the decimal point, how dates are written, the characters, cells that mean null,
+        and whether the first row names the columns.
     sample : int
         Rows of each CSV file from which types are inferred; -1 for all.
     dtypes : dict of str to pyarrow.DataType
@@ -63,6 +64,7 @@ class Options(NamedTuple):
     format: str | None = None
     separator: str | None = None
     decimal: str = "."
+    date_format: str | None = None
     encoding: str | None = None
     nulls: tuple[str, ...] = ()
     header: bool = True
@@ -76,7 +78,7 @@ _DEFAULTS = Options()
 _ENCODING = "give --encoding, such as cp1252 or utf-16"
 _DAY, _CLOCK = r"\d{4}-\d{1,2}-\d{1,2}", r"([01]?\d|2[0-3]):\d{2}(:\d{2}([.]\d{1,6}0*)?)?"
 _WHOLE = "0|-?[1-9][0-9]*"
-# what DuckDB may call a column of CSV → the cells that its cast keeps; columns of other types stay text
+# DuckDB's type of a CSV column → cells that its cast preserves; columns of other types stay text
 _CELLS = {
     "BOOLEAN": "(?i)true|false",
     "BIGINT": _WHOLE,
@@ -138,6 +140,7 @@ def _check_options(form: str, options: Options) -> None:
     for name, option in {
         "separator": "separator",
         "decimal": "decimal",
+        "date_format": "date-format",
         "nulls": "null",
         "header": "no-header",
     }.items():
@@ -188,9 +191,10 @@ def _format(path: Path, options: Options) -> str:
         raise ValueError(f"{shown}: there is no such file")
     found = options.format or SUFFIXES.get(_suffix(path))
     if found is None:
-        excel = "; read what Excel wrote with pandas.read_excel" if _suffix(path).startswith(".xl") else ""
-        known = f"{', '.join(SUFFIXES)} do; give --format {'|'.join(_OPENERS)}"
-        raise ValueError(f"{shown}: its name does not say what it holds, as {known}{excel}")
+        suffix = path.suffix.lower()
+        other = "unzip it first" if suffix == ".zip" else "read what Excel wrote with pandas.read_excel"
+        known = f"give --format {'|'.join(_OPENERS)}" if suffix[:3] not in (".xl", ".zi") else other
+        raise ValueError(f"{shown}: its name does not say what it holds, as {', '.join(SUFFIXES)} do; {known}")
     return found
 
 
@@ -244,7 +248,7 @@ def _explain(text: str) -> str:
         return ": some lines end in CR LF and some in LF, or CR; make them alike first"
     said = re.sub(r'^([A-Z]\w+ )+Error: | in file ".*",', "", said)
     if found := re.match(r"Malformed JSON at byte \d+ in (\S+) (\d+): (.+)", said):
-        place, number, why = found.groups()  # one too many
+        place, number, why = found.groups()  # DuckDB counts one too many
         advice = f"; {_ENCODING}" if "UTF-8" in why else ""
         return (
             f", {place.rpartition('/')[2]} {int(number) - 1}: malformed JSON: {one_line(why, 200).rstrip('.')}{advice}"
@@ -293,11 +297,11 @@ def _query(function: str, files: list[_File], select: str = "*", **options: Any)
     """Return DuckDB's relation of what a function reads, with options; it is read as a stream, and runs each time."""
     import duckdb
 
-    # what a name such as s3://… would load from the network
+    # a name such as s3://… would load code from the network
     connection = duckdb.connect(
         config=dict.fromkeys(["autoinstall_known_extensions", "autoload_known_extensions"], False)
     )
-    # text is large_string, as that of Polars and pandas
+    # text as large_string, like that of Polars and pandas
     for setting in ("TimeZone = 'UTC'", "arrow_large_buffer_size = true", "enable_progress_bar = false"):
         connection.sql(f"SET {setting}")
     names = [re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute())) for file in files]
@@ -324,7 +328,10 @@ def _open_csv(files: list[_File], options: Options) -> _Opened:
     if separator := options.separator or ("\t" if _suffix(files[0].path) == ".tsv" else ""):
         given["delim"] = separator
     sample = {**given, "sample_size": options.sample, "decimal_separator": options.decimal}
+    if options.date_format:
+        sample["dateformat"] = options.date_format
     given["delim"], kinds, formats = _sniff(files, sample)
+    _warn_of_ambiguous_dates(files, sample, kinds, formats)
     names, *others = [_read_names(file, given["delim"], options) for file in files]
     for file, other in zip(files[1:], others, strict=True):
         _check_names(file, other, files[0], names)
@@ -338,7 +345,7 @@ def _open_csv(files: list[_File], options: Options) -> _Opened:
 
     shown = [f"{kind.lower()}s as {form}" for kind, form in formats.items() if form and kind in kinds]
     opened = _to_opened(files, names, relation, ", ".join([f"separator {given['delim']!r}", *shown]))
-    for file in files if is_broken else []:  # which says the line
+    for file in files if is_broken else []:  # to report the line
         with _naming(file):
             for _ in opened.read(file):
                 pass
@@ -365,6 +372,18 @@ def _sniff(files: list[_File], sample: dict[str, Any]) -> tuple[str, list[str], 
         )
         kinds = [str(kind) for kind in inferred.types]
     return separator, kinds, formats
+
+
+def _warn_of_ambiguous_dates(
+    files: list[_File], sample: dict[str, Any], kinds: list[str], formats: dict[str, str | None]
+) -> None:
+    """Warn where day and month may be exchanged in all dates, so that another file may be read the other way."""
+    found = formats.get("DATE") or ""
+    other = {"%d/%m/%Y": "%m/%d/%Y", "%m/%d/%Y": "%d/%m/%Y", "%d-%m-%Y": "%m-%d-%Y", "%m-%d-%Y": "%d-%m-%Y"}.get(found)
+    if not other or "dateformat" in sample or "DATE" not in kinds:
+        return
+    if _sniff(files, {**sample, "dateformat": other})[1] == kinds:
+        warnings.warn(f"dates are read as {found}, and {other} would fit as well; give --date-format", stacklevel=2)
 
 
 def _read_names(file: _File, separator: str, options: Options) -> list[str]:
@@ -400,19 +419,18 @@ def _cell(cell: str, name: str, kind: str, formats: Mapping[str, str | None], op
     fits = f"regexp_full_match({text}, {_quote(_CELLS[kind])})"
     if kind == "DOUBLE":
         fits += f" AND NOT (isinf({value}) AND regexp_matches({text}, '[0-9]'))"
-    if written:  # %Y takes two digits, too, for a year of the first century
+    if written:  # %Y also accepts two digits, as a year of the first century
         parsed = f"CAST(try_strptime({text}, {_quote(written)}) AS {kind})"
         value = f"CASE WHEN {fits} THEN {value} WHEN regexp_matches({text}, '[0-9]{{4}}') THEN {parsed} END"
         fits = "true"
     where = f"{cell} IS NOT NULL AND (({value}) IS NULL OR NOT ({fits}))"
-    return _refuse(where, cell, name, kind, value, options.header)
+    return _refuse(where, cell, name, kind, value)
 
 
-def _refuse(where: str, cell: str, name: str, kind: str, value: str, has_header: bool) -> str:
-    """Return the SQL that refuses some cells by their row, counted as a spreadsheet counts."""
-    row = f"row_number() OVER () + {int(has_header)}"
+def _refuse(where: str, cell: str, name: str, kind: str, value: str) -> str:
+    """Return the SQL that refuses some cells by their row, counted from 0."""
     start, end = _quote(f": column {name!r} is {kind}, and this is '"), _quote(f"'; give {_as_text(name)}")
-    said = f"'row ' || ({row}) || {start} || left(CAST({cell} AS VARCHAR), 80) || {end}"
+    said = f"'row ' || (row_number() OVER () - 1) || {start} || left(CAST({cell} AS VARCHAR), 80) || {end}"
     return f"CASE WHEN {where} THEN error({said}) ELSE {value} END"
 
 
@@ -439,13 +457,13 @@ def _open_json(files: list[_File], options: Options) -> _Opened:
         columns[name] = "VARCHAR" if is_text else _json_type(kind)
         if "JSON" in columns[name]:
             raise ValueError(f"{files[0]}: {name!r} holds values of several kinds, or none; give {_as_text(name)}")
-        value = _cell(cell, name, str(kind), {}, options._replace(header=False)) if is_text else cell
-        if types.is_decimal(target):  # DuckDB took it for a float, of which 15 digits hold
-            value = _refuse(f"{cell} LIKE '%.%' AND length({cell}) > 16", cell, name, "a float", value, False)
+        value = _cell(cell, name, str(kind), {}, options) if is_text else cell
+        if types.is_decimal(target):  # DuckDB read it as a float, which holds 15 digits
+            value = _refuse(f"{cell} LIKE '%.%' AND length({cell}) > 16", cell, name, "a float", value)
         elif "DOUBLE" in columns[name]:
-            # from 2**53 on it may have been a whole number
+            # from 2**53 on, it may have been an integer
             unsure = rf"regexp_matches(CAST({cell} AS VARCHAR), '\binf\b|\b9\d{{15}}[.]0\b|e[+]')"
-            value = _refuse(unsure, cell, name, str(kind), value, False)
+            value = _refuse(unsure, cell, name, str(kind), value)
         cells.append(f"{value} AS {cell}")
 
     def relation(file: _File) -> Any:

@@ -34,7 +34,7 @@ from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
 from rt_frames._names import DialectName, check_table_name, did_you_mean
 from rt_frames._prefetch import end_at_next_interrupt
-from rt_frames._text import Message, count, make_printable, shorten, show_value
+from rt_frames._text import Message, count, join_hint, make_printable, shorten, show_value
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 
 Pairs = dict[str, str]
 
-# a parameter of the API → the option of a command, and of `connect` the whole hint
+# a parameter of the API → the command's option
 _OPTIONS = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
+MAX_LINES = 12  # of an error, without -v
 _NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
 _OPEN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
 
@@ -63,7 +64,7 @@ def _in_shell(error: Any, command: click.Command) -> str:
         text = message.text
         if options and options.keys() <= {option.name for option in command.params}:
             hint = _NO_SERVICE if "url" in options else message.hint
-            text += f"; {hint.replace('{}', ' '.join(_spell(*option) for option in options.items()), 1)}"
+            text = join_hint(text, hint, " ".join(_spell(*option) for option in options.items()))
     return _printable_lines(text)
 
 
@@ -79,20 +80,20 @@ def _spell(name: str, value: Any) -> str:
 
 
 _VERBOSITY = [
-    click.Option(["-v", "--verbose"], count=True, help="Show the log; -vv: every request, too."),
+    click.Option(["-v", "--verbose"], count=True, help="Show the log; -vv also shows every request."),
     click.Option(["-q", "--quiet"], is_flag=True, help="Print only results and errors."),
 ]
 
 
 class _Command(click.Command):
-    """Logs as -v and -q say, and turns what fails into at most three lines on standard error and an exit code."""
+    """Logs as -v and -q say, and turns what fails into a few lines on standard error and an exit code."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += _VERBOSITY
 
     def invoke(self, ctx: click.Context) -> Any:
-        before = ctx.parent.params if ctx.parent else {}  # rt-frames -v create, too
+        before = ctx.parent.params if ctx.parent else {}  # as in rt-frames -v create
         verbose, quiet = (ctx.params.pop(name) or before.get(name, 0) for name in ("verbose", "quiet"))
         ctx.obj = quiet and not verbose
         levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
@@ -103,18 +104,18 @@ class _Command(click.Command):
                 warnings.showwarning = lambda warning, *_: click.echo(f"Warning: {_in_shell(warning, self)}", err=True)
                 try:
                     result = super().invoke(ctx)
-                    end_at_next_interrupt()  # its last word is said, and what follows must not be broken off half-way
+                    end_at_next_interrupt()  # the output is complete; shutdown must not be interrupted half-way
                     return result
                 finally:
-                    ctx.close()  # clients, too, here where Ctrl-C is heard, and not as they are collected
-        except BrokenPipeError:  # whoever read our output has had enough; click leaves quietly
+                    ctx.close()  # close clients here, where Ctrl-C is handled, not during garbage collection
+        except BrokenPipeError:  # the reader of our output has gone; click exits quietly
             raise
         except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
             lines = _in_shell(error, self).split("\n")
             if verbose:
                 click.echo(_printable_lines(traceback.format_exc()), err=True)
-            elif len(lines) > 3:
-                lines[2:] = ["… (-v shows all)"]
+            elif len(lines) > MAX_LINES:
+                lines[MAX_LINES - 1 :] = ["… (-v shows all)"]
             raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt:
             click.echo(f"interrupted{_OPEN if ctx.info_name in ('create', 'alter') else ''}", err=True)
@@ -143,7 +144,7 @@ def _is_quiet() -> bool:
 )
 @click.version_option(__version__, prog_name="rt-frames")
 def main(**_verbosity: object) -> None:
-    """Turn data files into remote tables, and change their columns."""
+    """Store data files as remote tables, and alter their columns."""
 
 
 main.command_class = _Command
@@ -158,14 +159,16 @@ _KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _service = _options(
     click.option("--url", help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL."),
     click.option("--key-file", type=_KEY_FILE, help="A file that holds the API key. Default: RT_FRAMES_API_KEY."),
-    click.option("--allow-insecure", is_flag=True, help="Allow plain http to another machine: the key can be read."),
+    click.option(
+        "--allow-insecure", is_flag=True, help="Allow plain http to another machine; others may read the key."
+    ),
     click.option(
         "--dialect",
         type=click.Choice(get_args(DialectName)),
-        help="Which endpoints the service has. Default: RT_FRAMES_DIALECT, or documented.",
+        help="The endpoints of the service. Default: RT_FRAMES_DIALECT, or documented.",
     ),
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any) -> Client:
@@ -174,9 +177,9 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
     where = _api.parse_target(url, None, None)
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
-    # no variable holds the key, tracebacks may show them
+    # no variable holds the key, as tracebacks may show it
     client = _api.connect(where, api_key=key_file.read_text().strip() if key_file else None, default=False, **options)
-    if context := click.get_current_context(silent=True):  # there is none where a shell completes a word
+    if context := click.get_current_context(silent=True):  # there is none during shell completion
         context.call_on_close(client.close)
     return client
 
@@ -185,7 +188,7 @@ def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str
     service = {name: ctx.params[name] for name in ("url", "key_file", "allow_insecure", "dialect")}
     try:
         names = _connect(**service, timeout=2, retries=0).list_tables()
-    except Exception:  # noqa: BLE001  # a shell that completes a word has no place for errors
+    except Exception:  # noqa: BLE001  # shell completion cannot show errors
         return []
     return [name for name in names if name.startswith(incomplete) and name.isprintable()]
 
@@ -205,9 +208,9 @@ def _pairs(option: str, form: str, text: str, expected: str = "", values: str = 
         for pair in pairs:
             name, _, value = pair.partition("=")
             if not re.fullmatch(values, value):
-                raise click.UsageError(f"{pair!r}: expected {expected or form}")
+                raise click.UsageError(f"{option}: expected {expected or form}, got {pair!r}")
             if name in found:
-                raise click.UsageError(f"{pair!r}: the same change of {name!r} is given twice")
+                raise click.UsageError(f"{option}: {name!r} is given twice")
             found[name] = value
         return found
 
@@ -236,6 +239,7 @@ _files = _options(
     ),
     click.option("--separator", type=_Character(), help="Between cells of CSV. Default: found; a tab in .tsv."),
     click.option("--decimal", type=_Character(), default=".", show_default=True, help="The decimal point of CSV."),
+    click.option("--date-format", metavar="FORMAT", help="Dates of CSV, such as %d/%m/%Y. Default: found."),
     click.option("--encoding", callback=_check_encoding, help="Encoding of CSV and JSON. Default: UTF-8."),
     click.option(
         "--null", "nulls", multiple=True, metavar="TEXT", help="A further CSV value that means null; repeatable."
@@ -247,11 +251,9 @@ _files = _options(
         default=20_480,
         show_default=True,
         metavar="ROWS",
-        help="How many rows of each CSV file types are inferred from.",
+        help="Rows of each CSV file from which types are inferred.",
     ),
-    _pairs(
-        "--dtype", "NAME=DTYPE", "A column's type, by its name in the file, instead of the inferred one; repeatable."
-    ),
+    _pairs("--dtype", "NAME=DTYPE", "A column's type, by its name in the file, instead of inferring it; repeatable."),
     click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."),
 )
 
@@ -280,7 +282,7 @@ def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
         click.echo(make_printable(f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}"))
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames tables --url ./tables")
 @_service
 @_json
 def tables(as_json: bool, **service: Any) -> None:
@@ -290,13 +292,13 @@ def tables(as_json: bool, **service: Any) -> None:
         click.echo(json.dumps(names) if as_json else "\n".join(map(make_printable, names)))
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames show sales --rows 5 --url ./tables")
 @_table
-@click.option("--rows", type=click.IntRange(1), metavar="N", help="Show the first N rows, too.")
+@click.option("--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows.")
 @_service
 @_json
 def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
-    """Show the columns of table NAME, and its first rows, where the service can tell them."""
+    """Show the columns of table NAME, if the service can describe it."""
     if rows and as_json:
         raise click.UsageError("--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program")
     table = _connect(**service).table(name)
@@ -332,14 +334,14 @@ def _show(value: pa.Scalar[Any]) -> str:
     return f"<{value.type}>"
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames drop sales --yes --url ./tables")
 @_table
 @click.option("--yes", is_flag=True, help="Drop it; nothing brings its rows back.")
 @_service
 def drop(name: str, yes: bool, **service: Any) -> None:
     """Drop table NAME and all its rows."""
     if not yes:
-        raise click.UsageError(f"nothing brings the rows of {name!r} back; give --yes to drop them")
+        raise click.UsageError(f"the rows of {name!r} cannot be recovered; pass --yes to drop the table")
     table = _connect(**service).table(name)
     table.drop()
     if not _is_quiet():
@@ -353,11 +355,12 @@ def _print_columns(title: str, schema: pa.Schema) -> None:
 
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
-        raise ValueError(f"{table.client} cannot describe table {table.name!r}; a folder can, and other dialects may")
+        text = f"{table.client} cannot describe table {table.name!r} in this dialect"
+        raise ValueError(Message(text, "connect with {} where the server speaks it", dialect="lancedb"))
     return table.schema
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames create sales 'data/*.csv' --dtype zip=string --url ./tables")
 @click.argument("name")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
@@ -365,7 +368,7 @@ def _schema(table: RemoteTable) -> pa.Schema:
     type=click.Choice(["fail", "skip", "replace", "append"]),
     default="fail",
     show_default=True,
-    help="If the name is taken: replace replaces all rows, append adds these.",
+    help="What to do if the name is taken: replace replaces all rows, append adds these.",
 )
 @_pairs("--rename", "OLD=NEW", "Rename a column.")
 @click.option("--dry-run", is_flag=True, help="Show the columns and their types, and send nothing.")
@@ -375,11 +378,10 @@ def _schema(table: RemoteTable) -> pa.Schema:
 def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Create table NAME from files.
 
-    Parquet, CSV, TSV, NDJSON, JSON or Arrow; '-' is standard input, with --format. Several files, or a glob such as
-    'data/*.parquet', make one table. They are streamed, so that they may be larger than memory; a progress bar is shown
-    on standard error where that is a terminal. What is inferred of text files is printed: the separator, the format of
-    dates, and the columns' types, which for CSV come from a sample of each file. A cell that does not fit is refused
-    with its row. Files may be compressed: .csv.gz.
+    Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard input, with --format. Several
+    files, or a glob, make one table. They are streamed, so they may be larger than memory. The separator, date format
+    and types that are inferred from text files are printed; types of CSV come from a sample of each file. A cell that
+    does not fit is refused with its row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
@@ -405,7 +407,7 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
     _report(done, table, as_json, **facts)
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames plan sales new.parquet --rename qty=units --url ./tables")
 @click.argument("before", shell_complete=_complete_table_or_file)
 @click.argument("after", shell_complete=_complete_table_or_file)
 @_pairs("--rename", "OLD=NEW", "A column that was renamed.")
@@ -432,7 +434,7 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
         client = _connect(**options)
         try:
             table = client.table(given)
-            known = table.schema  # which the service is asked for once
+            known = table.schema  # asks the service once
         except (errors.TableNotFoundError, errors.BadRequest, ValueError) as error:
             raise ValueError(f"{given}: there is no such file, and no such table") from error
         return {f.name: f.type for f in known or _schema(table)}
@@ -441,13 +443,17 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
     click.echo(json.dumps(found.to_json()) if as_json else repr(found))
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames alter sales --rename qty=units --cast qty=int32 --url ./tables")
 @_table
 @_pairs("--rename", "OLD=NEW", "Rename a column.", "PATH=VALUE")
 @_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
 @_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
-@click.option("--lossy", is_flag=True, help="Cast also where stored values may change, or the type so far is unknown.")
-@click.option("--rewrite", is_flag=True, help="Do such casts by reading all rows and replacing them, exactly.")
+@click.option("--lossy", is_flag=True, help="Allow casts that may change stored values.")
+@click.option(
+    "--rewrite",
+    is_flag=True,
+    help="Do such casts, and refused ones, exactly: by replacing all rows.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and change nothing.")
 @_service
 @_json
@@ -457,13 +463,13 @@ def alter(
 ) -> None:  # fmt: skip
     """Change columns of table NAME.
 
-    In one request, or in two where the engine does not take all in one. PATH is a column's name, or outer.inner for a
+    In one request, or in two if the engine does not take all in one. PATH is a column's name, or outer.inner for a
     field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept, needs_rewrite
 
     if rewrite and lossy:
-        raise click.UsageError("--rewrite casts exactly, and --lossy not; give one of them")
+        raise click.UsageError("--rewrite and --lossy exclude each other; give one of them")
     plan = AlterationPlan(
         Alteration(path, rename.get(path), cast.get(path), nullable[path] == "true" if path in nullable else None)
         for path in {**rename, **cast, **nullable}
@@ -473,19 +479,16 @@ def alter(
     table = _connect(**service).table(name)
     if rewrite:
         table._check_rewrites()  # noqa: SLF001  # same package
-    plan = _look_at(table, plan)
+    plan = _with_known_types(table, plan)
     requests, rewrite = plan.requests(), rewrite and needs_rewrite(plan)
     if dry_run:
         bodies = "\n".join(json.dumps(part.to_json()) for part in requests)
-        click.echo(bodies if as_json else f"{plan!r}{_BY_REWRITE * rewrite}")
+        click.echo(bodies if as_json else repr(plan))
     if not rewrite:
         check_values_kept(plan, lossy=lossy, instead=table._instead)  # noqa: SLF001  # same package
     if not dry_run:
         table = table._rewrite(plan) if rewrite else _send(table, plan, is_told=not as_json)  # noqa: SLF001  # same package
         _report("rewrote" if rewrite else "altered", table, as_json, requests=1 if rewrite else len(requests))
-
-
-_BY_REWRITE = "\n--rewrite does that in another way: it reads all rows, casts them exactly and replaces them"
 
 
 def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteTable:
@@ -498,14 +501,15 @@ def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteT
         except errors.RemoteError:
             if number > 1:
                 done = ", ".join(one.path for one in requests[0])
-                click.echo(f"half done: the cast of {done} is done; the second request, for {paths}, failed", err=True)
+                text = f"half done: request 1 of 2, the cast of {done}, took effect; request 2, for {paths}, failed"
+                click.echo(text, err=True)
             raise
         if len(requests) > 1 and is_told and not _is_quiet():
             click.echo(f"request {number} of {len(requests)} done: {paths}")
     return table
 
 
-def _look_at(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
+def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
     """Return a plan with the types that the table's columns have so far, where the service tells."""
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._schema.compare import walk
@@ -518,17 +522,17 @@ def _look_at(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
     return AlterationPlan(dataclasses.replace(one, **known[one.path]) for one in plan)
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames serve ./tables --port 8765")
 @click.argument("root", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=0, show_default="a free one", type=click.IntRange(0, 65535), help="The port.")
 def serve(root: Path, host: str, port: int) -> None:
     """Serve the tables of folder ROOT over HTTP.
 
-    The key is that of RT_FRAMES_API_KEY, or a random one that is printed. Each request is a line on standard error.
+    The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is logged on standard error.
     """
     ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads: a handler would wait for the main one to wake
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads; a handler would wait for the main thread
     from rt_frames.local import LocalService
 
     if not _is_quiet():
@@ -537,7 +541,7 @@ def serve(root: Path, host: str, port: int) -> None:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
-        click.echo("export RT_FRAMES_DIALECT=lancedb")  # it speaks both, and this one can describe and replace tables
+        click.echo("export RT_FRAMES_DIALECT=lancedb")  # it has both; this one can describe and replace tables
         click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)
         signal.sigwait(ends)
         for number in ends:
@@ -546,7 +550,7 @@ def serve(root: Path, host: str, port: int) -> None:
     click.echo("stopped", err=True)
 
 
-@main.command()
+@main.command(epilog="Example: rt-frames demo sales.csv --keep ./tables")
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables in this folder.")
 @_files

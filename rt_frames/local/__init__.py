@@ -1,7 +1,7 @@
 """The embedded service: both dialects of the endpoints over real HTTP on this machine, tables in Lance.
 
-It is a program of its own that happens to live in this package: it shares nothing with the client but the
-vocabulary of types. ``ROOT/NAME.lance`` is table ``NAME``, for ``lance`` and ``lancedb`` to open.
+It is a program of its own inside this package, and shares only the vocabulary of types with the client.
+``ROOT/NAME.lance`` is table ``NAME``, which ``lance`` and ``lancedb`` can open.
 """
 
 from rt_frames._extras import require

@@ -10,23 +10,30 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import closest, duplicates, join_path
-from rt_frames._schema.casts import INSTEAD, refusal, refused_together, through
+from rt_frames._names import closest_names, duplicates, join_path
+from rt_frames._schema.casts import refusal, refused_together, through
 from rt_frames._schema.data_type import arrow_type, child_fields
 from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name, walk
 
-_FIELDS = {"path": "path", "rename": "name", "data_type": "data_type", "nullable": "nullable"}  # ours → the engine's
+_FIELDS = {
+    "path": "path",
+    "rename": "name",
+    "data_type": "data_type",
+    "nullable": "nullable",
+}  # ours → the engine's
 
-Fields = dict[str, pa.Field]  # by path; the whole table's is empty
+_REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
+
+Fields = dict[str, pa.Field]  # by path; empty for the whole table
 
 
 class Change(NamedTuple):
     """What becomes of one column."""
 
-    type: pa.DataType  # that it has so far
-    given: dict[str, Any]  # as the engine takes it: "path", and any of "name", "data_type", "nullable"
+    type: pa.DataType  # its present type
+    given: dict[str, Any]  # in the engine's form: "path", and any of "name", "data_type", "nullable"
 
     def __str__(self) -> str:
         what = [f"rename to {self.given['name']!r}"] if "name" in self.given else []
@@ -48,7 +55,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
     if twice := duplicates(change.given["path"] for change in changes):
         raise HTTPError(400, f"columns occur more than once: {list_names(twice)}; put all of a column into one object")
-    _check_apart(changes)
+    _check_conflicts(changes)
     _check_casts(changes, fields)
     _check_new_names(changes, fields)
     _check_together(changes)
@@ -86,7 +93,7 @@ def _check_there(path: str, fields: Fields) -> None:
     while step and (deeper := join_path(known, step)) in fields:
         known, (step, _, rest) = deeper, rest.partition(".")
     names = [field.name for field in child_fields(fields[known].type)]
-    close = closest(step[:200], names)
+    close = closest_names(step[:200], names)
     offer = f" (did you mean {list_names(close)}?)" if close else ""
     above = repr(known)[:100] if known else "the table"
     raise HTTPError(400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}")
@@ -115,7 +122,7 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
         raise ValueError("the engine cannot look for nulls inside lists; what is inside them stays nullable")
 
 
-def _check_apart(changes: list[Change]) -> None:
+def _check_conflicts(changes: list[Change]) -> None:
     """Refuse a change inside a column that is cast as a whole, which the engine mixes up."""
     casts = {change.given["path"] for change in changes if "data_type" in change.given}
     for path in [change.given["path"] for change in changes]:
@@ -135,7 +142,7 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
             refused.append(f"column {given['path']!r:.200} (from {arrow} to {given['data_type']}): {reason}")
     if refused:
         others = f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
-        raise HTTPError(400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {INSTEAD}")
+        raise HTTPError(400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {_REWRITE}")
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:

@@ -1,6 +1,6 @@
 """A request's body as the file that Arrow reads a stream from.
 
-Arrow takes a stream that was cut between two messages for a whole one, and ignores what follows the end.
+Arrow accepts a stream that is cut between two messages, and ignores anything after its end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pyarrow as pa
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
-MAX_READ = 2**31  # bytes, of one message
+MAX_READ = 2**31  # bytes of one message
 
 _OTHER_FORMATS = {
     b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',

@@ -1,7 +1,7 @@
 """A request's body as exact reads: it counts, knows its end, and refuses to end early.
 
-The server's own bodies take a cut Content-Length for a clean end, and keep each chunk whole in memory, whatever
-its size; so bodies are read here, from the connection's file.
+The server's own bodies accept a truncated Content-Length, and hold each chunk in memory, whatever its size; so bodies
+are read here, from the connection's file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Body:
         self, stream: BufferedIOBase, length: int | None, is_wanted: Callable[[], bool] = lambda: True
     ) -> None:
         self._stream, self._chunked, self._is_wanted = stream, length is None, is_wanted
-        self._left = length or 0  # of the body, or of the chunk
+        self._left = length or 0  # bytes left of the body or chunk
         self.received, self.ended = 0, length == 0
 
     def read(self, size: int) -> memoryview:

@@ -1,4 +1,4 @@
-"""What Lance is asked to do, and what its failures mean.
+"""Calls of Lance, and the meaning of its failures.
 
 Lance has threads of its own: a process must not fork and go on using it. Its panics arrive as BaseException.
 
@@ -33,8 +33,8 @@ from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import walk
 
-PAGE_BYTES = 2 * 2**20  # of a column; what the engine collects for larger pages, it copies first
-KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 9  # versions, besides the one that a write replaces
+PAGE_BYTES = 2 * 2**20  # bytes of a column; for larger pages the engine copies the data first
+KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 9  # versions kept besides the one that a write replaces
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
 _NO_SUCH_TIME = (
@@ -42,15 +42,15 @@ _NO_SUCH_TIME = (
     ".dt.tz_localize(…, nonexistent=…, ambiguous=…), and store it again"
 )
 
-# part of the engine's message → what it means
+# part of the engine's message → its meaning
 _REASONS = {
     "Cannot cast timezone": _NO_SUCH_TIME,
-    "contains NULL values": "the column contains nulls; only storing all rows anew without them takes them away",
+    "contains NULL values": "the column contains nulls; fill them, and store the table again",
 }
 _CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)  # a file of the table
-_PLACE = ".rs:"  # in the engine's source, behind the reason
+_PLACE = ".rs:"  # a place in the engine's source, after the reason
 _OF_A_VALUE = "LanceError(Arrow)"
 _COLUMN = 'olumn "'
 
@@ -231,7 +231,7 @@ def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> N
     with contextlib.suppress(Exception):  # the next write removes them
         dataset: Any = lance.dataset(str(folder))
         since = datetime.datetime.now() - keep
-        replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was
+        replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was replaced
         recent = sum(at > since for at in replaced[-MAX_REPLACED:])
         dataset.cleanup_old_versions(retain_versions=recent + 1, error_if_tagged_old_versions=False)
 
@@ -240,7 +240,7 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     """Read the first and the last row, so that no table is published that cannot be read; return its version."""
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
-        # dictionaries are put together page by page, and may outgrow their codes on any of them
+        # dictionaries are concatenated page by page, and may outgrow their codes on any page
         narrow = [name for name in _narrow_dictionaries(dataset.schema) if columns is None or name in columns]
         for _ in dataset.to_batches(columns=narrow) if narrow else ():
             pass

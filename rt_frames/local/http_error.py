@@ -1,4 +1,4 @@
-"""What the embedded service answers when it does not do what was asked."""
+"""The embedded service's answer to a request that it refuses."""
 
 from __future__ import annotations
 

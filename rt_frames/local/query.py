@@ -22,7 +22,7 @@ log = logging.getLogger("rt_frames")
 
 MAX_BATCH_ROWS, BATCH_BYTES, BUFFER_BYTES = 2**17, 2**22, 2**26
 MAX_FILTER = 8000  # characters
-MAX_TOKENS = 250  # words and operators, each of which may nest: from some 350 on they end the process
+MAX_TOKENS = 250  # words and operators, each of which may nest: some 350 of them crash the engine
 _QUERY = {"k", "offset", "columns", "filter", "with_row_id", "version", "prefilter", "vector"}
 
 
@@ -95,4 +95,4 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
-    return f"({text})"  # else the engine ignores whatever follows a condition that is complete
+    return f"({text})"  # otherwise the engine ignores anything after a complete condition

@@ -43,10 +43,10 @@ from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
-THREADS, MAX_THREADS = 6, 128  # that wait for requests, besides two of cheroot's; while bodies are waited for, more
-HEAD_SECONDS = 10  # for a head to come, however it drips
-BODY_SECONDS = 600  # a client that computes what it sends may take its time
-LAST_SECONDS = 1  # for a client to send and to read, once the service stops
+THREADS, MAX_THREADS = 6, 128  # threads that wait for requests, besides two of cheroot's; more while bodies are slow
+HEAD_SECONDS = 10  # seconds for a whole head, however slowly it arrives
+BODY_SECONDS = 600  # seconds; a client may compute what it sends
+LAST_SECONDS = 1  # seconds for a client to send and read once the service stops
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
 _SINGLE_HEADERS = (b"Content-Length", b"Transfer-Encoding", b"Content-Type", b"Host", b"X-Api-Key")
@@ -149,7 +149,7 @@ class LocalService:
                     "them and set what it prints, RT_FRAMES_URL and the others"
                 )
             _processes.add(os.getpid())
-            # not at the head: once Lance is imported, it warns at every fork
+            # imported late: Lance warns at every fork once it is imported
             from rt_frames.local.store import Store
             from rt_frames.local.wsgi import Application
 
@@ -177,7 +177,7 @@ class LocalService:
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
-        if self._server is not None and self._server.ready:  # not where the process ends
+        if self._server is not None and self._server.ready:  # not when the process ends
             _do_uninterrupted(self._stop)
 
     def _stop(self) -> None:
@@ -195,7 +195,7 @@ class LocalService:
 
 
 _running: set[Any] = set()  # the servers
-_processes: set[int] = set()  # those that ran a service; another one than this was its parent
+_processes: set[int] = set()  # process ids that ran a service; any other than this was a parent
 
 
 def _do_uninterrupted(work: Callable[[], None]) -> None:
@@ -209,7 +209,7 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
         try:
             work()
             done.set_result(None)
-        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+        except BaseException as error:  # noqa: BLE001  # raised by the thread that waits for it
             done.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -277,7 +277,7 @@ class _Request(HTTPRequest):
         head = f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\nConnection: close"
         with contextlib.suppress(OSError):
             self.conn.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode())
-            self.conn.take_in(Body(self.conn.rfile, sys.maxsize))
+            self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
 
 
 class _DeadlineReader(socket.SocketIO):
@@ -290,7 +290,7 @@ class _DeadlineReader(socket.SocketIO):
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError("timed out")
-            self._sock.settimeout(left)  # type: ignore[attr-defined]  # SocketIO's own
+            self._sock.settimeout(left)  # type: ignore[attr-defined]  # SocketIO's signature
         return super().readinto(b)
 
 
@@ -301,9 +301,9 @@ class _Connection(HTTPConnection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.rfile._raw = _DeadlineReader(self.socket, "rb")  # noqa: SLF001  # cheroot makes the file of Python's own
+        self.rfile._raw = _DeadlineReader(self.socket, "rb")  # noqa: SLF001  # cheroot builds the file from Python's
 
-    def take_in(self, body: Body) -> None:
+    def adopt(self, body: Body) -> None:
         """Take in, for a while, what is still being sent, so that an early answer is heard."""
         with contextlib.suppress(HTTPError, OSError):
             self.socket.shutdown(socket.SHUT_WR)
@@ -324,7 +324,7 @@ class _Gateway(Gateway_10):
     def __init__(self, req: Any) -> None:
         length = None if req.chunked_read else req.rfile.remaining
         self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
-        req.rfile.remaining = 0  # the server would take in what is left, whole, before it answers
+        req.rfile.remaining = 0  # the server would read all of the rest before it answers
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
         self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(BODY_SECONDS)
@@ -338,7 +338,7 @@ class _Gateway(Gateway_10):
         super().respond()
         self.req.conn.socket.settimeout(HEAD_SECONDS)
         if not self._body.ended:
-            self.req.conn.take_in(self._body)
+            self.req.conn.adopt(self._body)
 
 
 class _Server(Server):
@@ -367,4 +367,4 @@ class _Server(Server):
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
         log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)
         if isinstance(error := sys.exc_info()[1], OSError) and error.errno == errno.EMFILE:
-            time.sleep(0.1)  # until a connection ends; there is no other way to wait for it
+            time.sleep(0.1)  # until a connection ends; polling is the only way

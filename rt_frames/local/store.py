@@ -1,9 +1,9 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
-A table is written into ``ROOT/.rt_frames-staging``, opened and read, and published by one rename, or as the next
-version of the table that it replaces. Every writer holds a lock on its own folder there, so that a folder without a
-lock is what a killed process left, and is wiped. Who changes a table that is there holds a lock on its folder.
-Several processes may serve one folder.
+A table is written into ``ROOT/.rt_frames-staging``, read back, and published by one rename, or as the next version of
+the table that it replaces. Each writer holds a lock on its own folder there, so a folder without a lock was left by a
+killed process, and is removed. Changes to an existing table hold a lock on its folder. Several processes may serve one
+folder.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-_UPLOAD = "upload"  # beside what was staged: the name of the table that it is for
-UNUSED_SECONDS = 24 * 3600  # after which a write in parts is given up
+_UPLOAD = "upload"  # beside staged data: the name of its table
+UNUSED_SECONDS = 24 * 3600  # seconds after which a write in parts is given up
 
 
 class _Missing(HTTPError):
@@ -42,7 +42,7 @@ class _Missing(HTTPError):
 
 class _NoUpload(HTTPError):
     def __init__(self) -> None:
-        super().__init__(404, "there is no such write in parts; it may have been completed or given up")
+        super().__init__(404, "there is no such multipart write; it may have been completed or aborted")
 
 
 class Store:
@@ -57,7 +57,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._staging = self.root / ".rt_frames-staging"
-        self._uploads: dict[str, contextlib.ExitStack] = {}  # writes in parts that were begun here
+        self._uploads: dict[str, contextlib.ExitStack] = {}  # writes in parts that this process began
         self._make_folder()
         self._wipe()
 
@@ -75,7 +75,7 @@ class Store:
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse a name that is taken, by a table that is not to be replaced, or that cannot be one."""
         folder = self._folder(name)
-        for _ in range(_ATTEMPTS):  # another process may create it, or drop it, between two looks
+        for _ in range(_ATTEMPTS):  # another process may create or drop it between two checks
             if replace and self._is_table(name):
                 return
             with contextlib.suppress(FileNotFoundError):
@@ -117,7 +117,7 @@ class Store:
 
         Return its version, and of a new table its etag.
         """
-        if replace:  # make room before it is needed
+        if replace:  # free space before it is needed
             with contextlib.suppress(_Missing), self._held(name) as folder:
                 engine.forget_versions(folder)
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
@@ -128,13 +128,13 @@ class Store:
 
     def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
         """Add rows to a table, all or none, and return its new version."""
-        with engine.as_http_errors("the rows were not added"), self._begun(name) as folder:
+        with engine.as_http_errors("the rows were not added"), self._staging_folder(name) as folder:
             told = engine.stage_append(folder / "table", schema, batches)
             with self._held(name) as target:
                 return engine.append(target, folder / "table", told)
 
     @contextlib.contextmanager
-    def _begun(self, name: str) -> Iterator[Path]:
+    def _staging_folder(self, name: str) -> Iterator[Path]:
         """Return a staging folder that knows the table which its rows are for."""
         with self._staged() as folder:
             with self._held(name) as target:
@@ -148,9 +148,9 @@ class Store:
         for upload_id in [*self._uploads]:
             self._forget(upload_id, UNUSED_SECONDS)
         with engine.as_http_errors("no write was begun"), contextlib.ExitStack() as stack:
-            folder = stack.enter_context(self._begun(name))
+            folder = stack.enter_context(self._staging_folder(name))
             (folder / "table" / "parts").mkdir()
-            self._uploads[folder.name] = stack.pop_all()  # it is kept, and locked, until it is forgotten
+            self._uploads[folder.name] = stack.pop_all()  # kept, and locked, until it is forgotten
         return folder.name
 
     def add_part(
@@ -169,7 +169,7 @@ class Store:
                 with self._held(name):
                     _check_open(folder)
                     claim.write_text(json.dumps(told))
-            except (HTTPError, OSError):  # maybe as the write ended meanwhile, and took along what was staged
+            except (HTTPError, OSError):  # perhaps because the write ended meanwhile and removed its staging
                 with contextlib.suppress(_Missing), self._held(name):
                     _check_open(folder)
                 raise
@@ -180,7 +180,7 @@ class Store:
             try:
                 with self._held(name) as target, engine.as_http_errors("nothing was stored"):
                     _check_open(folder)
-                    (folder / _UPLOAD).unlink()  # so that nobody does it twice
+                    (folder / _UPLOAD).unlink()  # so that it happens once
                     return self._commit_parts(target, folder)
             finally:
                 self._forget(upload_id)
@@ -241,7 +241,7 @@ class Store:
                 return None
             if not replace:
                 break
-            with contextlib.suppress(_Missing), self._held(name):  # dropped meanwhile: the name is free
+            with contextlib.suppress(_Missing), self._held(name):  # dropped meanwhile, so the name is free
                 return engine.replace(target, staged)
         raise self._taken(name)
 
@@ -250,7 +250,7 @@ class Store:
         self._make_folder()
         folder = self._staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
-            with _locked(self._staging):  # or another process, starting, would wipe it before it is locked
+            with _locked(self._staging):  # otherwise a starting process could wipe it before it is locked
                 folder.mkdir()
                 locks.enter_context(_locked(folder, fcntl.LOCK_SH))
             try:
@@ -263,7 +263,7 @@ class Store:
         with _locked(self._staging):
             for folder in self._staging.iterdir():
                 ours = _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir()
-                # its writer holds the lock, or has removed it just now
+                # its writer holds the lock, or has just removed it
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
                     if ours and all(inside.name == "table" for inside in folder.iterdir()):
                         with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -292,7 +292,7 @@ class Store:
             with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):
                 handle = locks.enter_context(_locked(folder))
                 there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
-            if not there:  # or no more: who had the lock dropped it
+            if not there:  # or no longer: the holder of the lock dropped it
                 raise _Missing(name)
             yield folder
 
@@ -334,5 +334,5 @@ def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
         yield handle
     finally:
         with contextlib.suppress(OSError):  # it was not locked
-            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile holds the handle, too
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile also holds the handle
         os.close(handle)

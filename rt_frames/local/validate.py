@@ -1,7 +1,7 @@
 """An HTTP body → a schema and record batches that may be stored: every byte accounted for, every value valid.
 
-Arrow hands on batches whose offsets lead out of their buffers, and Lance trusts them; so all that Lance
-would break on is refused here, before it sees a batch.
+Arrow accepts batches whose offsets lead out of their buffers, and Lance trusts them; so anything that would break Lance
+is refused here first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
 MAX_COLUMNS, MAX_FIELDS, MAX_DEPTH = 10_000, 20_000, 60
-MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # in one value, and in one table: what costs a sender no bytes, but a reader
+MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # per value, and per table: free for a sender, expensive for a reader
 _FOREIGN = (
     is_.is_union, is_.is_run_end_encoded, is_.is_interval,
     is_.is_string_view, is_.is_binary_view, is_.is_list_view, is_.is_large_list_view,
@@ -75,7 +75,7 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
                 _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
-        del batch  # its memory is free for the next
+        del batch  # frees its memory for the next
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
@@ -92,7 +92,7 @@ def _check_batch(batch: pa.RecordBatch) -> None:
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
     """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
-    if not len(array):  # of whose offsets Arrow checks none
+    if not len(array):  # Arrow does not check their offsets
         return
     if array.null_count and not field.nullable:
         raise HTTPError(400, f"column {path!r:.200} contains nulls, but its field is not nullable; make it nullable")
@@ -124,7 +124,7 @@ def _check_json(texts: pa.Array, path: str) -> None:
     for text in texts.drop_null().to_pylist():
         try:
             read = json.loads(text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names)
-            json.dumps(read, allow_nan=False, ensure_ascii=False).encode()  # NaN and lone surrogates are read, too
+            json.dumps(read, allow_nan=False, ensure_ascii=False).encode()  # json also accepts NaN and lone surrogates
         except (ValueError, RecursionError) as error:
             reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
             raise HTTPError(400, f"column {path!r:.200} {reason}; correct it, or send the column as text") from None

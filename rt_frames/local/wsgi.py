@@ -28,11 +28,11 @@ from rt_frames.local.store import Store
 from rt_frames.local.validate import open_stream
 
 log = logging.getLogger("rt_frames")
-access = logging.getLogger("rt_frames.access")  # a line a request, for who runs the service
+access = logging.getLogger("rt_frames.access")  # one line per request
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 MAX_JSON_BYTES = 16 * 2**20
-VERSION = "0.4.0"  # of the family's servers: from then on they take writes in parts
+VERSION = "0.4.0"  # the version from which servers of this family take writes in parts
 Environ = dict[str, Any]
 
 
@@ -52,7 +52,7 @@ class Application:
     def __init__(self, store: Store, api_key: str, host: str) -> None:
         self._store, self._key = store, api_key.encode()
         self._hosts = {"127.0.0.1", "localhost", "[::1]", host.lower(), f"[{host.lower()}]"}
-        self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # compared, not bound to
+        self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # only compared
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         body: Body = environ["rt_frames.body"]
@@ -104,7 +104,7 @@ class Application:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
                 return respond(self, environ, body, *map(unquote, match.groups()))
         known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
-        status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # or the table would seem missing
+        status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # else the table would seem missing
         raise HTTPError(status, f"there is no such endpoint; there are {known}")
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Application:
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
-            raise HTTPError(400, str(error)) from error  # which the official client takes for a name that is taken
+            raise HTTPError(400, str(error)) from error  # read by the official client as a name that is taken
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
