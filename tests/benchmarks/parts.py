@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rt_frames as rt
-from rt_frames._http.dialects import LANCEDB
 from tests.benchmarks.link import Link, linked
 from tests.benchmarks.links import MB, table_of
+from tests.support.hosted import with_parts_of
 from tests.support.local import Process
 from tests.support.servers import KEY
 
@@ -30,7 +30,7 @@ LINKS = {
     "125 MB/s, 10 ms": Link(125 * MB, 0.01, 4 * MB),
     "125 MB/s, 80 ms": Link(125 * MB, 0.08, 4 * MB),
 }
-WAYS = {"one request": LANCEDB._replace(part_bytes=None), "in parts": LANCEDB}
+WAYS = {"one request": with_parts_of(None), "in parts": "lancedb"}
 
 
 def seconds(url: str, way: str, table: pa.Table, compression: Any) -> float:
