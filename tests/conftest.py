@@ -24,14 +24,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("ci", settings.get_profile("default"), max_examples=500)
-settings.register_profile("new", settings.get_profile("ci"), derandomize=False, print_blob=True)
+settings.register_profile("new", settings.get_profile("ci"), max_examples=5000, derandomize=False, print_blob=True)
 settings.load_profile("default")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Share all the tests among processes, and run those that are named in this one."""
-    return min(os.cpu_count() or 1, 4) if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+    """Share all the tests among processes, of which one waits now and then; run those that are named in this one."""
+    return min(os.cpu_count() or 1, 4) + 1 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_collection_finish():

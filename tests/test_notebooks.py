@@ -48,32 +48,23 @@ def shows(cell: Any) -> bool:
 
 def test_there_are_four_and_nothing_else():
     assert [path.name for path in NOTEBOOKS] == sorted(
-        path.name for path in NOTEBOOKS[0].parent.iterdir() if path.is_file()
+        path.name for path in NOTEBOOKS[0].parent.iterdir() if path.is_file() and not path.name.startswith(".")
     )
     assert len(NOTEBOOKS) == 4
 
 
-def check(notebook: Any, path: Path, tmp_path: Path, first: int) -> None:
+@pytest.mark.long
+@each
+def test_a_notebook_runs_from_top_to_bottom_and_again_in_the_same_kernel(path: Path, tmp_path: Path):
+    notebook = executed(path, tmp_path, times=2)  # an error in a cell is an exception here
     counts = [cell.execution_count for cell in code(notebook)]
-    assert counts == list(range(first, first + len(counts)))
+    assert counts == [*range(len(counts) + 1, 2 * len(counts) + 1)]
     assert not list((tmp_path / "work").iterdir()), "it left files where it was started"
     kept = nbformat.read(path, as_version=4)
     assert [bool(cell.outputs) for cell in code(notebook)] == [bool(cell.outputs) for cell in code(kept)]
     warned = [o.text for cell in code(notebook) for o in cell.outputs if o.get("name") == "stderr"]
     # pandas 2 keeps text as objects, and tells that None and NaN will not be the same for ever
     assert [text for text in warned if pd.__version__ >= "3" or "Mismatched null-like values" not in text] == []
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS[:2], ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path):
-    check(executed(path, tmp_path), path, tmp_path, 1)  # an error in a cell is an exception here
-
-
-@pytest.mark.long
-@each
-def test_all_of_a_notebook_runs_a_second_time_in_the_same_kernel(path: Path, tmp_path: Path):
-    notebook = executed(path, tmp_path, times=2)
-    check(notebook, path, tmp_path, len(code(notebook)) + 1)
 
 
 @each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from rt_frames.cli.main import main
 from tests.support.compare import stored
 from tests.support.servers import KEY
 
@@ -119,32 +121,24 @@ def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, serve
     done = run("alter", "t", "--cast", "a=int32", "--nullable", "b=false", "--lossy", **env)
     assert done.returncode == 1
     assert done.stderr == (
-        "half done: the cast of a is done; the second request, for b, failed\n"
+        "half done: request 1 of 2, the cast of a, took effect; request 2, for b, failed\n"
         "Error: could not alter table 't': the service answered 400, no such column; nothing was changed\n"
     )
     assert len(server.posts) == 2
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (["create", "x", "missing.parquet"], 1, "missing.parquet: there is no such file"),
-        (["create", "x", "no/*.parquet"], 1, "no/*.parquet: no file matches"),
-        (["create", "x", "."], 1, ". is a folder; name its files"),
-        (["create", "x"], 2, "Missing argument"),
-        (["alter", "x"], 2, "nothing to change"),
-        (["alter", "x", "--rename", "a"], 2, "PATH=VALUE"),
-        (["alter", "x", "--nullable", "a=maybe"], 2, "true or"),
-        (["alter", "x", "--rename", "a=b", "--rename", "a=c"], 2, "'a=c': the same change of 'a' is given twice"),
-        (["alter", "nowhere", "--rename", "a=b"], 1, "nowhere"),
-        (["nonsense"], 2, "No such command"),
-    ],
-)
-def test_failures_are_one_line_and_an_exit_code(run, env, args, code, words):
-    done = run(*args, **env)
-    assert done.returncode == code
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("data", "1.csv").write_text("qty,zip\n1,01067\n")
+    pl.DataFrame({"units": [1], "zip": ["01067"]}).write_parquet("new.parquet")
+    Path("sales.csv").write_text("qty,zip\n1,x\n")
+    commands = ["create", "tables", "show", "plan", "alter", "drop", "demo", "serve"]
+    assert sorted(commands) == sorted(main.commands)
+    for name in commands[:-1]:
+        _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
+        done = run(*words)
+        assert (done.returncode, words[0]) == (0, name), done.stderr
 
 
 @pytest.mark.parametrize("args", [["--help"], ["create", "--help"], ["--version"]])
@@ -154,12 +148,6 @@ def test_help_loads_no_library_of_frames(args):
         "assert not {'pyarrow', 'pandas', 'polars', 'requests', 'lance'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-
-
-def test_without_a_service_the_ways_to_name_one_are_shown(run):
-    done = run("tables")
-    assert done.returncode == 1
-    assert "RT_FRAMES_URL" in done.stderr
 
 
 def test_the_key_can_come_from_a_file_and_shows_nowhere(run, tmp_path, service):
@@ -205,22 +193,6 @@ def test_a_glob_is_one_table_and_its_schema_change_is_shown_first(run, tmp_path,
     assert stored(service, "quoted_glob") == stored(service, "glob_flights")
 
 
-@pytest.mark.parametrize(
-    ("second", "words"),
-    [
-        (pl.DataFrame({"a": [1.5]}), "2.parquet: column 'a' is double, and int64 in"),
-        (pl.DataFrame({"b": [1]}), "2.parquet has other columns than"),
-    ],
-)
-def test_files_that_are_not_alike_are_refused_by_name(run, tmp_path, env, second, words):
-    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "1.parquet")
-    second.write_parquet(tmp_path / "2.parquet")
-    done = run("create", "unlike", str(tmp_path / "1.parquet"), str(tmp_path / "2.parquet"), **env)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert words in done.stderr
-    assert "unlike" not in run("tables", **env).stdout.split()
-
-
 def test_an_interrupted_upload_says_so_and_leaves_no_table(tmp_path, server):
     pl.DataFrame({"n": range(3_000_000)}).write_parquet(tmp_path / "n.parquet")
     begun = threading.Event()
@@ -248,7 +220,7 @@ def test_an_interrupted_upload_says_so_and_leaves_no_table(tmp_path, server):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("late", [0, 0.03, 0.06, 0.1, 0.15])
+@pytest.mark.parametrize("late", [0, 0.1])
 def test_ctrl_c_after_the_last_word_of_a_command_ends_it_at_once(tmp_path, late):
     frame().write_csv(tmp_path / "t.csv")
     process = subprocess.Popen(

@@ -55,7 +55,7 @@ def test_show_prints_the_first_rows_and_drop_takes_the_table_away(run, file, tmp
     assert "--rows cannot be used with --json" in run("show", name, "--rows", "1", "--json", *url).stderr
     done = run("drop", name, *url)
     assert done.returncode == 2
-    assert "give --yes" in done.stderr
+    assert "pass --yes" in done.stderr
     assert run("drop", name, "--yes", *url).stdout == f"dropped {name}, at {tmp_path / 'tables'}\n"
     assert run("tables", *url).stdout == ""
     done = run("drop", name, "--yes", *url)
@@ -68,12 +68,6 @@ def test_create_appends_to_a_table(run, file, tmp_path, name):
     for done in ("created", "appended to"):
         assert run("create", name, file, "--if-exists", "append", *url).stdout.startswith(f"{done} {name}: ")
     assert lance.dataset(str(tmp_path / "tables" / f"{name}.lance")).to_table()["n"].to_pylist() == [1, 2, 1, 2]
-
-
-def test_a_service_that_cannot_tell_the_columns_is_named(run, env):
-    done = run("show", "t", **env)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"{env['RT_FRAMES_URL']} cannot describe table 't'" in done.stderr
 
 
 def test_plan_compares_tables_and_files(run, file, tmp_path, name):
@@ -92,21 +86,6 @@ def test_plan_compares_tables_and_files(run, file, tmp_path, name):
     assert "nothing to alter" in run("plan", file, file).stdout  # no service is needed
 
 
-def test_a_plan_that_does_not_fit_shows_what_to_write_in_the_shell(run, file, tmp_path):
-    (tmp_path / "after.csv").write_text("number,s\n1,x\n")
-    done = run("plan", file, tmp_path / "after.csv")
-    assert done.returncode == 1
-    assert "--rename n=number" in done.stderr
-    assert run("plan", file, tmp_path / "after.csv", "--rename", "n=number").returncode == 0
-    (tmp_path / "after.csv").write_text("n\n1\n")
-    assert "--no-strict" in run("plan", file, tmp_path / "after.csv").stderr
-    done = run("plan", file, tmp_path / "after.csv", "--no-strict")
-    assert (done.returncode, done.stdout) == (0, "AlterationPlan: nothing to alter\n")
-    assert done.stderr.startswith("Warning: before and after don't have the same columns; only before: 's'; ")
-    assert "nothing is altered" in done.stderr
-    assert "strict" not in done.stderr
-
-
 def test_json_tells_rows_and_columns(run, file, env, name):
     facts = json.loads(run("create", name, file, "--json", **env).stdout)
     assert (facts["rows"], facts["created"], facts["table"], facts["version"]) == (2, True, name, 1)
@@ -114,15 +93,6 @@ def test_json_tells_rows_and_columns(run, file, env, name):
     assert [column["name"] for column in facts["columns"]] == ["n", "s"]
     skipped = json.loads(run("create", name, file, "--json", "--if-exists", "skip", **env).stdout)
     assert (skipped["created"], skipped["rows"]) == (False, None)
-
-
-def test_a_person_reads_a_sentence(run, file, env, service, name):
-    at = f"at {service.url}"
-    assert re.fullmatch(rf"created {name}: 2 columns, 2 rows, [\d.]+ k?B sent, version 1, {at}\n",
-                        run("create", name, file, **env).stdout)  # fmt: skip
-    assert run("create", name, file, "--if-exists", "skip", **env).stdout == f"skipped existing table {name}: {at}\n"
-    done = run("alter", name, "--cast", "n=int32", "--lossy", **env)
-    assert done.stdout == f"altered {name}: version 2, n: to int32, {at}\n"
 
 
 NESTED = pa.table(
@@ -141,7 +111,7 @@ NESTED = pa.table(
         (["--cast", "n=int32", "--rename", "s=t"], 0, r"^n +int64 +int32 +casts$", ""),
         (["--cast", "in.item.a=int32"], 0, r"^in\.item\.a +int64 +int32 +casts$", ""),
         (["--cast", "n=string"], 1, r"^n +int64 +large_string +casts; refused: int64",
-         "Error: nothing was sent; the engine refuses n: int64 to large_string: int64 stays within integers; all"),
+         "Error: nothing was sent; the engine refuses n: int64 to large_string: int64 can be cast to integers"),
         (["--cast", "wide.item.a=int32"], 1, r"refused: nothing inside a large_list is cast",
          "Error: nothing was sent; the engine refuses wide.item.a: int64 to int32: nothing inside a large_list is"),
         (["--cast", "x=float32"], 1, r"lossy: double to float keeps 7 digits",
@@ -164,7 +134,7 @@ def test_a_dry_run_looks_at_the_table(run, tmp_path, options, code, shown, error
 def test_a_cast_that_the_engine_does_not_do_is_a_rewrite(run, file, tmp_path, name):
     url, cast = ("--url", tmp_path / "tables"), ("alter", name, "--cast", "n=string", "--rewrite")
     run("create", name, file, *url)
-    assert "--rewrite does that in another way" in run(*cast, "--dry-run", *url).stdout
+    assert "alter --rewrite" in run(*cast, "--dry-run", *url).stdout
     assert run(*cast, *url).stdout.startswith(f"rewrote {name}: 2 rows, ")
     assert lance.dataset(str(tmp_path / "tables" / f"{name}.lance")).to_table()["n"].to_pylist() == ["1", "2"]
     assert "give one of them" in run(*cast, "--lossy", *url).stderr
@@ -176,7 +146,7 @@ def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, nam
     words, speaking = ("alter", name, "--cast", "n=string", "--dry-run"), ("--dialect", "lancedb")
     assert "refuses n: int64 to large_string" in run(*words, *speaking, **env).stderr
     assert "n: its type so far is not known; pass --lossy" in run(*words, **env).stderr
-    assert "no way to write a table in parts; connect with --dialect" in run(*words, "--rewrite", **env).stderr
+    assert "no endpoint to write a table in parts; connect with --dialect" in run(*words, "--rewrite", **env).stderr
     assert run(*words, "--lossy", **env).returncode == 0
     done = run("alter", "nowhere", *words[2:], *speaking, **env)
     assert (done.returncode, done.stdout) == (1, "")
@@ -207,23 +177,9 @@ def test_a_table_that_was_replaced_is_called_so(run, file, tmp_path):
     assert run(*words).stdout.startswith("replaced t: ")
 
 
-def test_a_databases_name_alone_asks_for_the_rest(run):
-    assert "needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN" in run("tables", RT_FRAMES_DB="x").stderr
-
-
-def test_an_excel_file_is_left_to_pandas(run, tmp_path):
-    (tmp_path / "m.xlsx").write_bytes(b"PK")
-    assert "pandas.read_excel" in run("create", "m", tmp_path / "m.xlsx", "--url", tmp_path / "t").stderr
-
-
 def test_verbosity_may_come_before_the_command(run, file, tmp_path):
     assert run("-q", "create", "t", file, "--url", tmp_path / "tables").stdout == ""
     assert "created table u" in run("-v", "create", "u", file, "--url", tmp_path / "tables").stderr
-
-
-def test_an_empty_list_of_tables_is_no_line(run, tmp_path):
-    (tmp_path / "tables").mkdir()
-    assert run("tables", "--url", tmp_path / "tables").stdout == ""
 
 
 def test_quiet_says_nothing_and_verbose_what_was_logged(run, file, env, name):
@@ -246,58 +202,6 @@ def test_an_error_is_short_and_verbose_shows_where_it_came_from(run, env, name):
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "words"),
-    [
-        ({"n": [None]}, [], "--dtype n=large_string"),
-        ({"n": [2**40]}, ["--dtype", "n=int32"], "column 'n', row 0 ("),
-        ({"n": [1]}, ["--dtype", "m=int32"], "there is no column 'm'"),
-        ({"n": [1]}, ["--rename", "m=k"], "--rename: there is no column 'm'"),
-    ],
-)
-def test_errors_speak_of_options(run, env, tmp_path, name, content, options, words):
-    pl.DataFrame(content).write_parquet(tmp_path / "t.parquet")
-    done = run("create", name, tmp_path / "t.parquet", *options, **env)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) <= 3
-    if content == {"n": [None]}:
-        assert run("create", name, tmp_path / "t.parquet", "--dtype", "n=large_string", **env).returncode == 0
-
-
-def test_many_bad_columns_take_three_lines(run, env, tmp_path, name):
-    pl.DataFrame({name: [None] for name in "abcdef"}).write_parquet(tmp_path / "t.parquet")
-    lines = run("create", name, tmp_path / "t.parquet", **env).stderr.splitlines()
-    assert [line[:13] for line in lines] == ["Error: 6 colu", "column 'a' ha", "… (-v shows a"]
-    assert "column 'f'" in run("create", name, tmp_path / "t.parquet", "-v", **env).stderr
-
-
-def test_a_file_that_is_not_there_is_no_table(run, file):
-    assert run("plan", file, "nowhere.csv").stderr == "Error: nowhere.csv: there is no such file\n"
-
-
-def test_a_file_whose_name_is_mistaken_is_no_table_either(run, file, tmp_path, env):
-    (tmp_path / "tables").mkdir()
-    for more, environment in ((["--url", tmp_path / "tables"], {}), (["--dialect", "lancedb"], env)):
-        for given in ("pq/p000.parquett", "nowhere"):
-            done = run("plan", file, given, *more, **environment)
-            assert (done.returncode, done.stderr) == (1, f"Error: {given}: there is no such file, and no such table\n")
-    assert "cannot describe table 'nowhere'" in run("plan", file, "nowhere", **env).stderr
-
-
-def test_a_table_that_exists_and_a_missing_key_are_told_in_the_shells_words(run, file, env, name):
-    run("create", name, file, **env)
-    again = run("create", name, file, **env)
-    assert again.returncode == 1
-    assert "--if-exists skip" in again.stderr
-    assert "if_exists" not in again.stderr
-    assert "--key-file" in run("tables", "--url", env["RT_FRAMES_URL"]).stderr
-    assert run("tables").stderr.startswith("Error: not connected to any service; give --url")
-    done = run("tables", RT_FRAMES_URL="nowhere")
-    assert "'nowhere' is neither a URL nor a folder; " in done.stderr
-    assert "; give --url, with an address or a folder such as ./NAME" in done.stderr
-
-
-@pytest.mark.parametrize(
     "command", [["create", "a/b", "FILE", "--dry-run"], ["show", "a/b"], ["alter", "a/b", "--cast", "a=int8"]]
 )
 def test_a_name_that_leads_to_another_table_is_refused_by_every_command(run, file, server, command):
@@ -305,27 +209,6 @@ def test_a_name_that_leads_to_another_table_is_refused_by_every_command(run, fil
     done = run(*words, "--url", server.url, RT_FRAMES_API_KEY=KEY)
     assert "Error: name: a table's name cannot contain / or \\" in done.stderr
     assert (done.returncode, server.connections) == (1, 0)
-
-
-def test_a_hint_names_options_that_the_command_has_and_no_others(run, file, server, tmp_path):
-    pl.DataFrame({"a.b": [1]}).write_parquet(tmp_path / "dots.parquet")
-    url = ("--url", tmp_path / "tables")
-    assert run("create", "t", tmp_path / "dots.parquet", *url).stderr.endswith("; rename them, or pass --clean-names\n")
-    assert run("create", "t", tmp_path / "dots.parquet", "--clean-names", *url).returncode == 0
-    (tmp_path / "dots.csv").write_text("a b,n\nx,2\n")
-    done = run("plan", tmp_path / "dots.csv", file)
-    assert done.stderr.endswith("; if they were renamed, pass --rename 'a b=s'\n")
-    assert run("plan", tmp_path / "dots.csv", file, "--rename", "a b=s").returncode == 0
-    server.answering((413, {}))
-    done = run("create", "t", file, "--url", server.url, RT_FRAMES_API_KEY=KEY)
-    assert done.stderr.endswith("were sent; this server takes no more in one request; send less in one table\n")
-
-
-def test_plain_http_to_another_machine_needs_an_option(run):
-    service = ("tables", "--url", "http://192.0.2.1:9")
-    done = run(*service, RT_FRAMES_API_KEY=KEY)
-    assert done.returncode == 1
-    assert "--allow-insecure" in done.stderr
 
 
 def test_allow_insecure_reaches_a_service_that_is_not_loopback(run, server):
@@ -404,27 +287,6 @@ def test_serve_writes_a_line_for_each_request(tmp_path):
     assert KEY not in str(lines)
 
 
-def test_a_port_that_cannot_be_is_wrong_usage(run, tmp_path):
-    done = run("serve", tmp_path, "--port", "99999")
-    assert done.returncode == 2
-    assert "0<=x<=65535" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--separator", "ab"], "--separator: expected one ASCII character, got 'ab'"),
-        (["--encoding", "nonsense"], "unknown encoding: nonsense; for example cp1252"),
-        (["--sample", "0"], "--sample"),
-        (["--dtype", "a"], "'a': expected NAME=DTYPE"),
-    ],
-)
-def test_options_that_cannot_be_are_wrong_usage(run, env, file, options, words):
-    done = run("create", "t", file, *options, **env)
-    assert done.returncode == 2
-    assert words in done.stderr
-
-
 def run_without(module: str, *args: str) -> subprocess.CompletedProcess[str]:
     """Run Python where a module is not installed."""
     code = f"import sys; sys.modules[{module!r}] = None; exec(sys.argv.pop(1))"
@@ -448,8 +310,9 @@ def test_connect_to_a_folder_says_so_too():
     assert done.stderr.splitlines()[-1].endswith(f"lance must be installed for this: {INSTALL}")
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(30, marks=pytest.mark.long)])
 @pytest.mark.parametrize("suffix", ["csv", "ndjson"])
-def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sample(tmp_path, suffix):
+def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sample(tmp_path, suffix, times):
     """One that came back into Python after its end aborted a run of three."""
     (tmp_path / "a.csv").write_text("id,x\n1,2.5\n")
     (tmp_path / "a.ndjson").write_text('{"id": 1}\n')
@@ -457,7 +320,7 @@ def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sampl
         "from pathlib import Path; from rt_frames.cli.files import open_files; import pandas\n"
         f"open_files([Path('a.{suffix}')])"
     )
-    for _ in range(15):
+    for _ in range(times):
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 

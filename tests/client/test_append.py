@@ -18,8 +18,8 @@ import pytest
 import rt_frames as rt
 from tests.support.compare import lance
 from tests.support.faults import connected
-from tests.support.servers import KEY
 
+TEXT = pa.large_string()
 TABLE = pa.schema({
     "n": pa.int32(), "x": pa.float32(), "s": pa.large_string(), "day": pa.date32(), "at": pa.timestamp("ms"),
     "k": pa.dictionary(pa.int32(), pa.large_string()), "tags": pa.large_list(pa.int16()),
@@ -32,11 +32,8 @@ ROW = {
 
 
 def one_row(schema: pa.Schema) -> pa.Table:
-    plain = [
-        pa.array([ROW[f.name]], getattr(f.type, "value_type", f.type) if f.name == "k" else f.type) for f in schema
-    ]
-    return pa.table(
-        [a.dictionary_encode() if n == "k" else a for n, a in zip(schema.names, plain, strict=True)], schema
+    return pa.Table.from_pylist([ROW], pa.schema([f.with_type(TEXT) if f.name == "k" else f for f in schema])).cast(
+        schema
     )
 
 
@@ -79,9 +76,7 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table, data):
     for name in TABLE.names:
         expected = given[name].to_pylist() if name in given.column_names else [None] * len(data)
         if name == "at":
-            expected = [
-                dt.datetime(day.year, day.month, day.day, getattr(day, "hour", 0)) if day else day for day in expected
-            ]
+            expected = [day and dt.datetime(*day.timetuple()[:4]) for day in expected]
         assert found[name][1:].to_pylist() == expected, name
 
 
@@ -115,31 +110,36 @@ def test_everything_that_is_sent_once_is_added_once(table):
     assert rows(table)["n"].to_pylist() == [1, *list(range(10)) * 4]
 
 
-UNFIT = {
-    "a column too many": (pa.table({"n": [1], "y": [1]}), {}, ValueError, r"has no columns 'y' \(did you mean"),
-    "text for a number": (pa.table({"n": ["1"]}), {}, TypeError, r"'n' is string, and int32 in the table.*dtypes="),
-    "a number for text": (pl.DataFrame({"s": [1]}), {}, TypeError, r"'s' is int64, and large_string in the table"),
-    "a truth for a number": (pl.DataFrame({"n": [True]}), {}, TypeError, "'n' is bool"),
-    "a time for a date": (pa.table({"day": [dt.time(5)]}), {}, TypeError, "'day' is time64"),
-    "other fields": (pa.table({"who": [{"id": 1, "title": "x"}]}), {}, TypeError, "'who' is struct"),
-    "too large": (pl.DataFrame({"n": [1, 2**31]}), {}, TypeError, "'n', row 1.*not in range"),
-    "a fraction that is rounded": (pl.DataFrame({"x": [0.5, 0.1]}), {}, TypeError, "'x', row 1 .*0.1 cannot be kept"),
-    "a fraction for a whole number": (pl.DataFrame({"n": [1.5]}), {}, TypeError, "'n', row 0"),
-    "a time of day for a date": (pl.DataFrame({"day": [dt.datetime(2020, 1, 1, 5)]}), {}, TypeError, "'day', row 0"),
-    "microseconds": (pl.DataFrame({"at": [dt.datetime(2020, 1, 1, 0, 0, 0, 1)]}), {}, TypeError, "'at', row 0"),
-    "another dtype": (pl.DataFrame({"n": [1]}), {"dtypes": {"n": "int16"}}, TypeError, "'n' is int16, and int32 in"),
+def on_the_first_day(**time: int) -> pl.DataFrame:
+    return pl.DataFrame({"day": [dt.datetime(2020, 1, 1, **time)]})
+
+
+UNFIT = {  # data, and what the refusal names
+    "a column too many": (pa.table({"n": [1], "y": [1]}), "'y'"),
+    "text for a number": (pa.table({"n": ["1"]}), "'n' is string, and int32 in the table"),
+    "a number for text": (pl.DataFrame({"s": [1]}), "'s' is int64, and large_string in the table"),
+    "a truth for a number": (pl.DataFrame({"n": [True]}), "'n' is bool"),
+    "a time for a date": (pa.table({"day": [dt.time(5)]}), "'day' is time64"),
+    "other fields": (pa.table({"who": [{"id": 1, "title": "x"}]}), "'who' is struct"),
+    "too large": (pl.DataFrame({"n": [1, 2**31]}), "'n', row 1"),
+    "a fraction that is rounded": (pl.DataFrame({"x": [0.5, 0.1]}), "'x', row 1"),
+    "a fraction for a whole number": (pl.DataFrame({"n": [1.5]}), "'n', row 0"),
+    "a time of day for a date": (on_the_first_day(hour=5), "'day', row 0"),
+    "microseconds": (on_the_first_day(microsecond=1).rename({"day": "at"}), "'at', row 0"),
 }
 
 
-@pytest.mark.parametrize(("data", "options", "kind", "said"), UNFIT.values(), ids=UNFIT)
-def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(table, data, options, kind, said):
-    with pytest.raises(kind, match=said):
-        append(table, data, **options)
+@pytest.mark.parametrize(("data", "named"), UNFIT.values(), ids=UNFIT)
+def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(table, data, named):
+    with pytest.raises((TypeError, ValueError), match=named):
+        append(table, data)
     assert rows(table).num_rows == 1
 
 
-def test_the_caller_rounds_by_writing_the_type(table):
+def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):
     append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="'n' is int16, and int32 in the table"):
+        append(table, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
     assert rows(table)["x"][1].as_py() == pytest.approx(0.1)
 
 
@@ -147,22 +147,19 @@ def test_columns_that_may_not_be_null_are_needed(tmp_path):
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
     with rt.connect(tmp_path, default=False) as client:
         table = client.create_table("t", pa.table({"a": [1], "b": [2]}, schema))
-        with pytest.raises(ValueError, match="columns 'a' of the table may not be null"):
+        with pytest.raises(ValueError, match="'a'"):
             append(table, pl.DataFrame({"b": [1]}))
-        with pytest.raises(rt.errors.UnsupportedTypeError, match="'a' has nulls"):
+        with pytest.raises(rt.errors.UnsupportedTypeError, match="'a'"):
             append(table, pl.DataFrame({"a": [1, None]}))
         append(table, pl.DataFrame({"a": [3]}))
         assert table.to_arrow().to_pydict() == {"a": [1, 3], "b": [2, None]}
 
 
-def test_where_there_is_no_table_one_is_made(tmp_path, caplog):
-    caplog.set_level("INFO", "rt_frames")
+def test_where_there_is_no_table_one_is_made(tmp_path):
     with rt.connect(tmp_path, default=False) as client:
-        made = client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
-        more = client.create_table("t", pl.DataFrame({"n": [2]}), if_exists="append")
-    assert (made.created, more.created) == (True, False)
-    said = [record.getMessage() for record in caplog.records if "table t," in record.getMessage()]
-    assert [line.split(",")[0] for line in said] == ["created table t", "appended to table t"]
+        made = [client.create_table("t", pl.DataFrame({"n": [n]}), if_exists="append") for n in (1, 2)]
+    assert [table.created for table in made] == [True, False]
+    assert rows(made[0])["n"].to_pylist() == [1, 2]
 
 
 def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
@@ -255,19 +252,18 @@ def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_
     assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1
 
 
-@pytest.mark.parametrize("status", [409, 413, 500, 503])
-def test_a_refused_append_is_not_repeated(server, status):
-    server.answering((200, described(1)), (status, {"error": "no"}), (200, described(1)), (200, b"1"))
-    with pytest.raises(rt.errors.ResponseError) as caught:
-        connected(server, dialect="lancedb", retries=3).create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
-    assert caught.value.status == status
-    assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1
-
-
-def test_an_append_is_repeated_where_429_says_that_nothing_was_done(server):
-    server.answering((200, described(1)), (429, b"", {"Retry-After": "0"}), (200, {"version": 2}))
-    made = connected(server, dialect="lancedb").create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
-    assert made.version == 2
+@pytest.mark.parametrize("status", [409, 413, 500, 503, 429])
+def test_a_refused_append_is_repeated_only_where_429_says_that_nothing_was_done(server, status):
+    refused = (status, {"error": "no"}, {"Retry-After": "0"})
+    server.answering((200, described(1)), refused, (200, {**described(1), "version": 2}), (200, b"1"))
+    client = connected(server, dialect="lancedb", retries=3)
+    if status == 429:
+        assert client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append").version == 2
+    else:
+        with pytest.raises(rt.errors.ResponseError) as caught:
+            client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+        assert caught.value.status == status
+    assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1 + (status == 429)
 
 
 def test_who_loses_the_race_to_make_the_table_appends(server):
@@ -279,14 +275,12 @@ def test_who_loses_the_race_to_make_the_table_appends(server):
     assert paths == ["describe/", "create/?mode=create", "describe/", "insert/"]
 
 
-def test_a_documented_service_says_what_to_do(remote, server):
-    with pytest.raises(ValueError, match=r'no way to add rows to a table.*connect with dialect="lancedb"'):
-        remote.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+def test_a_service_that_cannot_append_by_name_is_sent_nothing(remote, server):
+    frame = pl.DataFrame({"n": [1]})
+    with pytest.raises(ValueError, match='dialect="lancedb"'):
+        remote.create_table("t", frame, if_exists="append")
     assert server.requests == []
-
-
-def test_a_service_that_does_not_tell_its_columns_is_named(server):
     server.answering((200, {"version": 1}))
-    client = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False)
-    with pytest.raises(ValueError, match="does not tell the columns of table 't'"):
-        client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+    with pytest.raises(ValueError, match="'t'"):  # whose columns it does not tell
+        connected(server, dialect="lancedb").create_table("t", frame, if_exists="append")
+    assert len(server.posts) == 1

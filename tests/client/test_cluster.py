@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import time
 
 import dask
 import lance
@@ -59,6 +62,15 @@ def scripted(hosted, workers):
         yield client
 
 
+def is_free(client) -> bool:
+    """Tell whether nothing of a client's stays on the cluster, which hears of it a little later."""
+    until = time.monotonic() + 20
+    while client.futures and time.monotonic() < until:
+        gc.collect()
+        time.sleep(0.05)
+    return not client.futures
+
+
 def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, name):
     table = remote.create_table(name, frame())
     assert stored(service, name).to_pydict() == ROWS.to_dict("list")
@@ -81,7 +93,7 @@ def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name)
     assert found["n"].to_pylist() == [-1, *range(10_000, 15_000), *range(20_000, 25_000)]
     assert found["more"].null_count == 10_000
     far = frame(2, 5, lambda number: partition(number).assign(n=2**40 if number == 4 else 1))
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=r"column 'n', row 0 \(partition 2\)"):
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="column 'n', row 0 of partition 2"):
         remote.create_table(name, far, if_exists="append")
     assert stored(service, name).equals(found)
 
@@ -106,33 +118,81 @@ def odd(number):
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "says"),
+    ("make", "error", "told"),
     [
         (failing, LookupError, "of mine"),
-        (odd, rt.errors.UnsupportedTypeError, "column 'n' is .*string in partition 5 and int64 in the first one"),
+        (odd, rt.errors.UnsupportedTypeError, "'n' is .*string in partition 5 and int64"),
     ],
 )
 @pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])
-def test_a_partition_that_raises_or_does_not_fit_leaves_nothing(scripted, hosted, make, error, says, if_exists):
+def test_a_partition_that_raises_or_does_not_fit_leaves_nothing(scripted, hosted, make, error, told, if_exists):
     if if_exists != "fail":
         scripted.create_table("t", partition(2))
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=told):
         scripted.create_table("t", frame(make=make), if_exists=if_exists)
     assert hosted.uploads == {}
     assert [len(table.versions) for table in hosted.tables.values()] == [1] * (if_exists != "fail")
 
 
-def test_a_worker_without_the_key_says_so_before_anything_is_begun(scripted, hosted, workers):
-    def swap(key):
-        os.environ["RT_FRAMES_API_KEY"] = key
+def set_key(key: str) -> None:
+    os.environ["RT_FRAMES_API_KEY"] = key
 
-    workers.run(swap, "")
+
+def set_version(version: str) -> None:
+    import rt_frames
+
+    rt_frames.__version__ = version
+
+
+@contextlib.contextmanager
+def meanwhile(run, change, value: str, usual: str):
+    """Let workers or the scheduler have something else than they have."""
+    run(change, value)
     try:
-        with pytest.raises(rt.errors.NotConnectedError, match="keys are not pickled; set RT_FRAMES_API_KEY in this"):
-            scripted.create_table("t", frame())
+        yield
     finally:
-        workers.run(swap, KEY)
+        run(change, usual)
+
+
+def test_a_worker_without_the_key_says_so_before_anything_is_begun(scripted, hosted, workers):
+    with (
+        meanwhile(workers.run, set_key, "", KEY),
+        pytest.raises(rt.errors.NotConnectedError, match="RT_FRAMES_API_KEY is not set"),
+    ):
+        scripted.create_table("t", frame())
     assert set(hosted.steps) == {"list"}
+    assert is_free(workers)  # of what an exception could keep there
+
+
+def test_nothing_stays_on_the_cluster_and_an_error_is_that_of_the_client_itself(remote, workers, name):
+    wrong = frame(2, 6, lambda number: partition(number).assign(n=2.5 if number == 4 else 1))
+    told = []
+    for scheduler in (None, "threads"):
+        with dask.config.set(scheduler=scheduler), pytest.raises(rt.errors.UnsupportedTypeError) as error:
+            remote.create_table(name, wrong, dtypes={"n": "int64"})
+        told.append(str(error.value))
+    assert told[0] == told[1]
+    assert "'n', row 0 of partition 2" in told[0]
+    table = remote.create_table(name, frame())
+    assert table.count() == len(ROWS)
+    assert is_free(workers)
+
+
+def test_partitions_without_rows_need_not_fit(remote, service, name):
+    def make(number):
+        return partition(number) if number % 2 == 0 else pd.DataFrame({"n": [], "other": []})
+
+    for scheduler in (None, "threads"):
+        with dask.config.set(scheduler=scheduler):
+            remote.create_table(name, frame(make=make), if_exists="replace")
+        assert stored(service, name).to_pydict() == ROWS.to_dict("list")
+
+
+def test_further_headers_stay_here_and_so_the_rows_come_here(service, workers, name):
+    headers = {"x-lancedb-database": "mine"}
+    with rt.connect(service.url, api_key=KEY, dialect="lancedb", headers=headers, default=False) as client:
+        assert client.create_table(name, frame()).rows == len(ROWS)
+    assert stored(service, name).to_pydict() == ROWS.to_dict("list")
 
 
 def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scripted, hosted):
@@ -172,3 +232,16 @@ def test_workers_in_this_process_write_too(hosted):
         patch.setenv("RT_FRAMES_API_KEY", KEY)
         client.create_table("t", frame())
     assert {one[:8] for one in hosted.part_ids} == {f"{number:08x}" for number in (1, 3, 5, 7)}
+
+
+def test_a_cluster_without_this_package_has_the_rows_come_here(remote, service, workers, name, caplog):
+    with meanwhile(workers.run_on_scheduler, set_version, "0.0.1", rt.__version__):
+        assert remote.create_table(name, frame()).rows == len(ROWS)
+    assert "through this process" in caplog.text
+    assert stored(service, name).to_pydict() == ROWS.to_dict("list")
+
+
+def test_the_scheduler_needs_no_key(remote, service, workers, name):
+    with meanwhile(workers.run_on_scheduler, set_key, "", KEY):
+        remote.create_table(name, frame())
+    assert stored(service, name).to_pydict() == ROWS.to_dict("list")

@@ -101,7 +101,7 @@ def test_what_a_string_means_does_not_depend_on_what_is_in_the_working_folder(tm
     monkeypatch.chdir(tmp_path)
     if given == "RT_FRAMES_URL":
         monkeypatch.setenv(given, target)
-    words = rf'(?s)target: {target!r} is neither a URL nor a folder; .*https:// is missing .*rt\.connect\("\./tables"\)'
+    words = rf'(?s){target!r} is neither a URL nor a folder; .*https:// is missing .*rt\.connect\("\./tables"\)'
     for exists in (False, True):
         if exists:
             Path(target).mkdir(parents=True)
@@ -141,18 +141,6 @@ def test_a_client_that_a_forked_process_cannot_use_says_so_there_and_no_pool_wai
     assert "Start processes with multiprocessing's 'spawn', or run rt-frames serve" in done.stdout, done.stderr
 
 
-def test_without_any_service_the_error_shows_the_ways_to_name_one():
-    with pytest.raises(NotConnectedError) as error:
-        pl.DataFrame({"a": [1]}).remote.to_table("t")
-    for way in ('rt.connect("https://', 'region="', 'rt.connect("./tables")', "RT_FRAMES_URL", "RT_FRAMES_API_KEY"):
-        assert way in str(error.value)
-
-
-def test_a_url_without_a_key_is_not_connected():
-    with pytest.raises(NotConnectedError, match="RT_FRAMES_API_KEY"):
-        rt.connect(URL)
-
-
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
@@ -162,33 +150,33 @@ def test_a_url_without_a_key_is_not_connected():
         ("", {}, r"rt\.connect\("),
         (3, {}, "expected a URL"),
         ("//example.com/tables", {}, "http:// or https:// is missing"),
-        ("somebody:password@example.com/", {}, "target: 'example.com/' is neither"),
+        ("somebody:password@example.com/", {}, "'example.com/' is neither"),
         ("ftp://example.com", {}, "https://HOST"),
-        ("s3://bucket/tables", {"api_key": None}, "target: expected https://HOST, http://HOST or a folder, got 's3://"),
+        ("s3://bucket/tables", {"api_key": None}, "expected https://HOST, http://HOST or a folder, got 's3://"),
         ("127.0.0.1:8911", {}, "'127.0.0.1:8911' is neither a URL nor a folder; http:// or https:// is missing"),
         ("localhost:8911/", {"api_key": None}, "http:// or https:// is missing"),
-        ("http://127.0.0.1:8911/v1/", {}, "url: leave /v1 out"),
+        ("http://127.0.0.1:8911/v1/", {}, "address: leave out /v1"),
         ("https://", {}, "https://HOST"),
         ("https://user:pw@example.com", {}, "without user"),
         ("https://example.com?x=1", {}, "without user"),
-        ("https://example.com:port", {}, "url: "),
+        ("https://example.com:port", {}, "address: "),
         ("http://example.com", {}, "allow_insecure=True"),
         (URL, {"timeout": 0}, "timeout"),
         (URL, {"timeout": (1, 2)}, "timeout"),
         (URL, {"retries": -1}, "retries"),
         (URL, {"headers": {"a": "b\n"}}, "headers"),
         (URL, {"headers": {"X-API-Key": "b"}}, "headers.*api_key"),
-        (URL, {"headers": {"x-api-key ": "b"}}, "headers: 'x-api-key ' is no name"),
-        (URL, {"headers": {"a:b": "c"}}, "headers: 'a:b' is no name"),
-        (URL, {"headers": {" a": "c"}}, "headers: ' a' is no name"),
-        (URL, {"headers": {"a\n": "c"}}, "headers: .* is no name"),
-        (URL, {"headers": {"": "c"}}, "headers: '' is no name"),
+        (URL, {"headers": {"x-api-key ": "b"}}, "headers: 'x-api-key ' is not a valid header name"),
+        (URL, {"headers": {"a:b": "c"}}, "headers: 'a:b' is not a valid header name"),
+        (URL, {"headers": {" a": "c"}}, "headers: ' a' is not a valid header name"),
+        (URL, {"headers": {"a\n": "c"}}, "headers: .* is not a valid header name"),
+        (URL, {"headers": {"": "c"}}, "headers: '' is not a valid header name"),
         (URL, {"headers": {"a": b"c"}}, "headers: the value of 'a' is not a string"),
         (URL, {"timeout": 1e10}, "timeout: .*up to 1,000,000"),
         (URL, {"timeout": (1, 10**400, 1)}, "timeout: .*up to 1,000,000"),
         (URL, {"timeout": float("nan")}, "timeout: .*got nan"),
-        (r"http://evil.example\.localhost", {}, "url: .*odd characters"),
-        ("http://localhost@evil.example", {}, "url: .*without user"),
+        (r"http://evil.example\.localhost", {}, "address: .*odd characters"),
+        ("http://localhost@evil.example", {}, "address: .*without user"),
         ("http://localhost%2eevil.example", {}, "allow_insecure"),
         ("./folder", {"api_key": KEY}, "api_key"),
     ],
@@ -199,10 +187,6 @@ def test_a_wrong_form_says_what_is_wrong_with_it(target, options, message):
         rt.connect(target, **options)
 
 
-def test_plain_http_to_another_machine_needs_a_word():
-    assert rt.connect("http://example.com", api_key=KEY, allow_insecure=True, default=False).url == "http://example.com"
-
-
 @pytest.mark.parametrize("given", ["target", "RT_FRAMES_URL"])
 @pytest.mark.parametrize("folder", ["/file/below", "/circle", "/circle/below", "/" + "x" * 300, "~nobody-here/x"])
 def test_a_folder_that_cannot_be_is_an_argument_that_cannot_be_used(tmp_path, monkeypatch, folder, given):
@@ -210,7 +194,7 @@ def test_a_folder_that_cannot_be_is_an_argument_that_cannot_be_used(tmp_path, mo
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     target = folder if folder[0] == "~" else f"{tmp_path}{folder}"
     monkeypatch.setenv("RT_FRAMES_URL", target)
-    with pytest.raises(ValueError, match=r"target: '.*cannot be a folder of tables: .*; choose another"):
+    with pytest.raises(ValueError, match=r"'.*cannot be a folder of tables: .*; choose another"):
         rt.connect(target) if given == "target" else rt.list_tables()
 
 
@@ -275,7 +259,7 @@ def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(server,
     monkeypatch.setenv("RT_FRAMES_API_KEY", "the-key-of-another-service")
     unpickled = pickle.loads(packed)  # whose error comes when it is used: pools do not survive one before that
     for use in (unpickled.list_tables, lambda: unpickled.create_table("t", pl.DataFrame({"a": [1]}))):
-        with pytest.raises(NotConnectedError, match="another key than the one it was made with"):
+        with pytest.raises(NotConnectedError, match="is not the key that it was made with"):
             use()
     assert server.connections == 0
 
@@ -296,7 +280,7 @@ def test_F42_unpickling_never_raises_but_the_first_call_does(tmp_path, monkeypat
     unpickled = pickle.loads(packed)
     assert str(unpickled) == str(client)
     if target == URL:
-        with pytest.raises(NotConnectedError, match=r"was unpickled, and .*(another key|ca.pem)"):
+        with pytest.raises(NotConnectedError, match=r"was unpickled where .*(is not the key|api_key|ca.pem)"):
             unpickled.list_tables()
     else:
         assert unpickled.list_tables() == []
@@ -324,10 +308,3 @@ def test_a_thousand_lists_open_one_connection(server, remote):
     for _ in range(1000):
         assert remote.list_tables() == []
     assert server.connections == 1
-
-
-@pytest.mark.parametrize("if_exists", ["replace", "append"])
-def test_what_the_service_cannot_do_is_refused_with_the_reason(remote, server, if_exists):
-    with pytest.raises(ValueError, match=r"not possible.*documents"):
-        rt.to_table(pl.DataFrame({"a": [1]}), "t", if_exists=if_exists)
-    assert server.requests == []

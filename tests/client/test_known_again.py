@@ -20,17 +20,17 @@ from tests.support.compare import assert_same_values, lance, stored
 
 YESTERDAY = pl.DataFrame({"qty": [1, 2], "price": [1.5, None], "s": [{"x": 1}, {"x": 2}]})
 TODAY = YESTERDAY.rename({"qty": "quantity"}).cast({"price": pl.Float32})
+RENAME = {"qty": "quantity"}
 
 
 @pytest.fixture(params=["folder", "lancedb"])
 def known(request, service):
     """A client that can describe tables."""
-    if request.param == "folder":
-        with rt.connect(service.root) as client:
-            yield client
-    else:
-        with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client:
-            yield client
+    target, options = service.root, {}
+    if request.param == "lancedb":
+        target, options = service.url, {"api_key": service.api_key, "dialect": "lancedb"}
+    with rt.connect(target, **options) as client:
+        yield client
 
 
 def test_a_table_has_the_schema_that_was_sent(known, name):
@@ -41,13 +41,13 @@ def test_a_table_has_the_schema_that_was_sent(known, name):
         rt.table("nowhere").schema  # noqa: B018  # asks
 
 
-@pytest.mark.parametrize("arrow", [arrow for arrow, _ in RECORDED if arrow != pa.null()] + MAPS, ids=str)
-def test_every_type_is_known_again(client, service, name, arrow):
-    data = pa.table({"c": pa.nulls(2, arrow), "n": [1, 2]})
+def test_every_type_is_known_again(service, name):
+    types = [arrow for arrow, _ in RECORDED if arrow != pa.null()] + MAPS
+    data = pa.table({f"c{number}": pa.nulls(2, arrow) for number, arrow in enumerate(types)})
     with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as known:
-        sent = known.create_table(name, data, if_exists="replace").schema
-        assert rt.plan_alterations(known.table(name), data).to_json() == {"alterations": []}
-        assert rt.plan_alterations(known.table(name), sent).to_json() == {"alterations": []}
+        sent = known.create_table(name, data).schema
+        for after in (data, sent):
+            assert rt.plan_alterations(known.table(name), after).to_json() == {"alterations": []}
 
 
 def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(known, service, name):
@@ -60,23 +60,22 @@ def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(known
         today.remote.alter_table(name)
     assert today.remote.alter_table(name, strict=False).version == 2
     assert stored(service, name).schema.field("n").type == pa.int8()
-    with pytest.raises(AlterationError, match="column 'c' has no type before"):
+    with pytest.raises(AlterationError, match="'c'"):
         today.assign(c="x").remote.alter_table(name)
 
 
 @pytest.mark.parametrize("frame", [TODAY, TODAY.to_pandas(), TODAY.to_arrow()], ids=["polars", "pandas", "arrow"])
 def test_a_table_follows_todays_frame_without_yesterdays(known, service, name, frame):
     YESTERDAY.remote.to_table(name)
-    rename = {"qty": "quantity"}
+    plan = rt.plan_alterations(rt.table(name), frame, rename=RENAME)
+    assert len(plan) == 2
     if isinstance(frame, pa.Table):
-        plan = rt.plan_alterations(rt.table(name), frame, rename=rename)
         rt.alter_columns(name, plan)
     else:
         with pytest.raises(AlterationError, match=r"rename={'qty': 'quantity'}"):
             frame.remote.alter_table(name)
-        assert len(frame.remote.plan_alterations(rt.table(name), rename=rename)) == 2
-        assert frame.remote.alter_table(name, rename=rename, lossy=True).version == 2
-        assert "nothing to alter" in repr(frame.remote.alter_table(name, rename=rename))
+        assert frame.remote.alter_table(name, rename=RENAME, lossy=True).version == 2
+        assert frame.remote.alter_table(name, rename=RENAME).version is None  # there was nothing to alter
     assert_same_values(stored(service, name), TODAY.to_arrow())
     assert not rt.plan_alterations(rt.table(name), frame)
 
@@ -105,46 +104,30 @@ def test_one_process_creates_a_table_and_another_alters_it(known, service, name)
     assert stored(service, name).schema.field("n").type == pa.int16()
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        YESTERDAY,
-        YESTERDAY.schema,
-        YESTERDAY.remote.schema,
-        dict(YESTERDAY.schema),
-        {
-            "qty": int,
-            "price": "float64",
-            "s": {"type": "struct", "fields": [{"name": "x", "type": {"type": "int64"}, "nullable": True}]},
-        },
-    ],
-    ids=["frame", "polars-schema", "arrow-schema", "dict", "dict-of-words"],
-)
+WORDS = {"qty": int, "price": "float64", "s": rt.data_type(pl.Struct({"x": pl.Int64}))}
+BEFORE = [YESTERDAY, YESTERDAY.schema, YESTERDAY.remote.schema, dict(YESTERDAY.schema), WORDS, "the created table"]
+
+
+@pytest.mark.parametrize("before", BEFORE, ids=lambda before: type(before).__name__)
 def test_before_is_whatever_tells_the_columns(client, service, name, before):
-    YESTERDAY.remote.to_table(name)
-    assert TODAY.remote.alter_table(name, before, rename={"qty": "quantity"}, lossy=True).version == 2
-    assert_same_values(stored(service, name), TODAY.to_arrow())
-
-
-def test_a_table_that_was_just_created_is_before_anywhere(client, name):
     table = YESTERDAY.remote.to_table(name)
-    assert TODAY.remote.alter_table(name, table, rename={"qty": "quantity"}, lossy=True).version == 2
+    before = table if isinstance(before, str) else before
+    assert TODAY.remote.alter_table(name, before, rename=RENAME, lossy=True).version == 2
+    assert_same_values(stored(service, name), TODAY.to_arrow())
 
 
 def test_a_plan_is_kept_as_json_and_sent_later(client, service, name):
     table = YESTERDAY.remote.to_table(name)
-    plan = TODAY.remote.plan_alterations(YESTERDAY, rename={"qty": "quantity"})
-    kept = json.loads(json.dumps(plan.to_json()))
-    assert rt.alter_columns(name, kept).version == 2
+    kept = json.dumps(TODAY.remote.plan_alterations(YESTERDAY, rename=RENAME).to_json())
+    assert rt.alter_columns(name, json.loads(kept)).version == 2
     assert_same_values(stored(service, name), TODAY.to_arrow())
     assert rt.alter_columns(name, {"alterations": []}).version is None
-    shown = repr(table.alter_columns({"alterations": []}))
-    assert shown == repr(table).replace("version 1", "version 1, nothing to alter")
+    assert "nothing to alter" in repr(table.alter_columns({"alterations": []}))
 
 
 def test_a_table_is_replaced_in_one_request_whole(known, service, name):
     YESTERDAY.remote.to_table(name)
-    with pytest.raises(TableExistsError, match='"replace", which replaces all its rows by these'):
+    with pytest.raises(TableExistsError, match='"replace"'):
         TODAY.remote.to_table(name)
     table = TODAY.remote.to_table(name, if_exists="replace")
     assert (table.created, table.rows, table.version) == (True, 2, 2)
@@ -157,11 +140,6 @@ def test_a_table_is_replaced_in_one_request_whole(known, service, name):
 
 def test_a_source_that_fails_leaves_the_table_that_was_to_be_replaced(known, service, name):
     YESTERDAY.remote.to_table(name)
-
-    def frames():
-        yield YESTERDAY
-        raise KeyError("bad row 7")
-
-    with pytest.raises(KeyError, match="bad row 7"):
-        rt.to_table(frames(), name, if_exists="replace")
+    with pytest.raises(ZeroDivisionError):
+        rt.to_table((YESTERDAY.head(1 // number) for number in (1, 0)), name, if_exists="replace")
     assert_same_values(stored(service, name), YESTERDAY.to_arrow())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 import polars as pl
@@ -22,10 +22,19 @@ WORDS = pl.DataFrame({"word": ["a", None, "ccc"], "n": [1, 2, 3], "x": [1.5, Non
 
 
 class Adapter:
-    """The server, and a look into its folder."""
+    """The server, a client of it, and a look into its folder."""
 
-    def __init__(self, root: Path, port: int) -> None:
-        self.root, self.url = root, f"http://127.0.0.1:{port}"
+    def __init__(self, root: Path, **options: str) -> None:
+        self.root, self._server = root, RestAdapter("dir", {"root": str(root), **options}, port=0)
+
+    def __enter__(self) -> Self:
+        self.url = f"http://127.0.0.1:{self._server.__enter__().port}"
+        rt.connect(self.url, api_key=KEY, dialect="lancedb")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        rt.disconnect()
+        self._server.__exit__(*error)
 
     def stored(self, name: str) -> pa.Table:
         return lance.dataset(str(self.root / f"{name}.lance")).to_table()
@@ -33,10 +42,8 @@ class Adapter:
 
 @pytest.fixture
 def adapter(tmp_path):
-    with RestAdapter("dir", {"root": str(tmp_path)}, port=0) as running:
-        found = Adapter(tmp_path, running.port)
-        with rt.connect(found.url, api_key=KEY, dialect="lancedb"):
-            yield found
+    with Adapter(tmp_path) as running:
+        yield running
 
 
 NESTED = pl.DataFrame(
@@ -92,12 +99,10 @@ def test_a_taken_name_fails_is_skipped_or_is_replaced(adapter):
 
 
 def test_a_server_that_cannot_replace_says_that_the_name_is_taken(tmp_path):
-    with RestAdapter("dir", {"root": str(tmp_path), "manifest_enabled": "false"}, port=0) as running:
-        adapter = Adapter(tmp_path, running.port)
-        with rt.connect(adapter.url, api_key=KEY, dialect="lancedb"):
-            WORDS.remote.to_table("t")
-            with pytest.raises(TableExistsError, match=r"could not replace table 't'.*409.*another name"):
-                WORDS.head(1).remote.to_table("t", if_exists="replace")
+    with Adapter(tmp_path, manifest_enabled="false") as adapter:
+        WORDS.remote.to_table("t")
+        with pytest.raises(TableExistsError, match=r"'t'.*409"):
+            WORDS.head(1).remote.to_table("t", if_exists="replace")
         assert_same_values(adapter.stored("t"), WORDS.to_arrow())
 
 
@@ -116,21 +121,21 @@ def test_a_table_is_described_and_follows_todays_frame(adapter):
     today = WORDS.rename({"n": "number"})
     assert today.remote.alter_table("t", rename={"n": "number"}).version == 2
     assert_same_values(adapter.stored("t"), today.to_arrow())
-    with pytest.raises(TableNotFoundError, match=r"could not describe table 'no'.*names that exist"):
+    with pytest.raises(TableNotFoundError, match="'no'"):
         rt.table("no").schema  # noqa: B018  # asks
 
 
 def test_a_description_that_leaves_out_units_is_refused_by_column(adapter):
     KINDS.remote.to_table("t")
-    with pytest.raises(ResponseError, match=r"table 't'.*not understood: schema.fields\[0\].*'timestamp'"):
+    with pytest.raises(ResponseError, match=r"'t'.*schema\.fields\[0\].*'timestamp'"):
         rt.plan_alterations(rt.table("t"), KINDS)
 
 
-def test_what_it_refuses_on_its_own_account_is_told_in_its_words(adapter):
-    WORDS.remote.to_table("t")
-    with pytest.raises(ServerError, match="must be a JSON string"):
-        rt.table("t").cast({"n": "int32"})
-    with pytest.raises(PayloadTooLarge, match="length limit exceeded"):
+def test_what_it_refuses_on_its_own_account_is_told_and_changes_nothing(adapter):
+    table = WORDS.remote.to_table("t")
+    with pytest.raises(ServerError, match="JSON string"):
+        table.cast({"n": "int32"})
+    with pytest.raises(PayloadTooLarge):
         rt.to_table(pa.table({"n": pa.array(range(300_000))}), "large", compression=None)
     assert_same_values(adapter.stored("t"), WORDS.to_arrow())
     assert rt.list_tables() == ["t"]

@@ -34,19 +34,19 @@ def table(tmp_path):
 
 
 def test_rows_come_back_as_they_were_sent(table):
+    expected = pl.from_arrow(ROWS)
     assert table.to_arrow().equals(ROWS)
     assert pa.table(table).equals(ROWS)
-    assert pl.DataFrame(table).equals(pl.from_arrow(ROWS), null_equal=True)
-    assert table.to_polars().equals(pl.from_arrow(ROWS), null_equal=True)
+    assert pl.DataFrame(table).equals(expected, null_equal=True)
+    assert table.to_polars().equals(expected, null_equal=True)
     frame = table.to_pandas()
-    assert list(map(str, frame.dtypes))[:1] == ["Int64"]
-    assert frame["n"].tolist() == [1, pd.NA, 3]
-    assert frame["ok"].dtype == "boolean"
-    assert frame["tags"].tolist()[0] == [1, None]
-    assert frame["at"].dtype == "datetime64[ns, UTC]"
-    assert frame["k"].dtype == "category"
+    assert list(map(str, frame.dtypes.drop(["s", "tags"]))) == [
+        "Int64", "float64", "boolean", "datetime64[ns, UTC]", "category",
+    ]  # fmt: skip
     assert str(frame["s"].dtype) in ("str", "object")
-    assert table.client.create_table("again", frame).to_arrow().equals(ROWS)
+    assert (frame["n"].tolist(), frame["tags"].tolist()[0]) == ([1, pd.NA, 3], [1, None])
+    for again in (frame, table):  # the table itself is copied without being held
+        assert rt.to_table(again, "again", client=table.client, if_exists="replace").to_arrow().equals(ROWS)
 
 
 def test_a_nan_of_polars_comes_back_as_one(table):
@@ -64,34 +64,27 @@ def test_some_columns_and_rows_are_read(table):
     assert (table.count(), table.count("n IS NULL")) == (3, 1)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"columns": "n"}, "columns: expected a list of column names, each once, got 'n'"),
-        ({"columns": []}, "columns: expected"),
-        ({"columns": ["n", "n"]}, "columns: expected"),
-        ({"where": ""}, "where: expected an SQL condition"),
-        ({"where": 1}, "where: expected"),
-        ({"where": "n > 1; DROP TABLE t"}, "a semicolon ends the condition"),
-        ({"where": "n > 1) OR (x"}, "a parenthesis is closed that was not opened"),
-        ({"limit": -1}, "limit: expected a number of rows"),
-        ({"limit": True}, "limit: expected"),
-        ({"limit": 1.0}, "limit: expected"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused_before_anything_is_sent(remote, server, options, said):
-    table = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False).table("t")
+CANNOT_BE_ASKED = [
+    *({"columns": columns} for columns in ("n", [], ["n", "n"])),
+    *({"where": where} for where in ("", 1, "n > 1; DROP TABLE t", "n > 1) OR (x", '"n" > 1')),
+    *({"limit": limit} for limit in (-1, True, 1.0)),
+]
+
+
+@pytest.mark.parametrize("options", CANNOT_BE_ASKED, ids=str)
+def test_what_cannot_be_asked_is_refused_before_anything_is_sent(server, options):
+    table = reading(server)
     for read in (table.to_arrow, table.to_pandas, table.to_polars):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=f"^{next(iter(options))}: "):
             read(**options)
     assert server.requests == []
 
 
 def test_what_the_engine_refuses_names_the_table(table):
     for options in ({"columns": ["nowhere"]}, {"where": "nowhere = 1"}):
-        with pytest.raises(rt.errors.BadRequest, match=r"could not read table 't': .*nowhere"):
+        with pytest.raises(rt.errors.BadRequest, match=r"'t'.*nowhere"):
             table.to_arrow(**options)
-    with pytest.raises(ValueError, match=r"columns: .*there is no 'nowhere'"):
+    with pytest.raises(ValueError, match=r"columns: .*'nowhere'"):
         table.to_arrow(columns=["nowhere"], limit=0)
 
 
@@ -105,7 +98,7 @@ def test_a_condition_is_never_read_in_part(table, where):
 def test_a_documented_service_says_what_to_do(remote, server):
     table = remote.table("t")
     for call in (table.to_arrow, table.to_pandas, table.to_polars, table.count, table.drop, table.__arrow_c_stream__):
-        with pytest.raises(ValueError, match=r'the service documents no way to .*; connect with dialect="lancedb"'):
+        with pytest.raises(ValueError, match='dialect="lancedb"'):
             call()
     assert server.requests == []
 
@@ -114,19 +107,14 @@ def test_a_dropped_table_is_gone(table):
     table.drop()
     assert table.client.list_tables() == []
     for call in (table.drop, table.count, table.to_arrow):
-        with pytest.raises(rt.errors.TableNotFoundError, match="there is no table 't'"):
+        with pytest.raises(rt.errors.TableNotFoundError, match="'t'"):
             call()
     assert table.client.create_table("t", ROWS[:1]).count() == 1
 
 
-def test_a_table_is_copied_without_being_held(table):
-    copy = rt.to_table(table, "copy", client=table.client)
-    assert copy.to_arrow().equals(ROWS)
-
-
-def test_looking_at_a_handle_reads_no_rows(remote, server):
+def test_looking_at_a_handle_reads_no_rows(server):
     server.answering((200, {"version": 1, "schema": {"fields": []}}))
-    table = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False).table("t")
+    table = reading(server)
     repr(table), table._repr_html_(), table.schema
     assert {post.path for post in server.posts} == {"/v1/table/t/describe/"}
 
@@ -134,11 +122,11 @@ def test_looking_at_a_handle_reads_no_rows(remote, server):
 # What a service may do to an answer
 
 
-def in_form(form: str, rows: pa.Table) -> bytes:
+def in_form(form: str, rows: pa.Table, each: int = 1) -> bytes:
     sink = io.BytesIO()
     make = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
     with make(sink, rows.schema) as writer:
-        for batch in rows.to_batches(max_chunksize=1):
+        for batch in rows.to_batches(max_chunksize=each):
             writer.write_batch(batch)
     return sink.getvalue()
 
@@ -158,57 +146,41 @@ def reading(server: Server, **options):
     return connected(server, dialect="lancedb", **{"retries": 0, **options}).table("t")
 
 
+def answering(server: Server, *answers: bytes) -> None:
+    """Give one answer, byte by byte as it is, on each connection."""
+    left = iter(answers)
+
+    def script(connection):
+        connection.body(connection.head())
+        connection.sock.sendall(next(left))
+
+    server.script = script
+
+
 @pytest.mark.parametrize("form", ["stream", "file"])
 @pytest.mark.parametrize("framing", ["length", "close", "chunked"])
 def test_an_answer_that_is_cut_anywhere_is_an_error_and_no_shorter_table(server, form, framing):
     body = in_form(form, ROWS)
-    answers = iter([*(framed(framing, body, cut) for cut in range(0, len(body), 7)), framed(framing, body)])
-
-    def script(connection):
-        connection.body(connection.head())
-        connection.sock.sendall(next(answers))
-
-    server.script = script
+    answering(server, *(framed(framing, body, cut) for cut in range(0, len(body), 41)), framed(framing, body))
     table = reading(server)
-    for _ in range(0, len(body), 7):
-        with pytest.raises(rt.errors.RemoteError, match="could not read table 't'") as caught:
+    for _ in range(0, len(body), 41):
+        with pytest.raises((rt.errors.TransportError, rt.errors.ResponseError)) as caught:
             table.to_arrow()
-        assert isinstance(caught.value, rt.errors.TransportError | rt.errors.ResponseError)
         assert caught.value.table == "t"
         assert caught.value.request_id
     assert table.to_arrow().equals(ROWS)
 
 
-def test_what_follows_the_end_of_a_stream_is_an_error(server):
-    server.answering((200, in_form("stream", ROWS) + b"more"))
-    with pytest.raises(rt.errors.TransportError, match=r"after 3 rows .*does not end as Arrow data do"):
-        reading(server).to_arrow()
-
-
-@pytest.mark.parametrize("answer", [b"", b"{}", b"<html>", b"ARROW1\0\0", b"PAR1", bytes(100), b"\xff" * 100])
-def test_what_is_no_arrow_stream_is_an_error(server, answer):
-    server.answering((200, answer))
-    with pytest.raises(rt.errors.RemoteError, match="could not read table 't'"):
-        reading(server).to_pandas()
-
-
 def test_a_read_is_repeated_until_its_first_rows_have_come(server):
     body = in_form("stream", ROWS)
-    answers = iter([
-        b"", b"HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n", framed("chunked", body, 20), framed("chunked", body),
-        framed("chunked", body, len(body) - 9),
-    ])  # fmt: skip
-
-    def script(connection):
-        connection.body(connection.head())
-        connection.sock.sendall(next(answers))
-
-    server.script = script
+    refused = b"HTTP/1.1 500 x\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"
+    late = framed("chunked", body, len(body) - 9)
+    answering(server, refused, framed("chunked", body, 20), framed("chunked", body), late)
     assert reading(server, retries=3).to_arrow().equals(ROWS)
-    assert len(server.posts) == 4
-    with pytest.raises(rt.errors.TransportError, match=r"the answer failed after \d rows .*; read it again"):
+    assert len(server.posts) == 3
+    with pytest.raises(rt.errors.TransportError, match=r"after \d rows .*read it again"):
         reading(server, retries=3).to_arrow()
-    assert len(server.posts) == 5
+    assert len(server.posts) == 4
 
 
 def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming(server):
@@ -259,7 +231,7 @@ def test_a_drop_is_sent_once_and_its_outcome_may_be_open(server):
             connection.answer(200, {"tables": []})
 
     server.script = script
-    with pytest.raises(rt.errors.OutcomeUnknown, match="list the tables to see whether it is there"):
+    with pytest.raises(rt.errors.OutcomeUnknown, match="list the tables"):
         reading(server, retries=3).drop()
     assert [(post.path, post.body) for post in server.posts] == [("/v1/table/t/drop/", b"")]
     server.answering((500, {"error": "no"}))
@@ -269,53 +241,52 @@ def test_a_drop_is_sent_once_and_its_outcome_may_be_open(server):
 
 
 def corrupt() -> bytes:
-    """Return a stream with a list that reaches beyond its values."""
-    rows = pa.table({"a": pa.array([[7] * 77], pa.list_(pa.int64()))})
-    whole = in_form("stream", rows)
+    """Return a stream of two lists, of which the first reaches beyond all values."""
+    rows = pa.table({"n": pa.array([[7] * 77, [8]], pa.list_(pa.int64())), "s": [1, 2]})
+    whole = in_form("stream", rows, each=2)
     offsets = whole.rindex(bytes([0, 0, 0, 0, 77, 0, 0, 0]))
     return whole[: offsets + 4] + bytes([255, 255, 255, 127]) + whole[offsets + 8 :]
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "body", "said"),
-    [
-        (200, {}, b"<html>log in</html>", "no Arrow stream, it starts with b'<html>lo'"),
-        (200, {}, b'{"error": "no"}', "no Arrow stream"),
-        (200, {}, b"", "no Arrow stream"),
-        (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b", "encoded as 'gzip'"),
-        (204, {}, b"", "answered 204, which gives no rows"),
-        (206, {}, in_form("stream", ROWS), "answered 206, which gives no rows"),
-        (200, {}, in_form("stream", ROWS), "asked for other columns than 'n', 's'"),
-        (200, {}, in_form("stream", ROWS.select(["s", "n"])), "asked for other columns"),
-        (200, {}, in_form("stream", pa.table([[1], [2]], ["n", "n"])), "asked for other columns"),
-    ],
-)
-def test_an_answer_without_the_rows_that_were_asked_for_is_an_error(server, status, headers, body, said):
+TWO = in_form("stream", ROWS.select(["n", "s"]))
+NOT_THE_ROWS = {  # status, headers, body, what is told
+    "a page": (200, {}, b"<html>log in</html>", "<html>lo"),
+    "JSON": (200, {}, b'{"error": "no"}', "no Arrow stream"),
+    "nothing": (200, {}, b"", "no Arrow stream"),
+    "zeros": (200, {}, bytes(100), "no Arrow stream"),
+    "markers alone": (200, {}, b"\xff" * 100, ""),
+    "Parquet": (200, {}, b"PAR1", "no Arrow stream"),
+    "the head of a file": (200, {}, b"ARROW1\0\0", ""),
+    "compressed": (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b", "gzip"),
+    "204": (204, {}, b"", "204"),
+    "206": (206, {}, TWO, "206"),
+    "more columns": (200, {}, in_form("stream", ROWS), "other columns"),
+    "columns in another order": (200, {}, in_form("stream", ROWS.select(["s", "n"])), "other columns"),
+    "columns of one name": (200, {}, in_form("stream", pa.table([[1], [2]], ["n", "n"])), "other columns"),
+    "more rows": (200, {}, TWO, "2 rows"),
+    "more behind the end": (200, {}, in_form("stream", ROWS.select(["n", "s"])[:2]) + b"more", "end"),
+    "a list beyond its values": (200, {}, corrupt(), ""),
+}
+
+
+@pytest.mark.parametrize(("status", "headers", "body", "told"), NOT_THE_ROWS.values(), ids=NOT_THE_ROWS)
+def test_an_answer_without_just_the_rows_that_were_asked_for_is_an_error(server, status, headers, body, told):
     server.answering((status, body, headers))
-    with pytest.raises(rt.errors.ResponseError, match=said):
-        reading(server).to_arrow(columns=["n", "s"])
-
-
-def test_rows_that_reach_beyond_their_buffers_or_were_not_asked_for_are_an_error(server):
-    server.answering((200, corrupt()))
-    with pytest.raises(rt.errors.TransportError, match="could not read table 't'"):
-        reading(server).to_pandas()
-    server.answering((200, in_form("stream", ROWS)))
-    with pytest.raises(rt.errors.TransportError, match="more than the 2 rows that were asked for"):
-        reading(server).to_arrow(limit=2)
+    with pytest.raises((rt.errors.ResponseError, rt.errors.TransportError), match=f"'t'.*{told}"):
+        reading(server).to_arrow(columns=["n", "s"], limit=2)
 
 
 def test_a_description_that_names_a_column_twice_is_an_error(server):
     fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}] * 2
     server.answering((200, {"version": 1, "schema": {"fields": fields}}))
-    with pytest.raises(rt.errors.ResponseError, match="names 'n' twice"):
+    with pytest.raises(rt.errors.ResponseError, match="'n'"):
         rt.to_table(ROWS, "t", client=reading(server).client, if_exists="append")
 
 
 @pytest.mark.parametrize("answer", [b"x", b'"3"', b"-1", b"true", b"1.5", b"{}"])
 def test_a_count_that_is_no_number_is_an_error(server, answer):
     server.answering((200, answer))
-    with pytest.raises(rt.errors.ResponseError, match="could not count the rows of table 't'"):
+    with pytest.raises(rt.errors.ResponseError, match="'t'"):
         reading(server).count()
 
 

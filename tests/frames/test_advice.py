@@ -1,11 +1,10 @@
-"""Every message that offers code is tried: the code is run, and helps."""
+"""Every message that offers code is tried: the code is run, and helps. Of names, what makes clean ones of them."""
 
 from __future__ import annotations
 
-import ast
-import datetime
+import datetime as dt
+import pickle
 import re
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -22,10 +21,14 @@ from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
 from tests.support.sent import send
 
+NAMES = {"pandas": pd, "polars": pl, "pyarrow": pa}
+
 
 def refusal(frame: object, **options: object) -> str:
-    with pytest.raises((UnsupportedTypeError, ValueError)) as caught:
+    with pytest.raises((UnsupportedTypeError, ValueError, TypeError)) as caught:
         send(frame, **options)
+    if isinstance(caught.value, UnsupportedTypeError):
+        assert pickle.loads(pickle.dumps(caught.value)).columns == caught.value.columns
     return str(caught.value)
 
 
@@ -33,69 +36,58 @@ def objects(*values: object) -> pd.DataFrame:
     return pd.DataFrame({"x": pd.Series(values, dtype=object)})
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        objects(None, None),
-        objects([], None),
-        objects({"a": None, "b": 1}),
-        objects([{"a": []}]),
-        pl.DataFrame({"x": [None]}),
-        pl.DataFrame({"x": [[None], []]}),
-        pl.DataFrame({"x": [{"a": [None], "b": 1.5}]}),
-        pl.DataFrame({"x": pl.Series([[None, None]], dtype=pl.Array(pl.Null, 2))}),
-        pa.table({"x": pa.array([[], None])}),
-        pa.table({"x": pa.array([[[]]], pa.list_view(pa.list_(pa.null())))}),
-    ],
-)
-def test_the_dtypes_that_are_offered_for_a_column_of_no_values_are_taken(frame):
+def values_of(frame: object) -> list:
+    column = frame["x"]
+    return column.to_pylist() if isinstance(frame, pa.Table) else column.to_list()
+
+
+UNTYPED = [
+    *[objects(None, None), objects([], None), objects({"a": None, "b": 1}), objects([{"a": []}])],
+    pl.DataFrame({"x": [None]}),
+    pl.DataFrame({"x": [[None], []]}),
+    pl.DataFrame({"x": [{"a": [None], "b": 1.5}]}),
+    pl.DataFrame({"x": pl.Series([[None, None]], dtype=pl.Array(pl.Null, 2))}),
+    pa.table({"x": pa.array([[], None])}),
+    pa.table({"x": pa.array([[[]]], pa.list_view(pa.list_(pa.null())))}),
+    pl.DataFrame({"x": pl.Series([["a", "b"], None], dtype=pl.Array(pl.String, 2))}),  # which no table holds
+    pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.array([bytes(16), None], pa.uuid()), 2)}),
+    pa.table({"x": pa.StructArray.from_arrays([pa.FixedSizeListArray.from_arrays(pa.array(["a", None]), 2)], ["a"])}),
+]
+
+
+@pytest.mark.parametrize("frame", UNTYPED)
+def test_the_dtypes_that_are_offered_are_taken_and_change_no_value(frame):
     offered = re.search(r"dtypes=(\{.*\})$", refusal(frame))
-    source = send(frame, dtypes=ast.literal_eval(offered[1]))
-    rows = [row for batch in source.batches() for row in batch.column(0).to_pylist()]
-    assert rows == (frame["x"].tolist() if isinstance(frame, pd.DataFrame) else frame["x"].to_pylist() if isinstance(frame, pa.Table) else frame["x"].to_list())  # fmt: skip  # noqa: E501
+    assert send(frame, dtypes=eval(offered[1], NAMES)).table()["x"].to_pylist() == values_of(frame)
+    if not isinstance(frame, pd.DataFrame):  # a plan has no such option
+        with pytest.raises(UnsupportedTypeError, match="'x") as caught:
+            rt.plan_alterations(frame, {"x": "int64"})
+        assert "dtypes=" not in str(caught.value)
 
 
-def test_whole_numbers_beyond_64_bits_are_sent_as_the_type_that_holds_them():
-    (batch,) = send(objects(2**63, 1), dtypes={"x": "uint64"}).batches()
-    assert batch.column(0).to_pylist() == [2**63, 1]
-    assert "'x', row 0" in refusal(objects(2**70), dtypes={"x": "uint64"})
-    (batch,) = send(objects(2**70), dtypes={"x": pa.decimal128(38, 0)}).batches()
-    assert batch.column(0).to_pylist() == [2**70]
+NOON = dt.datetime(2020, 1, 1, 12)
+DAY, NOON_UTC = NOON.date(), NOON.replace(tzinfo=dt.UTC)
+PERIODS = pd.period_range("2020", periods=2, freq="M", name="m")
+NOONS = objects(NOON_UTC, NOON_UTC.astimezone(dt.timezone(dt.timedelta(hours=2))))
+HELPED = [  # columns, what is offered, and how it is written
+    (pd.Series(PERIODS), ".dt.to_timestamp()", "x.dt.to_timestamp()"),
+    (pd.Series(pd.cut([1, 5], [0, 2, 6])), ".cat.rename_categories(str)", "x.cat.rename_categories(str)"),
+    (pd.Series(pd.interval_range(0, 2)), ".array.left", "x.array.left"),
+    (pd.Series(pd.arrays.SparseArray([0, 1])), ".sparse.to_dense()", "x.sparse.to_dense()"),
+    (pd.Series([1j]), ".real", "x.to_numpy().real"),
+    (objects(1.5, Decimal(1))["x"], "df['x'].astype(float)", "x.astype(float)"),
+    (objects(DAY, NOON)["x"], "pandas.to_datetime(df['x'])", "pandas.to_datetime(x)"),
+    (NOONS["x"], "pandas.to_datetime(df['x'], utc=True)", "pandas.to_datetime(x, utc=True)"),
+    (pl.Series("x", [1], dtype=pl.Int128), "pl.Int64", "x.cast(polars.Int64)"),
+    (pl.Series("x", [1], dtype=pl.UInt128), "pl.UInt64", "x.cast(polars.UInt64)"),
+]
 
 
-NOON = datetime.datetime(2020, 1, 1, 12)
-DAY, NOON_UTC = NOON.date(), NOON.replace(tzinfo=datetime.UTC)
-PERIODS = pd.Series(pd.period_range("2020", periods=2, freq="M"), name="x")
-CUT = pd.Series(pd.cut([1, 5], [0, 2, 6]), name="x")
-
-
-@pytest.mark.parametrize(
-    ("frame", "code", "helped"),
-    [
-        (objects(1.5, Decimal(1)), "df['x'].astype(float)", lambda df: df["x"].astype(float)),
-        (objects(DAY, NOON), "pandas.to_datetime(df['x'])", lambda df: pd.to_datetime(df["x"])),
-        (
-            objects(NOON_UTC, NOON_UTC.astimezone(datetime.timezone(datetime.timedelta(hours=2)))),
-            "pandas.to_datetime(df['x'], utc=True)",
-            lambda df: pd.to_datetime(df["x"], utc=True),
-        ),
-        (PERIODS.to_frame(), ".dt.to_timestamp()", lambda df: df["x"].dt.to_timestamp()),
-        (CUT.to_frame(), ".cat.rename_categories(str)", lambda df: df["x"].cat.rename_categories(str)),
-        (pd.DataFrame({"x": pd.interval_range(0, 2)}), ".array.left", lambda df: pd.Series(df["x"].array.left)),
-        (
-            pd.DataFrame({"x": pd.arrays.SparseArray([0, 1])}),
-            ".sparse.to_dense()",
-            lambda df: df["x"].sparse.to_dense(),
-        ),
-        (pd.DataFrame({"x": [1j]}), ".real", lambda df: df["x"].to_numpy().real),
-        (pl.DataFrame({"x": pl.Series([1], dtype=pl.Int128)}), "pl.Int64", lambda df: df["x"].cast(pl.Int64)),
-        (pl.DataFrame({"x": pl.Series([1], dtype=pl.UInt128)}), "pl.UInt64", lambda df: df["x"].cast(pl.UInt64)),
-    ],
-)
-def test_what_a_message_offers_makes_a_column_that_can_be_sent(frame, code, helped):
-    assert code in refusal(frame)
-    column = helped(frame)
-    send(column.to_frame() if isinstance(column, pl.Series) else pd.DataFrame({"x": column}))
+@pytest.mark.parametrize(("column", "code", "written"), HELPED, ids=lambda value: str(value)[:30])
+def test_what_a_message_offers_makes_a_column_that_can_be_sent(column, code, written):
+    frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    assert code in refusal(frame({"x": column}))
+    send(frame({"x": eval(written, {**NAMES, "x": column})}))
 
 
 @pytest.mark.parametrize(
@@ -104,14 +96,13 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(frame, code, help
     ids=str,
 )
 def test_nothing_is_offered_that_would_change_a_value(values):
-    assert refusal(objects(*values)).endswith("; make it one kind first")
+    assert not re.search(r"df\[|pandas\.|\.map\(|astype", refusal(objects(*values)))
 
 
 WITH_MISSING = [
     objects(1, Decimal("0.1"), None),
     objects(2**60 + 1, Decimal(1), None),
     objects(10**400, 0.5, None),
-    objects(2**60 + 1, 0.5, None),
     objects("a", 1, None, np.nan, pd.NA, pd.NaT),
     objects(1, True, None),
     pd.DataFrame({"x": pd.PeriodIndex(["2020-01", None], freq="M")}),
@@ -125,10 +116,38 @@ WITH_MISSING = [
 def test_the_text_that_a_message_offers_to_make_leaves_out_what_is_missing(frame):
     code = re.search(r"(?:df\['x'\])?(\.map\(str, .*?\))", refusal(frame))[1]
     text = eval(f"column{code}", {"column": frame["x"]})
-    (batch,) = send(text.to_frame()).batches()
-    expected = [None if pd.isna(value) else str(value) for value in frame["x"]]
-    assert batch.column(0).to_pylist() == expected
-    assert None in expected
+    wanted = [None if pd.isna(value) else str(value) for value in frame["x"]]
+    assert send(text.to_frame()).table()["x"].to_pylist() == wanted
+    assert None in wanted
+
+
+def test_all_columns_that_cannot_be_sent_are_named_at_once_each_with_its_reason():
+    bad = {
+        "period": (pd.period_range("2020", periods=2, freq="M"), "to_timestamp"),
+        "mixed": (pd.Series(["a", 1], dtype=object), "row 1"),
+        "text": (pd.Series(["a", "\ud800"], dtype=object), "row 1"),
+        "empty": (pd.Series([None, None], dtype=object), "no values"),
+        "cast": ([1, 300], "300"),
+    }
+    frame = pd.DataFrame({"fine": [1, 2], **{name: column for name, (column, _) in bad.items()}})
+    said = refusal(frame, dtypes={"cast": "int8"}).splitlines()
+    assert [name for name, (_, why) in bad.items() if not any(f"'{name}'" in s and why in s for s in said)] == []
+    many = refusal(pl.DataFrame({f"c{i}": pl.Series([None]) for i in range(25)}))
+    assert (len(many.splitlines()), "15 more" in many) == (13, True)
+
+
+ALL_BAD = [
+    pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128), "b": pl.Series([object()], dtype=pl.Object), "c": [1]}),
+    pa.table({"a": pa.nulls(1), "b": pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "c": [1]}),
+    [pl.DataFrame({"a": [None], "b": [[None]], "c": [1]})],
+]
+
+
+@pytest.mark.parametrize("data", ALL_BAD, ids=["Polars", "Arrow", "a list"])
+def test_every_kind_of_data_names_all_its_columns_that_cannot_be_sent(data):
+    with pytest.raises(UnsupportedTypeError) as refused:
+        send(data)
+    assert refused.value.columns == ("a", "b")
 
 
 SALES = pd.DataFrame({"city": ["Bern", "Bern", "Genf"], "month": [1, 2, 1], "sold": [3, 4, 5]})
@@ -152,66 +171,36 @@ ODD_NAMES = [
 
 
 @pytest.mark.parametrize(("frame", "names"), ODD_NAMES)
-def test_every_refusal_of_names_ends_with_what_makes_names_of_them(client, service, name, frame, names):
+def test_every_refusal_of_names_offers_what_makes_names_of_them(client, service, name, frame, names):
     if not isinstance(frame, Iterator):
-        assert refusal(frame).endswith("; rename them, or pass clean_names=True")
-        if not isinstance(frame, list) and "dot" not in refusal(frame):  # what is no change may have a dot in a plan
-            with pytest.raises(ValueError, match=r"clean_names=True$"):
-                rt.plan_alterations(frame, pa.schema({"a": "int8"}))
+        assert "clean_names=True" in refusal(frame)
         assert rt.plan_alterations(frame, dict.fromkeys(names, int), strict=False, clean_names=True) is not None
     table = rt.to_table(frame, name, clean_names=True)
-    assert table.schema.names == names
-    found = stored(service, name)
-    assert found.schema.names == names
-    assert found.num_rows == table.rows > 0
+    assert table.schema.names == stored(service, name).schema.names == names
 
 
 def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, name):
     odd = {"a`b": "a_b", "_rowid": "_rowid_", "_rowaddr": "_rowaddr_", "_ROWID": "_ROWID"}
     frame = pl.DataFrame({label: [1] for label in odd})
     assert rt.to_table(frame, name, clean_names=True).schema.names == [*odd.values()]
-    for label, words in {"a`b": "holds a backtick, which", "_rowid": "is reserved for the engine"}.items():
-        with pytest.raises(rt.errors.BadRequest, match=re.escape(f"column name {label!r} {words}")):
+    for label in ("a`b", "_rowid"):
+        with pytest.raises(rt.errors.BadRequest, match=re.escape(repr(label))):
             rt.to_table(pl.DataFrame({label: [1]}), f"{name}_2")
 
 
-def test_a_reader_is_given_clean_names_batch_by_batch():
-    reader = pa.table([[1, 2], [3, 4]], ["a.b", "a.b"]).to_reader(max_chunksize=1)
-    batches = [batch.to_pydict() for batch in send(reader, clean_names=True).batches()]
-    assert batches == [{"a_b": [1], "a_b_2": [3]}, {"a_b": [2], "a_b_2": [4]}]
-
-
-IN_ANY_ORDER = {
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "lazy": pl.LazyFrame,
-    "arrow": pa.table,
-    "reader": lambda columns: pa.table(columns).to_reader(),
-}
-
-
-@pytest.mark.parametrize("make", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
-def test_the_labels_of_the_first_frame_name_the_columns_of_all(service, client, name, make):
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_the_labels_of_the_first_frame_name_the_columns_of_all_in_any_order(service, client, name, make):
     first, then = {"x.y": [1], "x`y": [10], "z": [100]}, {"z": [200], "x`y": [20], "x.y": [2]}
-    rt.to_table(iter([make(first), make(then)]), name, clean_names=True)
+    assert not rt.plan_alterations(make(first), make(then), clean_names=True)
+    table = rt.to_table(iter([make(first), make(then)]), name, clean_names=True)
     assert stored(service, name).to_pydict() == {"x_y": [1, 2], "x_y_2": [10, 20], "z": [100, 200]}
     for other in ({"x_z": [3], "x`y": [30], "z": [300]}, {"x.y": [3], "x`y": [30]}):
         with pytest.raises(UnsupportedTypeError, match="same columns"):
             rt.to_table([make(first), make(other)], "other", clean_names=True)
-    with pytest.raises(ValueError, match=r"only their order would tell which columns 'x\.z', 'x`z' are; rename them"):
+    with pytest.raises(ValueError, match=r"'x\.z', 'x`z'"):
         rt.to_table([make(first), make({"x.z": [3], "x`z": [30], "z": [300]})], "other", clean_names=True)
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
-def test_plans_tell_columns_by_their_labels_in_any_order(client, name, make):
-    columns = {"x.y": [1], "x`y": ["a"], "z": [1.5]}
-    frame, turned = make(columns), make(dict(reversed(columns.items())))
-    assert not rt.plan_alterations(frame, turned, clean_names=True)
-    table = rt.to_table(make({"x.y": [1], "z": [1.5]}), name, clean_names=True)
-    assert not rt.plan_alterations(table, make({"z": [1.5], "x.y": [1]}), clean_names=True)
-    table = rt.to_table(frame, f"{name}_2", clean_names=True)
-    with pytest.raises(ValueError, match=r"only their order would tell which columns 'x\.y', 'x`y' are; rename them"):
-        rt.plan_alterations(table, frame, clean_names=True)
+    with pytest.raises(ValueError, match=r"'x\.y', 'x`y'"):
+        rt.plan_alterations(table, make(first), clean_names=True)
 
 
 def test_labels_that_are_no_text_are_known_again_in_any_order(service, client, name):
@@ -223,63 +212,38 @@ def test_labels_that_are_no_text_are_known_again_in_any_order(service, client, n
     ]
 
 
-def test_dask_frames_are_given_clean_names():
-    dd = pytest.importorskip("dask.dataframe")
-    frame = dd.from_pandas(SALES.rename(columns={"sold": "sold.at"}), npartitions=2)
-    (first, *_) = send(frame, clean_names=True).batches()
-    assert first.schema.names == ["city", "month", "sold_at"]
-
-
-def test_dtypes_and_plans_go_by_the_clean_names():
+def test_dtypes_plans_and_dask_go_by_the_clean_names():
     frame = SALES.groupby("city").agg({"sold": ["min", "max"]})
     schema = send(frame, clean_names=True, dtypes={"sold_max": "int16"}).schema
     assert schema == pa.schema({"city": pa.large_string(), "sold_min": pa.int64(), "sold_max": pa.int16()})
-    with pytest.raises(ValueError, match=r"dtypes names columns.*'sold.max'.*the columns are.*'sold_max'"):
-        send(frame, clean_names=True, dtypes={"sold.max": "int16"})
+    assert "'sold_max'" in refusal(frame, clean_names=True, dtypes={"sold.max": "int16"})
     plan = rt.plan_alterations(frame, frame.astype({("sold", "max"): "int16"}), clean_names=True)
     assert plan.to_json() == {"alterations": [{"path": "sold_max", "data_type": {"type": "int16"}}]}
-
-
-def test_a_table_of_clean_names_is_altered_next_morning_by_its_name_alone(tmp_path):
-    frame = SALES.groupby("city").agg({"sold": ["min", "max"]})
-    with rt.connect(tmp_path):
-        frame.remote.to_table("sales", clean_names=True)
-        frame.astype("int32").remote.alter_table("sales", clean_names=True)
-        assert [str(field.type) for field in rt.table("sales").schema] == ["large_string", "int32", "int32"]
-
-
-def test_names_that_need_no_cleaning_stay_what_they_are():
     assert send(SALES, clean_names=True).schema == send(SALES).schema
-    with pytest.raises(ValueError, match="clean_names: expected True or False, got 'yes'"):
-        send(SALES, clean_names="yes")
+    assert "clean_names" in refusal(SALES, clean_names="yes")
+    parts = pytest.importorskip("dask.dataframe").from_pandas(SALES.rename(columns={"sold": "a.b"}), npartitions=2)
+    assert send(parts, clean_names=True).schema.names == ["city", "month", "a_b"]
 
 
-@pytest.mark.parametrize(
-    "index",
-    [
-        pd.period_range("2020", periods=2, freq="M", name="m"),
-        pd.period_range("2020", periods=2, freq="M"),
-        pd.CategoricalIndex(pd.cut([1, 5], [0, 2, 6]), name="m"),
-        pd.MultiIndex.from_arrays([[1, 2], pd.period_range("2020", periods=2, freq="M")]),
-        pd.Index(["a", 1]),
-    ],
-)
+LEVELS = [
+    *[PERIODS, PERIODS.rename(None), pd.CategoricalIndex(pd.cut([1, 5], [0, 2, 6]), name="m")],
+    *[pd.MultiIndex.from_arrays([[1, 2], PERIODS]), pd.Index(["a", 1])],
+]
+
+
+@pytest.mark.parametrize("index", LEVELS, ids=lambda index: type(index).__name__)
 def test_a_level_of_the_index_becomes_a_column_as_the_message_says(index):
     frame = pd.DataFrame({"x": [1, 2]}, index=index)
-    for opened in (send, lambda frame: rt.plan_alterations(frame, frame)):
-        with pytest.raises(UnsupportedTypeError, match=r"it is a level of the index: call df\.reset_index\(\) first$"):
-            opened(frame)
+    assert "df.reset_index()" in refusal(frame)
+    with pytest.raises(UnsupportedTypeError, match=r"df\.reset_index\(\)"):
+        rt.plan_alterations(frame, frame)
     send(frame, index=False)
-    column = frame.reset_index().iloc[:, -2]
-    helped = (
-        column.dt.to_timestamp() if isinstance(column.dtype, pd.PeriodDtype) else column.map(str, na_action="ignore")
-    )
-    send(pd.DataFrame({"m": helped}))
+    send(frame.reset_index().iloc[:, [-2]].map(str))
 
 
-@pytest.mark.parametrize("dtype", ["float", "int33", {"type": "int33"}, {"type": "list"}, "object", complex])
+@pytest.mark.parametrize("dtype", ["float", "int33", {"type": "int33"}, {"type": "list"}, "object", complex], ids=str)
 def test_a_dtype_that_means_nothing_is_refused_with_its_column(dtype):
-    assert re.search(r"column 'x'", refusal(objects(1), dtypes={"x": dtype}))
+    assert "column 'x'" in refusal(objects(1), dtypes={"x": dtype})
     with pytest.raises((ValueError, TypeError), match="column 'x'"):
         rt.plan_alterations({"x": dtype}, {"x": int})
 
@@ -290,147 +254,97 @@ def test_a_dtype_that_means_nothing_is_refused_with_its_column(dtype):
      "numeric(5, 1)", "blob", "strng", "flaot64", "boolen", "int46"],
 )  # fmt: skip
 def test_the_dtype_that_a_word_may_mean_is_offered_and_known(word):
-    offered = re.search(r'did you mean "(.+)"\?$', refusal(objects("a"), dtypes={"x": word}))
-    assert rt.data_type(offered[1])
+    assert rt.data_type(re.search(r'"(.+)"\?$', refusal(objects("a"), dtypes={"x": word}))[1])
 
 
 def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
-    offered = re.search(r"for text (pyarrow\.dictionary\(.*\))$", refusal(objects("a", "b"), dtypes={"x": "category"}))
-    source = send(objects("a", "b"), dtypes={"x": eval(offered[1], {"pyarrow": pa})})
-    assert source.schema.field("x").type == pa.dictionary(pa.int32(), pa.large_string())
+    offered = re.search(r"(pyarrow\.dictionary\(.*\))$", refusal(objects("a", "b"), dtypes={"x": "category"}))[1]
+    assert pa.types.is_dictionary(send(objects("a", "b"), dtypes={"x": eval(offered, NAMES)}).schema.field("x").type)
 
 
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
 
 
-@pytest.mark.parametrize("rename", [None, {"solt": "units"}], ids=["", "mistyped"])
-@pytest.mark.parametrize(
-    ("after", "casts"),
-    [
-        (RENAMED, "; 'sold' is then cast from int64 to int32"),
-        (SALES.copy().rename(columns={"sold": "amount"}), ""),
-        (RENAMED.rename(columns={"city": "City"}), "; 'sold' is then cast from int64 to int32"),
-        (SALES.copy().rename(columns=str.upper), ""),
-    ],
-)
-def test_the_options_that_are_offered_for_renamed_columns_make_the_plan(client, service, name, after, casts, rename):
-    with pytest.raises(rt.errors.AlterationError) as caught:
-        rt.plan_alterations(SALES.copy(), after, rename=rename)
-    offered = re.search(r"pass (rename=\{.*?\})(.*)$", str(caught.value))
-    assert offered[2] == casts
-    options = eval(f"dict({offered[1]})")
-    SALES.remote.to_table(name)
-    after.remote.alter_table(name, SALES, **options)
-    assert stored(service, name).schema == after.remote.schema
-
-
 def test_strict_false_that_leaves_nothing_to_do_says_so_where_it_was_asked_for():
     for plan in (lambda: RENAMED.remote.plan_alterations(SALES, strict=False),
                  lambda: rt.plan_alterations(SALES, RENAMED, strict=False)):  # fmt: skip
-        with pytest.warns(UserWarning, match="nothing is altered; if they were renamed, pass rename=") as warned:
+        with pytest.warns(UserWarning, match="rename=") as warned:
             assert not plan()
         assert warned[0].filename == __file__
     assert rt.plan_alterations(SALES, RENAMED.astype({"month": "int8"}), strict=False)[0].path == "month"
 
 
-def run(code: str, data: object) -> object:
-    return eval(code, {"data": data, "pandas": pd, "polars": pl, "pyarrow": pa})
-
-
 ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
+NO_FRAMES = [
+    (SALES["sold"], "data.to_frame()"),
+    (pl.Series("a", [1]), "data.to_frame()"),
+    (pa.array([1]), 'pyarrow.table({"name": data})'),
+    (pa.chunked_array([[1]]), 'pyarrow.table({"name": data})'),
+    (ROWS, "pandas.DataFrame(data)"),
+    (iter(ROWS), "pandas.DataFrame(data)"),
+    ({"city": ["Bern"]}, "pandas.DataFrame(data)"),
+    (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]), "pandas.DataFrame(data)"),
+]
 
 
-@pytest.mark.parametrize(
-    ("data", "code", "helped"),
-    [
-        (SALES["sold"], ".to_frame()", SALES["sold"].to_frame()),
-        (pl.Series("a", [1]), ".to_frame()", pl.Series("a", [1]).to_frame()),
-        (pa.array([1]), 'pyarrow.table({"name": data})', None),
-        (pa.chunked_array([[1]]), 'pyarrow.table({"name": data})', None),
-        (ROWS, "pandas.DataFrame(data)", None),
-        (iter(ROWS), "pandas.DataFrame(data)", None),
-        ({"city": ["Bern"]}, "pandas.DataFrame(data)", None),
-        (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]), "pandas.DataFrame(data)", None),
-    ],
-)
-def test_what_is_no_frame_becomes_one_as_the_message_says(data, code, helped):
-    with pytest.raises(TypeError, match=r"^data: ") as caught:
-        send(data)
-    assert code in str(caught.value)
-    assert list(send(run(code, data) if helped is None else helped).batches())
+@pytest.mark.parametrize(("data", "code"), NO_FRAMES, ids=lambda value: str(value)[:20])
+def test_what_is_no_frame_becomes_one_as_the_message_says(data, code):
+    assert code.removeprefix("data") in refusal(data)
+    assert send(eval(code, {**NAMES, "data": data})).table().num_rows
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".ndjson", ".arrow", ".CSV"])
-@pytest.mark.parametrize("kind", [str, Path])
-def test_a_path_is_read_as_the_message_says(tmp_path, suffix, kind):
-    path = tmp_path / f"sales{suffix}"
-    frame = pl.from_pandas(SALES)
+def test_a_path_is_read_as_the_message_says(tmp_path, suffix):
+    path, frame = tmp_path / f"sales{suffix}", pl.from_pandas(SALES)
     write = {".csv": frame.write_csv, ".ndjson": frame.write_ndjson, ".arrow": frame.write_ipc}
     write.get(suffix.lower(), frame.write_parquet)(path)
-    with pytest.raises(TypeError, match="is not a dataframe") as caught:
-        send(kind(path))
-    code = re.search(r"for example with (polars\..*\))$", str(caught.value))[1]
-    assert sum(batch.num_rows for batch in send(run(code, None)).batches()) == 3
+    for given in (path, str(path)):
+        assert send(eval(re.search(r"(polars\..*\))$", refusal(given))[1], NAMES)).table().num_rows == 3
 
 
-def test_a_scanner_of_a_dataset_is_sent():
-    scanner = ds.dataset(pa.table({"a": [1, 2, 3]})).scanner(columns=["a"], filter=ds.field("a") > 1)
-    assert [batch.to_pydict() for batch in send(scanner).batches()] == [{"a": [2, 3]}]
+WRONG = [
+    (lambda c: rt.to_table(SALES, "t", client="http://x"), "client|'http://x'"),
+    (lambda c: rt.list_tables(client=rt), "client"),
+    (lambda c: c.table("t").rename("sold"), "columns|dict|'sold'"),
+    (lambda c: c.table("t").rename([("a", "b")]), "columns|dict"),
+    (lambda c: c.table("t").cast({}), "dtypes|dict|{}"),
+    (lambda c: c.table("t").set_nullable("sold"), "nullable|dict"),
+    (lambda c: SALES.remote.plan_alterations("sales"), "before|'sales'"),
+    (lambda c: rt.plan_alterations(SALES, "sales"), "after|'sales'"),
+    (lambda c: rt.to_table(SALES, "t", compression="gzip"), "compression|'gzip'"),
+    (lambda c: rt.to_table(SALES, "t", compression=6), "compression|6"),
+]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda c: rt.to_table(SALES, "t", client="http://x"), r"client: expected what rt\.connect.* got 'http://x'"),
-        (lambda c: rt.list_tables(client=rt), "client: expected"),
-        (lambda c: c.table("t").rename("sold"), r"columns: expected a dict by path.* got 'sold'"),
-        (lambda c: c.table("t").rename([("a", "b")]), "columns: expected a dict by path"),
-        (lambda c: c.table("t").cast({}), r"dtypes: expected a dict by path.* got \{\}"),
-        (lambda c: c.table("t").set_nullable("sold"), "nullable: expected a dict by path"),
-        (
-            lambda c: SALES.remote.plan_alterations("sales"),
-            "before: expected a frame or schema, got the string 'sales'",
-        ),
-        (lambda c: rt.plan_alterations(SALES, "sales"), "after: expected a frame or schema"),
-    ],
-)
-def test_a_wrong_argument_is_named_as_it_was_written(remote, server, call, message):
-    with pytest.raises(TypeError, match=message):
+@pytest.mark.parametrize(("call", "facts"), WRONG)
+def test_a_wrong_argument_is_named_as_it_was_written(remote, server, call, facts):
+    with pytest.raises((TypeError, ValueError), match=f"^{facts.partition('|')[0]}: ") as caught:
         call(remote)
+    assert [fact for fact in facts.split("|") if fact not in str(caught.value)] == []
     assert server.requests == []
-
-
-def test_geometries_are_sent_as_the_message_says():
-    geopandas = pytest.importorskip("geopandas")
-    frame = geopandas.GeoDataFrame({"a": [1]}, geometry=geopandas.points_from_xy([7.4], [46.9]))
-    assert "column 'geometry': a geometry cannot be sent; make bytes of it, with .to_wkb()" in refusal(frame)
-    assert send(frame.to_wkb()).schema.names == ["a", "geometry"]
 
 
 def test_notebooks_show_the_callers_line_and_the_one_that_raised(remote):
     ultratb = pytest.importorskip("IPython.core.ultratb")
 
-    def frames(call):
-        try:
+    def files(call) -> list[str]:
+        with pytest.raises(Exception) as raised:  # noqa: PT011
             call()
-        except Exception:  # noqa: BLE001  # whatever it raises
-            text = "\n".join(ultratb.FormattedTB(mode="Context").structured_traceback(*sys.exc_info()))
-            return re.findall(r"^File .*/([\w.]+):\d+, in ([\w.]+)", re.sub(r"\x1b\[[0-9;]*m", "", text), re.MULTILINE)
-        raise AssertionError
+        error = raised.value
+        trace = ultratb.FormattedTB(mode="Context").structured_traceback(type(error), error, error.__traceback__)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(trace))
+        return [Path(file).name for file in re.findall(r"^File (.*):\d+, in ", text, re.MULTILINE)]
 
     def generate():
         yield SALES
         raise RuntimeError("of the caller's own")
 
     with rt.connect("http://127.0.0.1:9", api_key="k", retries=0, default=False) as nobody:
-        for call, raised, others in (
-            (lambda: SALES.remote.to_table("t", client=nobody), "session.py", 0),
-            (lambda: objects("a", 1).remote.to_table("t"), "objects.py", 0),
-            (lambda: RENAMED.remote.plan_alterations(SALES), "compare.py", 0),
-            (lambda: rt.to_table(pa.table({"x": ["a"]}), "t", dtypes={"x": "int8"}), "convert.py", 0),
+        for call in (
+            lambda: SALES.remote.to_table("t", client=nobody),
+            lambda: objects("a", 1).remote.to_table("t"),
+            lambda: RENAMED.remote.plan_alterations(SALES),
+            lambda: rt.to_table(pa.table({"x": ["a"]}), "t", dtypes={"x": "int8"}),
         ):
-            shown = [file for file, _ in frames(call) if file != Path(__file__).name]
-            assert (len(shown) - 1, shown[-1]) == (others, raised)
-    assert frames(lambda: rt.to_table(generate(), "t"))[-1][0] == Path(__file__).name
-    rt.disconnect()
-    assert [file for file, _ in frames(lambda: SALES.remote.to_table("t"))][2:] == ["_api.py"]
+            assert len([file for file in files(call) if file != Path(__file__).name]) == 1
+    assert files(lambda: rt.to_table(generate(), "t"))[-1] == Path(__file__).name

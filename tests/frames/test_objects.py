@@ -1,4 +1,4 @@
-"""Python objects in cells: at every depth what is kept or refused in a column is kept or refused alike."""
+"""Python objects in cells: what is kept or refused in a column is kept or refused alike at every depth."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ import pytest
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.sent import send
 
-UTC = dt.UTC
-DAY, MOMENT = dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
-NANO = pd.Timestamp("2020-01-01 00:00:00.000000001")
-TICK = pd.Timedelta(1, "ns")
-LONG = dt.timedelta(seconds=5)
-ID = uuid.UUID(int=7)
+UTC, DAY, MOMENT = dt.UTC, dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
+NANO, TICK, LONG = pd.Timestamp("2020-01-01 00:00:00.000000001"), pd.Timedelta(1, "ns"), dt.timedelta(seconds=5)
+ID, SECONDS = uuid.UUID(int=7), np.timedelta64(5, "s")
+ENDS = [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)]
 with warnings.catch_warnings():  # NumPy 2.5 warns where one is made; files and pickles of older ones bring them still
     warnings.simplefilter("ignore", DeprecationWarning)
     NAT, NO_DURATION = np.datetime64("NaT"), np.timedelta64("NaT")
@@ -36,11 +34,16 @@ def column_of(values: list) -> pd.Series:
     return pd.Series(array, dtype=object)
 
 
-def sent(values: list | pd.Categorical, **options) -> pa.ChunkedArray:
-    source = send(pd.DataFrame({"x": values if isinstance(values, pd.Categorical) else column_of(values)}), **options)
-    table = pa.Table.from_batches(source.batches(), source.schema)
-    table.validate(full=True)
-    return table["x"]
+def sent(values: list | pd.Categorical | pd.Series, **options) -> pa.ChunkedArray:
+    column = column_of(values) if isinstance(values, list) else values
+    return send(pd.DataFrame({"x": column}), **options).table()["x"]
+
+
+def refusal(values: list | pd.Categorical | pd.Series, **options) -> str:
+    with pytest.raises(UnsupportedTypeError) as refused:
+        sent(values, **options)
+    assert refused.value.columns == ("x",)
+    return str(refused.value)
 
 
 PLACES = {
@@ -63,28 +66,25 @@ def leaf(value: object) -> object:
     return leaf(value["a"]) if isinstance(value, dict) else value
 
 
-KEPT = {
+KEPT = {  # values, the type that they are sent in, and what is stored if that is not the same
+    "bytes": ([b"a", None], pa.binary()),
+    "decimals": ([decimal.Decimal("1.25"), decimal.Decimal("100.00")], pa.decimal128(5, 2)),
+    "times": ([dt.time(1, 2, 3), None], pa.time64("us")),
+    "moments to the calendar's ends": (ENDS, pa.timestamp("us")),
+    "days to the calendar's ends": ([end.date() for end in ENDS], pa.date32()),
     "nanoseconds": ([NANO, MOMENT], pa.timestamp("ns"), [NANO, pd.Timestamp(MOMENT)]),
     "nanoseconds in a later row": ([MOMENT, NANO], pa.timestamp("ns"), [pd.Timestamp(MOMENT), NANO]),
     "durations of nanoseconds": ([TICK, dt.timedelta(1)], pa.duration("ns"), [TICK, pd.Timedelta(1, "D")]),
-    "durations of NumPy's units": (
-        [np.timedelta64(5, "ns"), np.timedelta64(5, "s")],
-        pa.duration("ns"),
-        [pd.Timedelta(5, "ns"), pd.Timedelta(5, "s")],
-    ),
-    "moments of NumPy's units": (
-        [np.datetime64("2020-01-01", "s"), np.datetime64("2020-01-01", "ms")],
-        pa.timestamp("ms"),
-        [dt.datetime(2020, 1, 1)] * 2,
-    ),
+    "durations of NumPy's units": ([5 * TICK, SECONDS], pa.duration("ns"), [5 * TICK, pd.Timedelta(LONG)]),
+    "moments of two units": ([np.datetime64(MOMENT, unit) for unit in ("s", "ms")], pa.timestamp("ms"), [MOMENT] * 2),
     "moments of NumPy's unit": ([np.datetime64(MOMENT, "s"), NAT, None], pa.timestamp("s"), [MOMENT, None, None]),
-    "durations of a coarse unit": ([pd.Timedelta(np.timedelta64(5, "s")), pd.NaT], pa.duration("us"), [LONG, None]),
+    "durations of a coarse unit": ([pd.Timedelta(SECONDS), pd.NaT], pa.duration("us"), [LONG, None]),
     "days of NumPy's": ([np.datetime64("2020-01-01"), DAY], pa.date32(), [DAY, DAY]),
     "NaT without a unit": ([NAT, MOMENT], pa.timestamp("us"), [None, MOMENT]),
     "NaT of durations": ([NO_DURATION, dt.timedelta(1)], pa.duration("us"), [None, dt.timedelta(1)]),
     "whole numbers and floats": ([1, 2.5, 2**60], pa.float64(), [1.0, 2.5, 2.0**60]),
-    "numbers of 64 bits": ([2**63, 1], pa.uint64(), [2**63, 1]),
-    "small numbers": ([np.int8(1), np.int8(2)], pa.int8(), [1, 2]),
+    "numbers of 64 bits": ([2**63, 1], pa.uint64()),
+    "small numbers": ([np.int8(1), np.int8(2)], pa.int8()),
     "what pandas calls missing": ([1, float("nan"), pd.NA, None, pd.NaT], pa.int64(), [1, None, None, None, None]),
 }  # fmt: skip
 
@@ -92,47 +92,47 @@ KEPT = {
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", KEPT)
 def test_what_is_kept_is_kept_at_every_depth(kind, place):
-    values, arrow, wanted = KEPT[kind]
+    values, arrow, *wanted = KEPT[kind]
     column = sent([PLACES[place][0](value) for value in values])
     assert innermost(column.type) == arrow
-    assert [leaf(value) for value in column.to_pylist()] == wanted
+    assert [leaf(value) for value in column.to_pylist()] == (wanted or [values])[0]
 
 
-REFUSED = {
-    "a date and a moment": ([DAY, MOMENT], "mixes kinds.*date, row 1 is datetime"),
-    "a moment with and one without a zone": ([MOMENT, MOMENT.replace(tzinfo=UTC)], "without.*row 1 is.*with a time"),
-    "moments of two zones": ([MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")], "row 1.*Asia/Tokyo"),
-    "text and bytes": (["s", b"x"], "mixes kinds.*str, row 1 is bytes"),
-    "a number and a duration": ([7, np.timedelta64(5, "ns")], "mixes kinds.*int, row 1 is timedelta"),
-    "bool and number": ([True, 1], "mixes kinds.*bool, row 1 is int"),
-    "numbers that no float holds": ([0.5, 2**53 + 1], r'row 1.*9007199254740993.*map\(str, na_action="ignore"\)'),
-    "numbers over 64 bits": ([-1, 2**63], "row 1.*64 bits"),
-    "times with a zone": ([None, dt.time(1, tzinfo=UTC)], "row 1.*time of day with a zone"),
-    "a signalling NaN": ([None, decimal.Decimal("sNaN")], "row 1.*signalling NaN"),
-    "a year that Python does not know": ([None, pd.Timestamp(np.datetime64(10**13, "s"))], "row 1.*years 1 to 9999"),
-    "a unit that Arrow does not know": ([np.timedelta64(1, "h")], r"timedelta64\[h\]"),
+REFUSED = {  # values, and what the refusal tells
+    "a date and a moment": ([DAY, MOMENT], "date|row 1 is datetime"),
+    "a moment with and one without a zone": ([MOMENT, MOMENT.replace(tzinfo=UTC)], "row 1|without|with a time zone"),
+    "moments of two zones": ([MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")], "row 1|Asia/Tokyo"),
+    "text and bytes": (["s", b"x"], "str|row 1 is bytes"),
+    "text and a list behind a null": (["text", None, ["y"]], "str|row 2"),
+    "text and a date behind a null": (["text", None, DAY], "str|row 2"),
+    "a number and a duration": ([7, np.timedelta64(5, "ns")], "int|row 1 is timedelta"),
+    "bool and number": ([True, 1], "bool|row 1 is int"),
+    "numbers that no float holds": ([0.5, 2**53 + 1], "row 1|9007199254740993"),
+    "numbers over 64 bits": ([-1, 2**63], "row 1|64 bits"),
+    "times with a zone": ([None, dt.time(1, tzinfo=UTC)], "row 1|zone"),
+    "a signalling NaN": ([None, decimal.Decimal("sNaN")], "row 1|signalling NaN"),
+    "a year that Python does not know": ([None, pd.Timestamp(np.datetime64(10**13, "s"))], "row 1|9999"),
+    "a unit that Arrow does not know": ([np.timedelta64(1, "h")], "timedelta64[h]"),
     "complex numbers": ([1j], "complex"),
-    "a day beyond 32 bits": ([np.datetime64("2020-01-01"), np.datetime64(2**40, "D")], "row 1.*(large|out of|convert)"),
-    "a number beyond all floats": ([0.5, 10**400], "row 1.*no float holds exactly"),
-    "an infinite number": ([decimal.Decimal(1), decimal.Decimal("-Infinity")], "row 1.*is infinite"),
-    "a duration beyond 64 bits": (
-        [None, pd.Timedelta(np.timedelta64(2**62, "ms"))],
-        "row 1.*(does not fit|[Oo]verflow)",
-    ),
-    "lone surrogates": (["a", "\ud800"], "row 1.*surrogates"),
-    "keys that are no text": ([{"k": 1}, {1: 2}], "row 1.*key 1"),
-    "keys with control characters": ([{"k\n": 1}], "row 0.*key 'k.n'"),
+    "an object": ([object()], "object"),
+    "a day beyond 32 bits": ([np.datetime64("2020-01-01"), np.datetime64(2**40, "D")], "row 1"),
+    "a number beyond all floats": ([0.5, 10**400], "row 1|float"),
+    "an infinite number": ([decimal.Decimal(1), decimal.Decimal("-Infinity")], "row 1|infinite"),
+    "a duration beyond 64 bits": ([None, pd.Timedelta(np.timedelta64(2**62, "ms"))], "row 1"),
+    "lone surrogates": (["a", "\ud800"], "row 1|surrogates"),
+    "keys that are no text": ([{"k": 1}, {1: 2}], "row 1|key 1"),
+    "keys with control characters": ([{"k\n": 1}], "row 0|key 'k"),
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_is_refused_is_refused_at_every_depth_with_its_place_and_row(kind, place):
-    values, message = REFUSED[kind]
+    values, facts = REFUSED[kind]
     wrap, path = PLACES[place]
-    with pytest.raises(UnsupportedTypeError, match=f"(?s)'x'.*{message}") as refused:
-        sent([wrap(value) for value in values])
-    assert "cannot be converted to" in str(refused.value) or not path or f"'x{path}" in str(refused.value)
+    said = refusal([wrap(value) for value in values])
+    assert [fact for fact in facts.split("|") if fact not in said] == []
+    assert "cannot be converted to" in said or f"'x{path}" in said
 
 
 ARRAYS = {
@@ -151,9 +151,9 @@ ARRAYS = {
     "an empty one beside text": ([np.array([]), ["a"]], [[], ["a"]]),
     "an empty one of moments beside numbers": ([np.array([], "M8[s]"), np.array([1.5])], [[], [1.5]]),
     "two dimensions": ([np.arange(4).reshape(2, 2)], [[[0, 1], [2, 3]]]),
-    "moments of two dimensions": (
-        [np.array([[1, "NaT"]], "M8[s]"), np.array([["NaT"]], "M8[ms]")],
-        [[[1000, None]], [[None]]],
+    "moments in two": (
+        [np.array([[1, "NaT"]], "M8[s]"), np.array([[2]], "M8[ms]")],
+        [[[1000, None]], [[2]]],
     ),
     "two dimensions of two kinds": ([np.array([[1]]), np.array([[1.5], [np.nan]])], [[[1.0]], [[1.5], [None]]]),
     "masked numbers of two dimensions": ([np.ma.array([[1, 2]], mask=[[0, 1]])], [[[1, None]]]),
@@ -180,67 +180,28 @@ def test_arrays_in_cells_keep_their_values_units_and_masks(kind):
     assert [counted(value) for value in sent(values)] == wanted
 
 
-def test_arrays_of_two_kinds_are_refused_though_all_of_one_is_missing():
-    with pytest.raises(UnsupportedTypeError, match=r"'x' mixes kinds at 'x.item'.*row 1 is float"):
-        sent([np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")])
+UNLIKE = [
+    (np.ma.MaskedArray([3.0, 4.0], [True, False]), [None, 4.0]),
+    (np.array([3, 4], "int16"), [3.0, 4.0]),
+    (np.array([np.nan, 4]), [None, 4.0]),
+    (np.array([3.0, None], object), [3.0, None]),
+    (np.array([]), []),
+    (None, None),
+]
 
 
-def test_arrays_and_values_of_two_kinds_are_told_by_row_though_one_is_missing_or_masked():
-    with pytest.raises(UnsupportedTypeError, match=r"first value is datetime.*, row 1 is int \(5\)"):
-        sent([np.array(["NaT"], "M8[ms]"), [5]])
-    with pytest.raises(UnsupportedTypeError, match=r"first value is int, row 1 is str \('a'\)"):
-        sent([np.ma.array([1, 2], mask=[1, 0]), ["a"]])
+@pytest.mark.parametrize("row", range(3))
+@pytest.mark.parametrize(("odd", "wanted"), UNLIKE, ids=repr)
+def test_one_array_unlike_the_others_is_seen_wherever_it_stands(odd, wanted, row):
+    values = [np.array([1.0, 2.0])] * 2
+    values.insert(row, odd)
+    assert sent(values).to_pylist()[row] == wanted
 
 
-def test_objects_that_hold_themselves_are_refused_by_column():
-    endless: list = []
-    endless.append(endless)
-    with pytest.raises(UnsupportedTypeError, match=r"'x' is nested over 60 levels"):
-        sent([endless])
-
-
-@pytest.mark.parametrize(
-    ("value", "arrow"), [(NANO, pa.timestamp("ns")), (TICK, pa.duration("ns"))], ids=["moment", "duration"]
-)
-def test_categories_that_are_objects_keep_their_nanoseconds(value, arrow):
+@pytest.mark.parametrize("value", [NANO, TICK], ids=["moment", "duration"])
+def test_categories_that_are_objects_keep_their_nanoseconds(value):
     column = sent(pd.Categorical.from_codes([0, -1], categories=pd.Index([value], dtype=object)))
-    assert (column.type, column.to_pylist()) == (arrow, [value, None])
-
-
-@pytest.mark.parametrize(
-    "values", [[MOMENT, MOMENT.replace(tzinfo=UTC)], [DAY, MOMENT], ["a", b"b"], [[1], [2]]], ids=repr
-)
-def test_categories_of_several_kinds_are_refused_by_column(values):
-    index = pd.Index(column_of([tuple(v) if isinstance(v, list) else v for v in values]), tupleize_cols=False)
-    with pytest.raises(UnsupportedTypeError, match="'x': a category of"):
-        sent(pd.Categorical.from_codes([0, 1], categories=index))
-
-
-ODD_TEXT = pd.Index(["a", "\ud800"], dtype=object)
-
-
-@pytest.mark.parametrize(
-    "column",
-    [pd.Series(ODD_TEXT), pd.Series(ODD_TEXT).astype("string[python]"), pd.Categorical.from_codes([0, 1], ODD_TEXT)],
-    ids=["objects", "strings", "categories"],
-)
-def test_text_that_no_utf8_can_carry_is_refused_by_column_and_row(column):
-    with pytest.raises(UnsupportedTypeError, match=r"'x.*, row 1: .*surrogates"):
-        send(pd.DataFrame({"x": column}))
-
-
-def test_uuids_stay_what_they_are_and_their_text_is_their_text():
-    assert sent([ID, None]).type == pa.uuid()
-    assert sent([ID, None]).to_pylist() == [ID, None]
-    assert sent([ID, None], dtypes={"x": "str"}).to_pylist() == [str(ID), None]
-
-
-@pytest.mark.parametrize("values", [["a", None], [DAY] * 9, [{"k": 1}], [np.array([1.5])], [decimal.Decimal("1.50")]])
-def test_objects_are_converted_once_to_be_tried_out_and_to_be_sent(values):
-    source = send(pd.DataFrame({"x": column_of(values)}))
-    first, again = (next(iter(source.batches())).column(0) for _ in range(2))
-    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (first, again)]
-    assert addresses[0] == addresses[1]
+    assert column.to_pylist() == [value, None]
 
 
 def test_looking_for_a_field_puts_none_into_a_dict_that_makes_its_own():
@@ -249,41 +210,10 @@ def test_looking_for_a_field_puts_none_into_a_dict_that_makes_its_own():
     assert values == [{"a": 1}, {"b": 2}]
 
 
-@pytest.mark.parametrize(
-    ("odd", "wanted"),
-    [
-        (np.ma.MaskedArray([3.0, 4.0], [True, False]), [None, 4.0]),
-        (np.array([3, 4], "int16"), [3.0, 4.0]),
-        (np.array([np.nan, 4]), [None, 4.0]),
-        (np.array([3.0, None], object), [3.0, None]),
-        ([3.0, None], [3.0, None]),
-        (np.array([]), []),
-        (None, None),
-    ],
-)
-def test_one_array_unlike_the_others_is_seen_wherever_it_stands(odd, wanted):
-    one = np.array([1.0, 2.0])
-    for row in range(3):
-        values = [one, one]
-        values.insert(row, odd)
-        assert sent(values).to_pylist()[row] == wanted
-
-
-def test_an_array_of_two_dimensions_among_others_is_refused_by_row():
-    with pytest.raises(UnsupportedTypeError, match="'x'"):
-        sent([np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])])
-
-
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NaT, pd.NA, NAT])
 @pytest.mark.parametrize("value", ["text", DAY, MOMENT, b"x", 1, True])
-def test_what_pandas_calls_missing_is_null_before_and_after_the_first_value(missing, value):
-    assert sent([missing, value, missing, value]).to_pylist() == [None, value, None, value]
-
-
-@pytest.mark.parametrize("other", [b"x", 1, DAY, ["y"]])
-def test_text_is_told_from_what_comes_after_it(other):
-    with pytest.raises(UnsupportedTypeError, match=r"mixes kinds: its first value is str, row 2"):
-        sent(["text", None, other])
+def test_what_pandas_calls_missing_is_null_before_and_after_the_first_value(value):
+    for missing in (None, np.nan, pd.NaT, pd.NA, NAT):
+        assert sent([missing, value, missing, value]).to_pylist() == [None, value, None, value], missing
 
 
 class Hourly(dt.tzinfo):
@@ -294,30 +224,56 @@ class Hourly(dt.tzinfo):
         return "hourly"
 
 
-@pytest.mark.parametrize(
-    ("zone", "name"),
-    [
-        (dt.timezone(dt.timedelta(hours=2)), "+02:00"),
-        (zoneinfo.ZoneInfo("Europe/Berlin"), "Europe/Berlin"),
-        (dt.timezone(dt.timedelta(hours=5, seconds=30)), None),
-        (dateutil.tz.tzoffset("X", 3600), None),
-        (dateutil.tz.tzstr("EST5EDT"), None),  # which Arrow takes for one without summer
-        (Hourly(), None),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_zone_is_named_as_arrow_knows_it_or_refused_by_column(zone, name):
-    frame = pd.DataFrame({"a": pd.Series([dt.datetime(2024, 7, 1, 12, tzinfo=zone)], dtype=object)})
-    if name is None:
-        with pytest.raises(UnsupportedTypeError, match=r"column 'a': the time zone .*astimezone\(datetime.UTC\)"):
-            send(frame)
-    else:
-        assert send(frame).schema.field("a").type == pa.timestamp("us", name)
+ENDLESS: list = []
+ENDLESS.append(ENDLESS)
+ODD_TEXT = pd.Index(["a", "\ud800"], dtype=object)
+
+
+def categories(*values: object) -> pd.Categorical:
+    return pd.Categorical.from_codes(range(len(values)), pd.Index(column_of([*values]), tupleize_cols=False))
+
+
+ODD = {  # columns, and what the refusal tells
+    "moments that are missing and floats": ([np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")], "row 1 is float"),
+    "moments that are missing and a list": ([np.array(["NaT"], "M8[ms]"), [5]], "row 1 is int"),
+    "masked numbers and text": ([np.ma.array([1, 2], mask=[1, 0]), ["a"]], "row 1 is str"),
+    "arrays of one dimension and two": ([np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])], ""),
+    "a list that holds itself": ([ENDLESS], "60 levels"),
+    "categories with and without a zone": (categories(MOMENT, MOMENT.replace(tzinfo=UTC)), "category"),
+    "categories of days and moments": (categories(DAY, MOMENT), "category"),
+    "categories of text and bytes": (categories("a", b"b"), "category"),
+    "categories of tuples": (categories((1,), (2,)), "category"),
+    "categories that no UTF-8 can carry": (pd.Categorical.from_codes([0, 1], ODD_TEXT), "row 1|surrogates"),
+    "strings that no UTF-8 can carry": (pd.Series(ODD_TEXT).astype("string[python]"), "row 1|surrogates"),
+    "a zone with seconds": ([MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=5, seconds=30)))], "astimezone"),
+    "a zone without a name": ([MOMENT.replace(tzinfo=dateutil.tz.tzoffset("X", 3600))], "astimezone"),
+    "a zone that Arrow takes for one without summer": ([MOMENT.replace(tzinfo=dateutil.tz.tzstr("EST5EDT"))], "zone"),
+    "a zone of one's own": ([MOMENT.replace(tzinfo=Hourly())], "astimezone(datetime.UTC)"),
+    "categories in a zone with seconds": (
+        pd.Categorical([pd.Timestamp(MOMENT, tz=dt.timezone(dt.timedelta(seconds=1)))]),
+        "zone",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_columns_are_refused_with_what_is_wrong(kind):
+    column, facts = ODD[kind]
+    said = refusal(column)
+    assert [fact for fact in facts.split("|") if fact not in said] == []
+
+
+@pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=2)), zoneinfo.ZoneInfo("Europe/Berlin")], ids=str)
+def test_a_zone_is_named_as_arrow_knows_it(zone):
+    assert sent([MOMENT.replace(tzinfo=zone)]).type == pa.timestamp("us", str(zone).removeprefix("UTC"))
+
+
+def test_uuids_stay_what_they_are_and_their_text_is_their_text():
+    assert (sent([ID, None]).type, sent([ID, None]).to_pylist()) == (pa.uuid(), [ID, None])
+    assert sent([ID, None], dtypes={"x": "str"}).to_pylist() == [str(ID), None]
 
 
 PAIRS = pa.map_(pa.string(), pa.list_(pa.duration("ms")))
-
-
 NO_MAPS = [
     [None], [("a", None), pd.NA], [decimal.Decimal("sNaN")], {None}, [["a", None]], [("a",)], [("a", None, 1)],
     np.timedelta64(5, "ms"), "a", 5, np.array([None]),
@@ -326,13 +282,6 @@ NO_MAPS = [
 
 @pytest.mark.parametrize("odd", NO_MAPS, ids=repr)
 def test_what_is_no_map_is_refused_by_row_where_arrow_would_end_the_process(odd):
-    pairs = [("a", [np.timedelta64(5, "s")]), ("b", None)]
-    with pytest.raises(UnsupportedTypeError, match="'x', row 1"):
-        sent([pairs, odd], dtypes={"x": PAIRS})
+    pairs = [("a", [SECONDS]), ("b", None)]
+    assert "row 1" in refusal([pairs, odd], dtypes={"x": PAIRS})
     assert sent([pairs, None, []], dtypes={"x": PAIRS}).to_pylist() == [[("a", [LONG]), ("b", None)], None, []]
-
-
-def test_categories_in_a_zone_without_a_name_are_refused_by_column():
-    zone = dt.timezone(dt.timedelta(seconds=1))
-    with pytest.raises(UnsupportedTypeError, match="column 'x': the time zone"):
-        sent(pd.Categorical([pd.Timestamp(MOMENT, tz=zone)]))

@@ -10,23 +10,13 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames._http.dialects import DIALECTS, Dialect
-from rt_frames.errors import (
-    BadRequest,
-    ConflictError,
-    OutcomeUnknown,
-    ResponseError,
-    ServerError,
-    TableExistsError,
-    TableNotFoundError,
-    TransportError,
-    UploadInterrupted,
-)
-from tests.support.faults import fails
+from rt_frames import errors
+from tests.support.faults import connected, fails
 from tests.support.servers import KEY
 
 FRAME = pl.DataFrame({"a": [1, 2]})
 LIST = "/v1/namespace/$/table/list?limit=1000"
+LISTS = {"documented": "/v1/tables", "lancedb": LIST}
 SCHEMA = {"fields": [{"name": "a", "type": {"type": "int64"}, "nullable": True}]}
 
 
@@ -72,39 +62,34 @@ def test_every_operation_goes_where_the_official_client_sends_it(lancedb, server
     assert {request.headers["x-api-key"] for request in server.requests} == {KEY}
 
 
-def test_the_documented_addresses_are_the_default(remote, server):
-    server.answering((200, {}))
-    FRAME.remote.to_table("t")
-    rt.table("t").rename({"a": "b"})
-    rt.list_tables()
-    assert rt.table("t").schema is None
-    assert asked(server) == ["POST /v1/tables/t", "POST /v1/table/t/alter_columns", "GET /v1/tables"]
+@pytest.mark.parametrize(("dialect", "first"), LISTS.items())
+def test_a_list_is_followed_over_its_pages(server, dialect, first):
+    pages = (200, {"tables": ["b"], "page_token": "x/y &="}), (200, {"tables": ["a"], "page_token": "z"})
+    server.listing(*pages, (200, {"tables": []}))
+    assert connected(server, dialect=dialect).list_tables() == ["b", "a"]
+    further = f"GET {first}{'&' if '?' in first else '?'}page_token="
+    assert asked(server) == [f"GET {first}", f"{further}x%2Fy%20%26%3D", f"{further}z"]
 
 
-def test_a_list_is_followed_over_its_pages(lancedb, server):
-    server.listing((200, {"tables": ["a"], "page_token": "x/y &="}), (200, {"tables": ["b"]}))
-    assert lancedb.list_tables() == ["a", "b"]
-    assert asked(server) == [f"GET {LIST}", f"GET {LIST}&page_token=x%2Fy%20%26%3D"]
-
-
-def test_the_environment_says_the_dialect_too(server, monkeypatch):
+def test_an_argument_the_environment_and_a_pickle_say_the_dialect(server, monkeypatch):
     monkeypatch.setenv("RT_FRAMES_DIALECT", "lancedb")
-    rt.connect(server.url, api_key=KEY).list_tables()
-    rt.connect(server.url, api_key=KEY, dialect="documented").list_tables()
-    assert asked(server) == [f"GET {LIST}", "GET /v1/tables"]
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    client = rt.connect(server.url)
+    client.list_tables()
+    pickle.loads(pickle.dumps(client)).list_tables()
+    rt.connect(server.url, dialect="documented").list_tables()
+    assert asked(server) == [f"GET {LIST}", f"GET {LIST}", "GET /v1/tables"]
+    assert rt.table("t").schema is None
     monkeypatch.setenv("RT_FRAMES_DIALECT", "lance")
-    with pytest.raises(ValueError, match='RT_FRAMES_DIALECT: expected "documented" or "lancedb", got \'lance\''):
+    with pytest.raises(ValueError, match=r"RT_FRAMES_DIALECT.*documented.*lancedb.*'lance'"):
         rt.connect(server.url, api_key=KEY)
+    for unknown in ("", "LANCEDB", 1, "folder"):
+        for target, key in ((server.url, KEY), ("./tables", None)):
+            with pytest.raises(ValueError, match=r"dialect.*documented.*lancedb"):
+                rt.connect(target, api_key=key, dialect=unknown)
 
 
-@pytest.mark.parametrize("dialect", ["", "LANCEDB", 1, "folder"])
-def test_a_dialect_that_is_not_known_is_refused(server, dialect):
-    for target in ("https://words-x1.us-east-1.example.com", "./tables"):
-        with pytest.raises(ValueError, match='expected "documented" or "lancedb"'):
-            rt.connect(target, api_key=KEY if "https" in target else None, dialect=dialect)
-
-
-@pytest.mark.parametrize("dialect", [None, *DIALECTS, Dialect("another", "/v9", "/v9/{}", "/v9/{}/columns")])
+@pytest.mark.parametrize("dialect", [None, *LISTS])
 def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
     client = rt.connect(tmp_path, dialect=dialect)
     for i, known in enumerate((client, pickle.loads(pickle.dumps(client))), 1):
@@ -113,137 +98,84 @@ def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
         assert known.list_tables() == ["t"]
 
 
-def test_a_client_that_was_pickled_keeps_its_dialect(lancedb, server, monkeypatch):
-    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    pickle.loads(pickle.dumps(lancedb)).list_tables()
-    assert asked(server) == [f"GET {LIST}"]
-
-
 @pytest.mark.parametrize("name", ["a$b", "a b", "é", "x" * 129, "a:b"])
 def test_names_that_such_servers_read_otherwise_are_refused_before_anything_is_sent(lancedb, server, name):
-    calls = [FRAME.remote.to_table, rt.table, lambda t: rt.alter_columns(t, {"path": "a", "rename": "b"})]
-    for call in calls:
-        with pytest.raises(ValueError, match=r"name: .*128.*digits"):
+    for call in (FRAME.remote.to_table, rt.table, lambda t: rt.alter_columns(t, {"path": "a", "rename": "b"})):
+        with pytest.raises(ValueError, match=r"name: .*128"):
             call(name)
     assert server.requests == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        ((400, {"code": 400, "error": "Bad request: table t already exists"}), TableExistsError),
-        ((409, {"error": "t", "code": 5}), TableExistsError),
-        ((400, {"code": 400, "error": "Bad request: Table limit of 1000 exceeded"}), BadRequest),
-        ((400, b"Failed to deserialize the JSON body"), BadRequest),
-        ((500, {"error": "alter_columns: Schema", "code": 18}), ServerError),
-    ],
-)
-def test_errors_of_such_servers_are_told_apart(lancedb, server, answer, kind):
-    server.answering(answer)
-    with pytest.raises(ResponseError) as error:
-        FRAME.remote.to_table("t")
-    assert type(error.value) is kind
-    assert error.value.message in str(error.value)
-    assert len(server.posts) == 1
+@pytest.mark.parametrize("status", [404, 405, 501])
+@pytest.mark.parametrize(("dialect", "other"), [("documented", "lancedb"), ("lancedb", "documented")])
+def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(server, caplog, dialect, other, status):
+    routed(server, {LISTS[other]: (200, {"tables": []})}, status)
+    client = connected(server, dialect=dialect)
+    kind = errors.ServerError if status == 501 else errors.ResponseError
+    calls = [client.list_tables, lambda: client.create_table("t", FRAME)]
+    calls += [lambda: client.table("t").rename({"a": "b"})] * (status != 404)
+    for call in calls:
+        server.requests.clear()
+        error = fails(call, kind, caplog, f'{status}.*dialect="{other}"')
+        assert (error.status, error.attempts) == (status, 1)
+        assert "not known whether" not in str(error)
+        assert [request.path for request in server.requests][1:] == [LISTS[other]]
 
 
-def test_a_create_that_finds_the_name_taken_is_skipped(lancedb, server):
-    server.listing((200, []), (400, {"error": "table t already exists"}), (200, ["t"]))
-    assert FRAME.remote.to_table("t", if_exists="skip").created is False
-
-
-@pytest.mark.parametrize(
-    ("dialect", "speaks"), [("documented", LIST), ("lancedb", "/v1/tables")], ids=["documented", "lancedb"]
-)
-def test_after_a_404_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(server, dialect, speaks):
-    routed(server, {speaks: (200, {"tables": []})})
-    other = {"documented": "lancedb", "lancedb": "documented"}[dialect]
-    with rt.connect(server.url, api_key=KEY, dialect=dialect) as client:
-        calls = {"list": client.list_tables, "create": lambda: client.create_table("t", FRAME)}
-        for what, call in calls.items():
-            server.requests.clear()
-            with pytest.raises(
-                ResponseError, match=rf'could not {what} .*404.*another dialect: .*dialect="{other}"'
-            ) as error:
-                call()
-            assert (error.value.status, error.value.attempts) == (404, 1)
-            assert [request.path for request in server.requests][1:] == [speaks]
-
-
-@pytest.mark.parametrize("status", [405, 501])
-@pytest.mark.parametrize(("dialect", "speaks"), [("documented", LIST), ("lancedb", "/v1/tables")])
-def test_a_405_or_501_is_explained_as_a_404_is(server, dialect, speaks, status):
-    routed(server, {speaks: (200, {"tables": []})}, status)
-    other = {"documented": "lancedb", "lancedb": "documented"}[dialect]
-    with rt.connect(server.url, api_key=KEY, dialect=dialect) as client:
-        calls = [
-            client.list_tables,
-            lambda: client.create_table("t", FRAME),
-            lambda: client.table("t").rename({"a": "b"}),
-        ]
-        for call in calls:
-            server.requests.clear()
-            with pytest.raises(
-                ResponseError, match=rf'{status}, .*; it takes no such request.*; this server speaks.*dialect="{other}"'
-            ) as error:
-                call()
-            assert (error.value.status, error.value.attempts) == (status, 1)
-            assert "not known whether" not in str(error.value)
-            assert [request.path for request in server.requests][1:] == [speaks]
-
-
-def test_a_405_of_a_server_that_speaks_neither_says_that_the_address_is_wrong(remote, server):
-    routed(server, {}, 405)
-    for call in (remote.list_tables, lambda: remote.create_table("t", FRAME)):
-        with pytest.raises(ResponseError, match=r"405, Method Not Allowed; .*no such project at this address"):
-            call()
-
-
+@pytest.mark.parametrize("status", [404, 405])
 @pytest.mark.parametrize("other", [(404, b""), (200, b"<html>hello</html>"), (401, {}), (500, {})])
-def test_a_404_of_a_server_that_speaks_neither_says_that_the_address_is_wrong(remote, server, other):
-    routed(server, {LIST: other})
-    with pytest.raises(ResponseError, match="no such project at this address") as error:
-        remote.list_tables()
-    assert "dialect" not in str(error.value)
-    assert [request.path for request in server.requests] == ["/v1/tables", LIST]
+def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(remote, server, caplog, status, other):
+    routed(server, {LIST: other}, status)
+    for call in (remote.list_tables, lambda: remote.create_table("t", FRAME)):
+        server.requests.clear()
+        error = fails(call, errors.ResponseError, caplog, f"{status}.*address")
+        assert "dialect" not in str(error)
+        assert [request.path for request in server.requests][1:] == [LIST]
 
 
-def test_a_404_to_an_alter_or_a_description_says_that_there_is_no_such_table(lancedb, server):
+def test_a_404_to_an_alter_or_a_description_says_that_there_is_no_such_table(lancedb, server, caplog):
     server.answering((404, {"error": "nope", "code": 4}))
     for call in (lambda: rt.table("t").rename({"a": "b"}), lambda: rt.table("t").schema):
-        with pytest.raises(TableNotFoundError, match="names that exist"):
-            call()
+        fails(call, errors.TableNotFoundError, caplog, "'t'.*404")
     assert [request.method for request in server.requests] == ["POST", "POST"]
 
 
-@pytest.mark.parametrize("body", [{}, {"version": 3}, {"schema": None}])
-def test_a_schema_that_does_not_come_is_none(lancedb, server, body):
-    server.answering((200, body))
-    assert rt.table("t").schema is None
-    with pytest.raises(ValueError, match="columns of table 't' are not known here"):
+def nested(levels: int) -> bytes:
+    inside = '{"type": "list", "fields": [{"name": "item", "nullable": true, "type": ' * levels
+    return f'{{"schema": {{"fields": [{{"name": "a", "type": {inside}1{"}]}" * levels}}}]}}}}'.encode()
+
+
+NO_SCHEMAS = {
+    "an array": ([], "object"),
+    "no fields": ({}, "fields"),
+    "no unit": ({"fields": [{"name": "at", "type": {"type": "timestamp"}, "nullable": True}]}, "'timestamp'"),
+    "no type": ({"fields": [{"name": "at", "nullable": True}]}, "type"),
+    "a name twice": ({"fields": SCHEMA["fields"] * 2}, "'a' twice"),
+    **{f"{levels} levels": (nested(levels), "") for levels in (40, 300, 900, 100_000)},
+}
+
+
+@pytest.mark.parametrize(("schema", "told"), NO_SCHEMAS.values(), ids=NO_SCHEMAS)
+def test_a_description_that_is_not_understood_says_what_was_not(server, caplog, schema, told):
+    server.answering((200, schema if isinstance(schema, bytes) else {"version": 1, "schema": schema}))
+    client = connected(server, dialect="lancedb", retries=0)
+    fails(lambda: client.table("t").schema, errors.ResponseError, caplog, f"describe table 't'.*{told}")
+    server.script = lambda connection: connection.body(connection.head())  # and then hangs up
+    client.close()
+    fails(lambda: client.table("t").schema, errors.TransportError, caplog, "describe table 't'")
+
+
+def test_a_description_is_asked_for_once_and_not_by_repr_and_may_be_without_a_schema(lancedb, server):
+    server.answering((200, {}), (200, {"version": 3}), (200, {"schema": None}))
+    assert [rt.table("t").schema for _ in range(3)] == [None] * 3
+    with pytest.raises(ValueError, match="columns of table 't' are not known"):
         FRAME.remote.alter_table("t")
-
-
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ([], "expected an object"),
-        ({}, "fields"),
-        ({"fields": [{"name": "at", "type": {"type": "timestamp"}, "nullable": True}]}, "'timestamp'"),
-        ({"fields": [{"name": "at", "nullable": True}]}, "type"),
-    ],
-)
-def test_a_schema_that_is_not_understood_says_what_was_not(lancedb, server, schema, words):
-    server.answering((200, {"version": 1, "schema": schema}))
-    with pytest.raises(ResponseError, match=f"table 't'.*description.*not understood.*{words}"):
-        rt.table("t").schema  # noqa: B018  # asks
-
-
-def test_a_description_is_asked_for_once_and_not_by_looking_at_the_table(lancedb, server):
+    server.requests.clear()
     server.answering((200, {"schema": SCHEMA}))
     table = rt.table("t")
-    assert (repr(table), "<b>" in table._repr_html_()) == (f"RemoteTable('t', at {server.url})", True)
+    assert repr(table) == f"RemoteTable('t', at {server.url})"
     assert server.requests == []
+    assert "int64" in table._repr_html_()
     assert table.schema == table.schema == pa.schema({"a": pa.int64()})
     assert len(server.requests) == 1
     assert "1 column" in repr(table)
@@ -256,100 +188,54 @@ def test_a_description_is_asked_for_again_since_that_changes_nothing(lancedb, se
     assert len(server.posts) == 2
 
 
-@pytest.mark.parametrize("levels", [40, 300, 900, 100_000])
-def test_a_description_that_is_nested_without_end_is_not_understood(lancedb, server, caplog, levels):
-    nested = '{"type": "list", "fields": [{"name": "item", "nullable": true, "type": ' * levels
-    server.answering(
-        (200, f'{{"schema": {{"fields": [{{"name": "a", "type": {nested}1{"}]}" * levels}}}]}}}}'.encode())
-    )
-    fails(lambda: rt.table("t").schema, ResponseError, caplog, "could not describe table 't'")
-
-
-def test_a_description_that_never_comes_is_no_open_outcome(server):
-    server.script = lambda connection: connection.body(connection.head())
-    table = rt.connect(server.url, api_key=KEY, dialect="lancedb", retries=0).table("t")
-    with pytest.raises(TransportError, match="could not describe table 't'") as error:
-        table.schema  # noqa: B018  # asks
-    assert type(error.value) is TransportError
-
-
-def test_the_service_that_cannot_describe_says_the_two_ways(remote, server):
-    with pytest.raises(ValueError, match=r'(?s)alter_table\(\'t\', before\).*connect\(…, dialect="lancedb"\)'):
-        FRAME.remote.alter_table("t")
-    with pytest.raises(ValueError, match="before: the columns of table 't' are not known"):
-        rt.plan_alterations(rt.table("t"), FRAME)
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("dialect", ["documented", "lancedb"])
-@pytest.mark.parametrize(("cut", "kind"), [(100, UploadInterrupted), (None, OutcomeUnknown)])
-def test_an_open_create_is_looked_up_where_the_dialect_lists(server, dialect, cut, kind):
+@pytest.mark.parametrize("dialect", LISTS)
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(("cut", "kind"), [(100, errors.UploadInterrupted), (None, errors.OutcomeUnknown)])
+def test_an_open_create_or_replace_is_looked_up_where_the_dialect_lists(server, caplog, dialect, listed, cut, kind):
     def script(connection) -> None:
         while (request := connection.head()).method == "GET":
-            connection.answer(200, {"tables": ["t"]})
+            connection.answer(200, {"tables": ["t"] if listed else []})
         connection.body(request, cut)
 
     server.script = script
-    client = rt.connect(server.url, api_key=KEY, dialect=dialect)
-    with pytest.raises(kind, match="table 't' is listed now") as error:
-        client.create_table("t", pl.DataFrame({"a": range(500_000)}), compression=None)
-    assert (error.value.listed, error.value.listed_before) == (True, None)
-    assert asked(server)[1:] == [{"documented": "GET /v1/tables", "lancedb": f"GET {LIST}"}[dialect]]
-    assert len(server.posts) == 1
-
-
-def test_replace_is_one_request_and_never_sent_twice(lancedb, server):
-    server.listed = ["t"]
-    for answer, kind in ((409, ConflictError), (503, ServerError)):
+    client = connected(server, dialect=dialect)
+    frame = pl.DataFrame({"a": range(500_000)})
+    for how in ("fail", "replace") if dialect == "lancedb" else ("fail",):
         server.requests.clear()
-        server.answering((answer, {}))
-        with pytest.raises(ResponseError, match="could not replace table 't'") as error:
-            FRAME.remote.to_table("t", if_exists="replace")
-        assert type(error.value) is kind
+        told = "old rows or the new" if listed and how == "replace" else "is listed"
+        error = fails(lambda h=how: client.create_table("t", frame, if_exists=h, compression=None), kind, caplog, told)
+        assert error.listed is listed
+        assert asked(server)[-1] == f"GET {LISTS[dialect]}"
         assert len(server.posts) == 1
-    assert error.value.listed is True
-    assert "holds the old rows or the new" in str(error.value)
 
 
-@pytest.mark.parametrize("listed", [["t"], []])
-@pytest.mark.parametrize(("cut", "kind"), [(100, UploadInterrupted), (None, OutcomeUnknown)])
-def test_an_open_replace_says_what_may_be_there(lancedb, server, listed, cut, kind):
-    def script(connection) -> None:
-        while True:
-            request = connection.head()
-            if request.method == "POST":
-                connection.body(request, cut)
-                return
-            connection.answer(200, {"tables": listed})
-
-    server.script = script
-    with pytest.raises(kind) as error:
-        rt.to_table(pl.DataFrame({"a": range(500_000)}), "t", if_exists="replace", compression=None)
-    assert error.value.listed is bool(listed)
-    assert ("holds the old rows or the new" if listed else "no table 't' is listed") in str(error.value)
-
-
-def test_a_large_replace_looks_first_and_sends_all_the_same(lancedb, server):
+def test_replace_is_one_request_and_never_sent_twice(lancedb, server, caplog):
     server.listed = ["t"]
-    server.answering((200, {"version": 7}))
+    server.answering((409, {}), (503, {}), (200, {"version": 7}))
+    fails(lambda: FRAME.remote.to_table("t", if_exists="replace"), errors.ConflictError, caplog, "replace table 't'")
+    error = fails(
+        lambda: FRAME.remote.to_table("t", if_exists="replace"), errors.ServerError, caplog, "old rows or the new"
+    )
+    assert error.listed is True
+    assert len(server.posts) == 2
+    server.requests.clear()
     table = rt.to_table(iter([FRAME]), "t", if_exists="replace")
     assert (table.version, table.created, table.rows) == (7, True, 2)
-    assert asked(server) == [f"GET {LIST}", "POST /v1/table/t/create/?mode=overwrite"]
+    assert asked(server) == [f"GET {LIST}", "POST /v1/table/t/create/?mode=overwrite"]  # what may be large looks first
 
 
-def test_what_a_dialect_cannot_do_is_refused_with_the_reason(remote, server):
-    with pytest.raises(ValueError, match=r'(?s)"replace" is not possible.*documents no way.*dialect="lancedb"'):
-        FRAME.remote.to_table("t", if_exists="replace")
-    with pytest.raises(ValueError, match=r'"append" is not possible.*use "fail" or "skip"'):
-        FRAME.remote.to_table("t", if_exists="append")
-    with pytest.raises(ValueError, match='expected "fail" or "skip", got \'x\''):
-        FRAME.remote.to_table("t", if_exists="x")
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: FRAME.remote.to_table("t", if_exists="replace"), ["if_exists", '"replace"', 'dialect="lancedb"']),
+        (lambda: FRAME.remote.to_table("t", if_exists="append"), ["if_exists", '"append"', '"fail" or "skip"']),
+        (lambda: FRAME.remote.to_table("t", if_exists="x"), ["if_exists", '"fail" or "skip"', "'x'"]),
+        (lambda: FRAME.remote.alter_table("t"), ["alter_table('t', before)", 'dialect="lancedb"']),
+        (lambda: rt.plan_alterations(rt.table("t"), FRAME), ["before", "table 't'"]),
+    ],
+)
+def test_what_a_dialect_cannot_do_is_refused_with_the_reason_before_anything_is_sent(remote, server, call, told):
+    with pytest.raises(ValueError, match=r".") as error:
+        call()
+    assert [words for words in told if words not in str(error.value)] == []
     assert server.requests == []
-
-
-def test_a_frame_without_rows_is_a_schema_and_a_batch_of_no_rows(lancedb, server):
-    for frame in (FRAME.head(0), FRAME.head(0).to_pandas(), FRAME.lazy().head(0), FRAME.head(0).to_arrow()):
-        server.requests.clear()
-        rt.to_table(frame, "t")
-        batches = list(pa.ipc.open_stream(server.posts[0].body))
-        assert [batch.num_rows for batch in batches] == [0]

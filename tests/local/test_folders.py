@@ -1,21 +1,17 @@
-"""Folders and their services: what is not ours stays, what was removed is made again, and nothing runs for ever."""
+"""Folders and their services, S11 and S12: what is not ours stays, what was removed is made again, nothing runs on."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 import rt_frames as rt
-from rt_frames.local import LocalService
+from tests.local.test_end import python, run
 from tests.support.compare import lance
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -48,17 +44,28 @@ def test_S11_a_folder_that_was_removed_is_made_again(tmp_path):
             shutil.rmtree(folder)
 
 
-def test_S11_folders_leave_no_thread_and_no_descriptor_behind(tmp_path):
-    def used(folder: str) -> tuple[int, int]:
-        with rt.connect(tmp_path / folder, default=False) as client:
-            client.create_table("t", FRAME)
-        # the engine's threads, as many as there are cores, are seen from when they first called Python
-        ours = [thread for thread in threading.enumerate() if not thread.name.startswith("Dummy-")]
-        return len(ours), len(list(Path("/proc/self/fd").iterdir()))
+MANY = """
+import gc, logging, os, sys, threading, time, polars as pl, rt_frames as rt
+from pathlib import Path
+frame = pl.DataFrame({"a": [1, 2]})
+def used(numbers):
+    for i in numbers:
+        with rt.connect(f"{sys.argv[1]}/{i}", default=False) as client:
+            client.create_table("t", frame)
+    gc.collect()
+    memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    threads = sum("Dummy" not in thread.name for thread in threading.enumerate())  # which are the engine's
+    return threads, len(os.listdir("/proc/self/fd")), len(logging.statistics), memory
+before = used(range(10))
+after = used(range(10, 10 + int(sys.argv[2])))
+assert after[:3] <= before[:3], (before, after)
+assert after[3] - before[3] < 16 * 2**20, (before, after)
+"""
 
-    used("first")
-    before = used("second")
-    assert [used(f"{number}") for number in range(10)][-1] <= before
+
+@pytest.mark.parametrize("folders", [10, pytest.param(200, marks=pytest.mark.long)])
+def test_S11_folders_leave_no_thread_descriptor_figure_or_memory_behind(tmp_path, folders):
+    run(MANY, tmp_path, folders)
 
 
 def test_a_service_ends_with_the_last_client_of_its_folder_and_comes_back_for_a_closed_one(tmp_path):
@@ -72,68 +79,31 @@ def test_a_service_ends_with_the_last_client_of_its_folder_and_comes_back_for_a_
         pass
     assert other.list_tables() == ["t"]
     other.close()
-
-
-def test_a_client_that_nobody_holds_ends_its_service(tmp_path):
     threads = threading.active_count()
-    rt.connect(tmp_path, default=False).list_tables()
+    rt.connect(tmp_path, default=False).list_tables()  # whose client nobody holds
     assert threading.active_count() <= threads
 
 
-def test_an_upload_of_a_thread_that_outlives_the_main_one_is_stored(tmp_path):
-    code = (
-        "import sys, threading, time, polars as pl, rt_frames as rt\n"
-        "client = rt.connect(sys.argv[1])\n"
-        "def upload():\n"
-        "    time.sleep(0.5)\n"
-        "    client.create_table('t', pl.DataFrame({'a': [1, 2]}))\n"
-        "threading.Thread(target=upload).start()\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
-    assert lance.dataset(str(tmp_path / "t.lance")).to_table().to_pydict() == {"a": [1, 2]}
-
-
-def test_S12_connections_that_say_nothing_do_not_keep_others_waiting(tmp_path):
-    with LocalService(tmp_path) as service:
-        host, port = service.url.removeprefix("http://").split(":")
-        silent = [socket.create_connection((host, int(port))) for _ in range(40)]
-        for number, sock in enumerate(silent):
-            sock.sendall(b"GET /v1/tables HTTP/1.1\r\n"[: number % 20])
-        start = time.monotonic()
-        assert rt.connect(service.url, api_key=service.api_key, default=False).list_tables() == []
-        assert time.monotonic() - start < 5
-        for sock in silent:
-            sock.close()
-
-
-@pytest.mark.parametrize("kind", ["half a table", "file", "dangling link"])
-@pytest.mark.parametrize("if_exists", ["fail", "skip", "replace"])
-def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(tmp_path, kind, if_exists):
-    place = tmp_path / "t.lance"
-    if kind == "half a table":
-        (place / "data").mkdir(parents=True)
-    elif kind == "file":
-        place.write_text("mine")
-    else:
-        place.symlink_to(tmp_path / "nowhere")
-    with rt.connect(tmp_path, default=False) as client:
-        with pytest.raises(
-            rt.errors.BadRequest, match=r"'t\.lance' is in the service's folder and no table.*remove it"
-        ):
-            client.create_table("t", FRAME, if_exists=if_exists)
-        assert client.list_tables() == []
-        assert os.path.lexists(place)
+def test_S12_connections_that_say_nothing_do_not_keep_others_waiting(service, client):
+    host, port = service.url.removeprefix("http://").split(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(40)]
+    for number, sock in enumerate(silent):
+        sock.sendall(b"GET /v1/tables HTTP/1.1\r\n"[: number % 20])
+    start = time.monotonic()
+    client.list_tables()
+    assert time.monotonic() - start < 5
+    for sock in silent:
+        sock.close()
 
 
 STARTING = """
 import sys, rt_frames as rt
-for _ in range(60): rt.connect(sys.argv[1], default=False).close()
+for _ in range(30): rt.connect(sys.argv[1], default=False).close()
 """
 
 
 def test_a_service_starts_while_others_write_and_end(tmp_path):
-    with rt.connect(tmp_path, default=False) as client:
-        starting = subprocess.Popen([sys.executable, "-c", STARTING, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    with rt.connect(tmp_path, default=False) as client, python("-c", STARTING, tmp_path) as starting:
         number = 0
         while starting.poll() is None:
             client.create_table(f"t{number}", FRAME)

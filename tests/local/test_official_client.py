@@ -10,14 +10,11 @@ from pathlib import Path
 
 import lance
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.types as is_
 import pytest
 
 import rt_frames as rt
-from rt_frames._schema.data_type import is_list
 from tests.support.compare import stored
 from tests.support.local import TABLE, message
 
@@ -30,26 +27,18 @@ RECORDED = [
     for entry in json.loads((Path(__file__).parents[1] / "schema" / "data_types.json").read_text())
 ]
 VALUES = [
-    (is_.is_boolean, True),
-    (is_.is_integer, 7),
-    (is_.is_floating, 1.5),
-    (is_.is_string, "é"),
-    (is_.is_large_string, ""),
-    (is_.is_fixed_size_binary, bytes(16)),
-    (is_.is_binary, b"\0"),
-    (is_.is_large_binary, b""),
-    (is_.is_date, dt.date(2020, 1, 2)),
-    (is_.is_time, dt.time(1, 2, 3)),
-    (is_.is_timestamp, dt.datetime(2020, 1, 2, 3, tzinfo=dt.UTC)),
-    (is_.is_duration, dt.timedelta(seconds=5)),
+    (is_.is_boolean, True), (is_.is_integer, 7), (is_.is_floating, 1.5), (is_.is_string, "é"),
+    (is_.is_large_string, ""), (is_.is_fixed_size_binary, bytes(16)), (is_.is_binary, b"\0"),
+    (is_.is_large_binary, b""), (is_.is_date, dt.date(2020, 1, 2)), (is_.is_time, dt.time(1, 2, 3)),
+    (is_.is_duration, dt.timedelta(seconds=5)), (is_.is_timestamp, dt.datetime(2020, 1, 2, 3, tzinfo=dt.UTC)),
     (is_.is_decimal, decimal.Decimal("1.25")),
-]
+]  # fmt: skip
 
 
 def value(arrow):
     if is_.is_struct(arrow):
         return {field.name: value(field.type) for field in arrow}
-    if is_list(arrow):
+    if is_.is_list(arrow) or is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow):
         return [value(arrow.value_type)] * (arrow.list_size if is_.is_fixed_size_list(arrow) else 2)
     if is_.is_dictionary(arrow):
         return value(arrow.value_type)
@@ -57,10 +46,8 @@ def value(arrow):
 
 
 def of_all_types():
-    rows = [
-        [value(arrow), value(arrow) if is_.is_fixed_size_list(arrow) else None] for arrow in RECORDED
-    ]  # its own rule
-    return pa.table([pa.array(*both) for both in zip(rows, RECORDED, strict=True)], [f"c{i}" for i in range(len(rows))])
+    values = [[value(arrow), value(arrow) if is_.is_fixed_size_list(arrow) else None] for arrow in RECORDED]
+    return pa.table({f"c{i}": pa.array(*both) for i, both in enumerate(zip(values, RECORDED, strict=True))})
 
 
 @pytest.fixture(params=["documented", "lancedb"])
@@ -76,48 +63,21 @@ def db(caller):
         yield lancedb.connect("db://x", api_key=caller.key, host_override=caller.url)
 
 
-def test_what_the_official_client_writes_is_listed_and_stored_value_by_value(db, caller, ours, service):
+def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(db, caller, ours, service):
     table = of_all_types()
-    opened = db.create_table("t", table)
-    assert ours.list_tables() == ["t"]
-    assert stored(service, "t").equals(table)
-    assert opened.schema.equals(table.schema)
-    assert opened.search().to_arrow().equals(table)
-
-
-def test_what_is_written_here_is_read_by_the_official_client_value_by_value(db, ours, service):
-    table = of_all_types().drop("c0")  # columns of nulls are not sent
-    ours.create_table("t", table)
-    opened = db.open_table("t")
-    kept = stored(service, "t")
+    theirs = db.create_table("theirs", table)
+    ours.create_table("ours", table.drop("c0"))  # columns of nulls are not sent
+    assert ours.list_tables() == list(db.table_names()) == db.list_tables().tables == ["ours", "theirs"]
+    assert stored(service, "theirs").equals(table)
+    assert theirs.schema.equals(table.schema)
+    assert theirs.search().to_arrow().equals(table)
+    opened, kept = db.open_table("ours"), stored(service, "ours")
     with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as able:
-        assert able.table("t").schema.equals(kept.schema)
+        assert able.table("ours").schema.equals(kept.schema)
     assert opened.schema.equals(kept.schema)
     found = opened.search().to_arrow()
     assert found.equals(kept)
-    for name in table.column_names:
-        assert found[name].to_pylist() == table[name].to_pylist(), name
-
-
-def test_the_official_client_reads_frames_of_both_libraries(db, client):
-    rt.to_table(pd.DataFrame({"n": [1, 2], "s": pd.Series(["a", None], dtype="str")}), "of_pandas", client=client)
-    rt.to_table(pl.DataFrame({"n": [1, 2], "k": ["a", None]}, schema_overrides={"k": pl.Categorical}), "of_polars")
-    assert list(db.table_names()) == db.list_tables().tables == ["of_pandas", "of_polars"]
-    frame = db.open_table("of_pandas").search().limit(10).to_pandas()
-    assert frame["n"].tolist() == [1, 2]
-    assert frame["s"].fillna("-").tolist() == ["a", "-"]
-    assert db.open_table("of_polars").search().to_polars().rows() == [(1, "a"), (2, None)]
-
-
-def test_the_official_client_pages_through_the_names(db, caller):
-    for i in range(25):
-        caller.create(f"t{i:02}", TABLE)
-    names, token = [], None
-    while token is not None or not names:
-        page = db.list_tables(limit=10, page_token=token)
-        names, token = names + page.tables, page.page_token
-    assert names == [f"t{i:02}" for i in range(25)]
-    assert list(db.table_names(limit=20, page_token="t19")) == names[20:]
+    assert found.to_pydict() == table.drop("c0").to_pydict()
 
 
 def test_the_official_client_creates_replaces_and_drops(db, caller):
@@ -136,64 +96,45 @@ def test_the_official_client_creates_replaces_and_drops(db, caller):
     assert not (caller.root / "t.lance").exists()
     with pytest.raises(ValueError, match="not found"):
         db.open_table("t")
-    with pytest.raises(Exception, match="there is no table 't'"):
+    with pytest.raises(Exception, match="no table 't'"):
         db.drop_table("t")
 
 
-def test_the_official_client_counts_filters_selects_and_limits(db, caller):
-    rows = pa.table({"n": range(5000), "s": [f"r{i % 7}" for i in range(5000)]})
-    table = db.create_table("t", rows)
+def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_version(db, caller):
+    table = db.create_table("t", pa.table({"n": range(5000), "s": [f"r{i % 7}" for i in range(5000)]}))
     assert (table.count_rows(), table.count_rows("s = 'r3'"), table.version) == (5000, 714, 1)
-    assert table.head(3).equals(rows[:3])
     found = table.search().where("n >= 10 AND s IN ('r3', 'r4')").select(["n"]).limit(2).offset(1).to_arrow()
     assert found.to_pylist() == [{"n": 11}, {"n": 17}]
     assert table.search().where("n > 4998").with_row_id(True).to_list() == [{"n": 4999, "s": "r1", "_rowid": 4999}]
-    within = table.search().where(f"n IN ({', '.join(map(str, range(1500)))})").limit(5000)
-    assert within.to_arrow()["n"].to_pylist() == list(range(1500))
-
-
-def test_the_official_client_adds_rows_and_replaces_them(db, caller):
-    table = db.create_table("t", TABLE)
-    table.add(TABLE[:1])
-    assert table.search().to_arrow().equals(pa.concat_tables([TABLE, TABLE[:1]]).unify_dictionaries())
-    table.alter_columns({"path": "n", "data_type": pa.int32()})
-    narrow = TABLE.set_column(0, "n", TABLE["n"].cast(pa.int32()))
-    table.add(narrow[1:])
-    assert table.search().to_arrow()["n"].to_pylist() == [
-        *TABLE["n"].to_pylist(),
-        TABLE["n"][0].as_py(),
-        *TABLE["n"][1:].to_pylist(),
-    ]
-    with pytest.raises(Exception, match="'x' does not exist"):
-        table.add(narrow.append_column("x", [range(len(narrow))]))
-    old = lance.dataset(str(caller.root / "t.lance"))
-    table.add(TABLE[:1], mode="overwrite")
-    assert table.count_rows() == 1
-    assert old.count_rows() == 2 * len(TABLE)
-    assert caller.staged() == []
-
-
-def test_the_official_client_alters_and_looks_at_an_old_version(db, caller):
-    table = db.create_table("t", TABLE)
     altered = {"path": "n", "rename": "m", "data_type": pa.int32(), "nullable": True}
-    assert table.alter_columns(altered, {"path": "k", "rename": "category"}).version == 2
-    assert table.schema.names == ["m", "text", "category"]
-    assert table.search().to_arrow()["m"].equals(TABLE["n"].cast(pa.int32()))
+    assert table.alter_columns(altered, {"path": "s", "rename": "t"}).version == 2
+    more = pa.table({"m": pa.array([7, None], pa.int32()), "t": ["x", None]})
+    table.add(more)
+    assert table.search().where("m = 7 OR m IS NULL").to_arrow().to_pydict() == {
+        "m": [7, 7, None],
+        "t": ["r0", "x", None],
+    }
+    with pytest.raises(Exception, match="'x' does not exist"):
+        table.add(more.append_column("x", [range(2)]))
+    old = lance.dataset(str(caller.root / "t.lance"))
+    table.add(more, mode="overwrite")
+    assert (table.count_rows(), old.count_rows()) == (2, 5002)
     table.checkout(1)
-    assert table.schema.equals(TABLE.schema)
-    assert table.head().equals(TABLE)
+    assert table.schema.names == ["n", "s"]
+    assert table.head(2).to_pydict() == {"n": [0, 1], "s": ["r0", "r1"]}
     with pytest.raises(ValueError, match="not found"):
         table.checkout(9)
 
 
 def test_a_large_table_comes_in_many_batches_and_whole(db, caller):
     rng = np.random.default_rng(0)
-    rows = pa.table({"n": rng.integers(0, 2**62, 600_000), "k": pa.array(rng.integers(0, 9, 600_000).astype(str))})
-    rows = rows.set_column(1, "k", rows["k"].dictionary_encode())
-    assert db.create_table("t", rows).search().to_arrow().equals(rows)
-    wide = pa.table({"s": [rng.bytes(50_000).hex() for _ in range(200)]})
-    assert db.create_table("wide", wide).search().to_arrow().equals(wide)
-    for name in ("t", "wide"):
+    kinds = pa.array(rng.integers(0, 9, 300_000).astype(str)).dictionary_encode()
+    tables = {
+        "long": pa.table({"n": rng.integers(0, 2**62, 300_000), "k": kinds}),
+        "wide": pa.table({"s": [rng.bytes(50_000).hex() for _ in range(200)]}),
+    }
+    for name, table in tables.items():
+        assert db.create_table(name, table).search().to_arrow().equals(table)
         batches = list(pa.ipc.open_stream(caller.send("POST", f"/v1/table/{name}/query/", "{}").content))
         assert len(batches) > 2
         assert max(batch.nbytes for batch in batches) < 2**24
@@ -209,28 +150,18 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
     assert db.open_table("t").head(3).to_pylist() == [{"n": 0}, {"n": 1}, {"n": 2}]
     (caller.root / "t.lance" / "data" / files[0]).unlink()
     answer = caller.send("POST", "/v1/table/t/count_rows/", '{"predicate": "n > 1"}')
-    assert answer.status_code == 500
-    assert message(answer).endswith("a file of the table is missing; look at the service's folder")
+    assert (answer.status_code, "file of the table is missing" in message(answer)) == (500, True)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda table: table.delete("n = 1"), "501 .*there is no such endpoint; there are .*/query/"),
-        (lambda table: table.list_versions(), "501 .*there is no such endpoint"),
-        (lambda table: table.search([1.0, 2.0]).to_arrow(), "501 .*there is no vector search here"),
-        (lambda table: table.search().select({"m": "n + 1"}).to_arrow(), "501 .*selected by their names"),
-    ],
-    ids=["delete", "versions", "vector", "expressions"],
-)
-def test_what_is_not_done_is_a_sentence_and_changes_nothing(db, caller, call, words):
+def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller):
     table = db.create_table("t", TABLE)
-    with pytest.raises(Exception, match=words):
-        call(table)
+    for call, told in [
+        (lambda: table.delete("n = 1"), "no such endpoint; .*/query/"),
+        (table.list_versions, "no such endpoint"),
+        (lambda: table.search([1.0, 2.0]).to_arrow(), "vector search"),
+        (lambda: table.search().select({"m": "n + 1"}).to_arrow(), "names"),
+    ]:
+        with pytest.raises(Exception, match=f"501 .*{told}"):
+            call()
     assert caller.version("t") == 1
     assert caller.read("t").equals(TABLE)
-
-
-def test_the_official_client_needs_the_key(caller):
-    with pytest.raises(Exception, match="x-api-key"):
-        lancedb.connect("db://x", api_key="wrong", host_override=caller.url).list_tables()

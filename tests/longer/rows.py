@@ -18,12 +18,12 @@ import lance
 import pyarrow as pa
 
 import rt_frames as rt
-from rt_frames._http.dialects import LANCEDB
+from tests.support.hosted import with_parts_of
 from tests.support.local import Process
 from tests.support.servers import KEY, Connection, Request, Server
 
 ROWS, PARTS = 60_000, 5
-IN_PARTS = LANCEDB._replace(part_bytes=16 * ROWS // PARTS + 2000)
+IN_PARTS = with_parts_of(16 * ROWS // PARTS + 2000)
 PATIENCE = 1.0  # seconds, in which the client expects an answer
 FAULTS = [
     "cut the request", "cut the answer", "lose the answer", "answer late", "never answer", "429", "500", "502",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import types
 
-from rt_frames._schema.casts import loss, refusal
+import rt_frames as rt
 
 DAY = 86_400
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -86,6 +86,10 @@ def meant(found: pa.Array) -> list[Any]:
     return list(map(repr, map(float, found.to_pylist()))) if types.is_floating(arrow) else found.to_pylist()
 
 
+def cast(before: pa.DataType, after: pa.DataType) -> rt.Alteration:
+    return rt.Alteration("c", data_type=after, before=before)
+
+
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_a_cast_that_is_neither_refused_nor_lossy_changes_no_value(tmp_path, step):
     lance = pytest.importorskip("lance")
@@ -95,7 +99,7 @@ def test_a_cast_that_is_neither_refused_nor_lossy_changes_no_value(tmp_path, ste
             stored = pa.table({"c": array(before, [value])})
             lance.write_dataset(stored, str(tmp_path / f"{i}-{n}"))
             for after in [arrow for arrow in values if arrow != before][(i + n) % step :: step]:
-                if refusal(before, after) or loss(before, after):
+                if cast(before, after).refused or cast(before, after).loss:
                     continue
                 table = lance.dataset(str(tmp_path / f"{i}-{n}"), version=1)
                 table.restore()
@@ -129,8 +133,9 @@ LOSSY = [
 @pytest.mark.parametrize(("before", "after", "words"), LOSSY)
 @pytest.mark.parametrize("inside", [lambda t: t, pa.list_, lambda t: pa.large_list(pa.list_(t))])
 def test_what_a_cast_would_lose_is_said(before, after, words, inside):
-    assert words in loss(inside(before), inside(after))
-    assert refusal(inside(before), inside(after)) is None
+    change = cast(inside(before), inside(after))
+    assert words in change.loss
+    assert change.refused is None
 
 
 @pytest.mark.parametrize("inside", [lambda t: t, pa.list_])
@@ -139,4 +144,4 @@ def test_what_a_cast_would_lose_is_said(before, after, words, inside):
     [(pa.date32(), pa.timestamp("ns")), (pa.date64(), pa.timestamp("us", "UTC")), (pa.timestamp("s"), pa.date64())],
 )
 def test_what_the_engine_does_wrong_without_a_word_is_refused(before, after, inside):
-    assert refusal(inside(before), inside(after))
+    assert cast(inside(before), inside(after)).refused

@@ -5,9 +5,9 @@ import copy
 import pyarrow as pa
 import pytest
 
-from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
-from rt_frames._schema.casts import refusal
-from rt_frames._schema.data_type import arrow_type
+import rt_frames as rt
+from rt_frames import Alteration, AlterationPlan
+from tests.schema.test_casts import cast
 
 I32, I64, TEXT = pa.int32(), pa.int64(), pa.large_string()
 POINT = pa.struct([("x", I32), ("y", I32)])
@@ -41,8 +41,8 @@ def test_the_marks_are_what_the_real_engine_does(tmp_path, step):
                 done = table.schema.field("c").type == after
             except OSError:
                 done = False
-            does_wrong = "would" in (refusal(before, after) or "")
-            if done != (does_wrong or refusal(before, after) is None):
+            refused = cast(before, after).refused
+            if done != ("would" in (refused or "") or refused is None):
                 wrong.append((str(before), str(after), done))
     assert wrong == []
 
@@ -92,9 +92,9 @@ def test_what_one_request_takes_is_what_the_real_engine_takes(tmp_path, alterati
 
     def _for_lance(one: dict) -> dict:
         names = {"path": "path", "rename": "name", "nullable": "nullable", "data_type": "data_type"}
-        return {names[k]: arrow_type(v) if k == "data_type" else v for k, v in one.items()}
+        return {names[k]: rt.arrow_type(v) if k == "data_type" else v for k, v in one.items()}
 
-    body = as_plan(alterations).to_json()["alterations"]
+    body = AlterationPlan(alterations).to_json()["alterations"]
     casts = [{"path": a["path"], "data_type": a["data_type"]} for a in body if "data_type" in a]
     rest = [{k: v for k, v in a.items() if k != "data_type"} for a in body]
     assert (len(AlterationPlan(alterations).requests()) == 1) == together

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import lance
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["assert_same_values", "lance", "stored", "stored_by_lancedb"]
+__all__ = ["assert_same_values", "differing", "lance", "stored", "stored_by_lancedb"]
 
 
 def stored(service, name: str) -> pa.Table:
@@ -36,3 +39,39 @@ def assert_same_values(actual: pa.Table, expected: pa.Table) -> None:
             assert pc.is_nan(one).equals(pc.is_nan(other)), name
             one, other = (pc.if_else(pc.is_nan(c), pa.scalar(0, kind), c) for c in (one, other))
         assert one.equals(other), name
+
+
+def differing(stored: pa.ChunkedArray, column: pd.Series | pl.Series | pa.ChunkedArray) -> list[tuple]:
+    """List the rows, with both values, in which a stored column is not what a frame's column held."""
+    if isinstance(column, pl.Series):
+        column = pa.chunked_array([column.to_arrow()])
+    if isinstance(column, pa.ChunkedArray):
+        wanted = column.to_pylist()
+    elif isinstance(column.dtype, pd.ArrowDtype):
+        wanted = column.array.__arrow_array__().to_pylist()
+    elif isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM":  # beyond Python's calendar, too
+        stored, counts = stored.cast(pa.int64()), column.to_numpy().astype("int64").tolist()
+        wanted = [None if count == -(2**63) else count for count in counts]
+    else:
+        wanted = [None if isinstance(value, float) and np.isnan(value) else value for value in column]
+    found = stored.to_pylist()
+    assert len(found) == len(wanted)
+    return [pair for pair in zip(range(len(found)), found, wanted, strict=True) if not _same(*pair[1:])]
+
+
+def _same(found: object, wanted: object) -> bool:
+    """Compare one value as Python sees it, missing being missing whatever it is called."""
+    if wanted is np.ma.masked:
+        return found is None
+    if isinstance(wanted, list | tuple | np.ndarray):
+        return len(found) == len(wanted) and all(map(_same, found, wanted))
+    if isinstance(wanted, dict):
+        return all(_same(found[key], wanted[key]) for key in wanted)
+    if isinstance(found, float) and isinstance(wanted, float | np.floating) and np.isnan(found):
+        return bool(np.isnan(wanted))
+    if found is None or pd.isna(wanted):
+        return found is None and bool(pd.isna(wanted))
+    if isinstance(wanted, pd.Timestamp | pd.Timedelta | np.datetime64 | np.timedelta64):
+        kind = pd.Timestamp if isinstance(wanted, pd.Timestamp | np.datetime64) else pd.Timedelta
+        return kind(found) == kind(wanted)
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool | np.bool_)

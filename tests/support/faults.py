@@ -36,6 +36,7 @@ __all__ = [
     "frame",
     "in_bounds",
     "local_variables",
+    "patient",
 ]
 
 MIB = 2**20
@@ -118,6 +119,11 @@ def certificates(*names: str) -> tuple[trustme.CA, ssl.SSLContext]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
     return authority, context
+
+
+def patient(server: Server, **options: object) -> rt.Client:
+    """Connect to a server, with time enough for a machine that has other things to do."""
+    return connected(server, **{"timeout": 20, **options})
 
 
 def connected(server: Server, **options: object) -> rt.Client:

@@ -1,6 +1,7 @@
 """A service as hosted ones of the LanceDB family are: at most 100 MB in one body, and writes in parts.
 
-It keeps what it is sent in memory; a test may have any request of it fail.
+It keeps what it is sent in memory; a test may have any request of it fail. It looks inside for one thing: how large
+parts are is no option, and tests want small ones.
 """
 
 from __future__ import annotations
@@ -16,11 +17,19 @@ from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 
+import rt_frames as rt
 from rt_frames._http.dialects import LANCEDB
 from tests.support.servers import Connection, Request, Server
 
 MOST = 100 * 10**6  # bytes
-SMALL_PARTS = LANCEDB._replace(part_bytes=100_000)
+
+
+def with_parts_of(nbytes: int | None) -> Any:
+    """Return the dialect of such servers with parts of a size, or without any."""
+    return LANCEDB._replace(part_bytes=nbytes)
+
+
+SMALL_PARTS = with_parts_of(100_000)
 FIELDS = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
 
 
@@ -114,9 +123,7 @@ class Hosted:
         return getattr(self, step)(self.tables[name], name, query, rows, request.body)
 
     def describe(self, table: Table, *_: Any) -> tuple[int, Any]:
-        from rt_frames._schema.data_type import to_data_type
-
-        fields = to_data_type(pa.struct(list(table.rows.schema)))["fields"]
+        fields = rt.data_type(pa.struct(list(table.rows.schema)))["fields"]
         return 200, {"version": len(table.versions), "schema": {"fields": fields}}
 
     def count_rows(self, table: Table, _name: str, _query: Any, _rows: Any, body: bytes) -> tuple[int, Any]:

@@ -19,10 +19,17 @@ class Sent(NamedTuple):
 
     schema: pa.Schema
     read: list[pa.RecordBatch]
+    body: bytes
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give its record batches."""
         return iter(self.read)
+
+    def table(self) -> pa.Table:
+        """Give all rows, once they were found to be valid."""
+        table = pa.Table.from_batches(self.read, self.schema)
+        table.validate(full=True)
+        return table
 
 
 @functools.cache
@@ -35,6 +42,7 @@ def send(data: Any, **options: Any) -> Sent:
     """Send a frame with options of `rt_frames.to_table`, and return what came."""
     server, client = _server()
     server.requests.clear()
-    client.create_table("t", data, compression=None, **options)
-    with pa.ipc.open_stream(server.posts[-1].body) as stream:
-        return Sent(stream.schema, list(stream))
+    client.create_table("t", data, **{"compression": None, **options})
+    body = next(post.body for post in reversed(server.posts) if post.complete)  # one given up may come in late
+    with pa.ipc.open_stream(body) as stream:
+        return Sent(stream.schema, list(stream), body)

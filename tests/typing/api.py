@@ -1,4 +1,4 @@
-"""A user's program, read by type checkers alone."""
+"""A user's program, read by type checkers alone; the accessor's type has no public name."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ rt.to_table(pa.table({"a": [1]}), "t")
 assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
 
 rt.to_table(polars_frame, "t", if_exists="replace")
+assert_type(rt.alter_table(polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True), rt.RemoteTable)
 rt.connect("https://words-x1.us-east-1.example.com", api_key="k", dialect="lancedb")
 
 assert_type(rt.table("t", client=client), rt.RemoteTable)
