@@ -90,9 +90,8 @@ class ClusterStream:
         import dask
         from distributed import as_completed
 
-        bare = request._replace(
-            on_sent=None, attempt=None, look=None, hints={}, headers={}
-        )  # the part that can be pickled
+        # what can be pickled
+        bare = request._replace(on_sent=None, attempt=None, look=None, hints={}, headers={})
         write = functools.partial(_write, self._job, self._schema, bare, request_id, str(uuid.uuid4()))
         task = dask.delayed(write, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
         futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])

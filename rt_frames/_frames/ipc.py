@@ -181,11 +181,8 @@ class IPCStream:
         probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
         for part in self._parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
-            start, rows, size = (
-                0,
-                part.batch.num_rows,
-                0 if as_sent and policy.disabled and not self._most else part.nbytes,
-            )
+            start, rows = 0, part.batch.num_rows
+            size = 0 if as_sent and policy.disabled and not self._most else part.nbytes
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
                 least = 0 if probes_left else source.least_bytes
