@@ -186,6 +186,10 @@ def test_a_late_cell_that_a_cast_would_change_is_refused_by_row(refused, early, 
     assert refused(f"b,a\n{f'0,{early}{chr(10)}' * LATE}1,{late}\n") == f"t.csv, {said}"
 
 
+def test_a_decimal_point_that_separates_cells_is_refused(refused):
+    assert refused("a;b\n1;2\n", "t.csv", "--decimal", ";", "--separator", ";").startswith("--decimal: ")
+
+
 def test_a_point_is_no_decimal_comma(refused):
     said = refused("a;b\n" + "1,5;x\n" * LATE + "1.234;x\n", "t.csv", "--decimal", ",")
     assert said.startswith(f"t.csv, row {LATE}: column 'a' is DOUBLE, and this is '1.234'")
