@@ -70,14 +70,10 @@ def frames(kind: str, nbytes: int) -> dict[str, Any]:
 
 def stream_of(data: Any) -> bytes:
     """Write a frame the plain way."""
-    return written(arrow_of(data)).getvalue().to_pybytes()
-
-
-def written(table: pa.Table) -> pa.BufferOutputStream:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    table, written = arrow_of(data), pa.BufferOutputStream()
+    with pa.ipc.new_stream(written, table.schema) as writer:
         writer.write_table(table)
-    return sink
+    return written.getvalue().to_pybytes()
 
 
 def arrow_of(data: Any) -> pa.Table:

@@ -1,7 +1,6 @@
 """Servers that read and forget, each in a process of its own. Run by the benchmarks, as ``-m tests.benchmarks._sinks``.
 
-``http`` answers every POST with ``{"version": 1}`` and every GET with no tables; with a rate in bytes per second it
-reads no faster than that, and holds back so little that the sender feels it. ``flight`` takes DoPut.
+``http`` answers every POST with ``{"version": 1}`` and every GET with no tables. ``flight`` takes DoPut.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,26 +21,11 @@ if TYPE_CHECKING:
 ROOM = 2**20
 
 
-class Link:
-    """A token bucket: what was read beyond the rate is waited for."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate, self._ready = rate, time.perf_counter()
-
-    def passed(self, size: int) -> None:
-        if not self._rate:
-            return
-        now = time.perf_counter()
-        self._ready = max(self._ready, now - 0.005) + size / self._rate
-        if self._ready - now > 0.001:
-            time.sleep(self._ready - now)
-
-
 class Reader:
     """One connection: its lines are read, its bodies forgotten."""
 
-    def __init__(self, sock: socket.socket, link: Link) -> None:
-        self._sock, self._link = sock, link
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
         self._room = memoryview(bytearray(ROOM))
         self._start = self._end = 0
 
@@ -50,7 +33,6 @@ class Reader:
         self._start, self._end = 0, self._sock.recv_into(self._room)
         if not self._end:
             raise ConnectionError
-        self._link.passed(self._end)
 
     def line(self) -> bytes:
         found = b""
@@ -90,31 +72,27 @@ class Reader:
         return method
 
 
-def _converse(sock: socket.socket, rate: float, context: ssl.SSLContext | None) -> None:
+def _converse(sock: socket.socket, context: ssl.SSLContext | None) -> None:
     with sock, contextlib.suppress(OSError):
         if context is not None:
             sock = context.wrap_socket(sock, server_side=True)
-        reader = Reader(sock, Link(rate))
+        reader = Reader(sock)
         while True:
             body = json.dumps({"tables": []} if reader.request() == b"GET" else {"version": 1}).encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             sock.sendall(head.encode() + body)
 
 
-def serve_http(rate: float, certificate: str = "") -> None:
+def serve_http(certificate: str = "") -> None:
     context = None
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-    listener = socket.socket()
-    if rate:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(64)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     print(listener.getsockname()[1], flush=True)
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=_converse, args=(sock, rate, context), daemon=True).start()
+        threading.Thread(target=_converse, args=(sock, context), daemon=True).start()
 
 
 def serve_flight() -> None:
@@ -131,16 +109,9 @@ def serve_flight() -> None:
 
 
 @contextlib.contextmanager
-def sink(kind: str = "http", rate: float = 0, certificate: Path | None = None) -> Iterator[int]:
-    """Start a sink in its own process, and give its port; with a certificate it speaks TLS."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks._sinks",
-        kind,
-        str(rate),
-        *([str(certificate)] if certificate else []),
-    ]
+def running(module: str, *words: object) -> Iterator[int]:
+    """Run a server of this folder in its own process, and give its port."""
+    command = [sys.executable, "-m", f"tests.benchmarks.{module}", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield int(process.stdout.readline())
@@ -148,5 +119,10 @@ def sink(kind: str = "http", rate: float = 0, certificate: Path | None = None) -
             process.kill()
 
 
+def sink(kind: str = "http", *certificate: Path) -> contextlib.AbstractContextManager[int]:
+    """Start a sink; with a certificate it speaks TLS."""
+    return running("_sinks", kind, *certificate)
+
+
 if __name__ == "__main__":
-    serve_flight() if sys.argv[1] == "flight" else serve_http(float(sys.argv[2]), *sys.argv[3:])
+    serve_flight() if sys.argv[1] == "flight" else serve_http(*sys.argv[2:])

@@ -8,18 +8,16 @@ costs the round trip of its handshake. The rate may change on the way, so many s
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import json
 import queue
 import socket
-import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.benchmarks._sinks import running
 
 ENDED = (0.0, b"")
 
@@ -36,22 +34,9 @@ class Link(NamedTuple):
         """Give the rate so many seconds after the connection was made."""
         return ([self.rate] + [rate for after, rate in self.changes if after <= seconds])[-1]
 
-    def arguments(self) -> list[str]:
-        """Give the words that the command line takes."""
-        numbers = [f"--rate={self.rate}", f"--round-trip={self.round_trip}", f"--queue={self.queue}"]
-        return numbers + [f"--change={after}:{rate}" for after, rate in self.changes]
-
 
 class Upward:
-    """The paced direction of one connection: a thread that reads at the link's rate, and one that delivers.
-
-    Parameters
-    ----------
-    sender, receiver : socket.socket
-        The two ends.
-    link : Link
-        What the way between them is like.
-    """
+    """The paced direction of one connection: a thread that reads at the link's rate, and one that delivers."""
 
     def __init__(self, sender: socket.socket, receiver: socket.socket, link: Link) -> None:
         self._sender, self._receiver, self._link = sender, receiver, link
@@ -122,9 +107,8 @@ def _connect(client: socket.socket, target: int, link: Link) -> None:
 def serve(target: int, link: Link) -> None:
     """Carry connections to a port of this machine for ever, from all of its addresses."""
     listener = socket.socket()
-    room = int(
-        min(max(link.rate * 0.002, 2**17), 2**20)
-    )  # the kernel doubles it, and else holds what is no part of the queue
+    # the kernel doubles it, and else holds what is no part of the queue
+    room = int(min(max(link.rate * 0.002, 2**17), 2**20))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     listener.bind(("", 0))
     listener.listen(64)
@@ -134,32 +118,10 @@ def serve(target: int, link: Link) -> None:
         threading.Thread(target=_connect, args=(client, target, link), daemon=True).start()
 
 
-@contextlib.contextmanager
-def linked(target: int, link: Link) -> Iterator[int]:
+def linked(target: int, link: Link) -> contextlib.AbstractContextManager[int]:
     """Start a link to a port of this machine in its own process, and give the port of its other end."""
-    command = [sys.executable, "-m", "tests.benchmarks.link", str(target), *link.arguments()]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.kill()
-
-
-def _change(text: str) -> tuple[float, float]:
-    after, _, rate = text.partition(":")
-    return float(after), float(rate)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="A link with a rate, a round trip and a queue.")
-    parser.add_argument("target", type=int, help="port on this machine to carry connections to")
-    parser.add_argument("--rate", type=float, required=True, help="bytes per second")
-    parser.add_argument("--round-trip", type=float, default=0.0, help="seconds")
-    parser.add_argument("--queue", type=float, default=1e6, help="bytes")
-    parser.add_argument("--change", type=_change, action="append", default=[], metavar="SECONDS:RATE")
-    given = parser.parse_args()
-    serve(given.target, Link(given.rate, given.round_trip, given.queue, tuple(given.change)))
+    return running("link", target, json.dumps(link))
 
 
 if __name__ == "__main__":
-    main()
+    serve(int(sys.argv[1]), Link(*json.loads(sys.argv[2])))

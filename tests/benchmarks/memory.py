@@ -19,18 +19,13 @@ import pyarrow as pa
 import rt_frames as rt
 from tests.benchmarks._frames import frames, numeric
 from tests.benchmarks._sinks import sink
+from tests.support.faults import resident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GB = 10**9
 FILE = Path(tempfile.gettempdir()) / "rt_frames_memory.parquet"
-
-
-def status(name: str) -> float:
-    """Give ``VmRSS`` or ``VmHWM`` of this process in MB."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
-    return int(line.split()[1]) / 1000
 
 
 def reader(nbytes: int) -> pa.RecordBatchReader:
@@ -67,15 +62,15 @@ def dask(port: str, size: str) -> None:
     ):
         for each in (10, rows):
             Path("/proc/self/clear_refs").write_text("5")
-            before = status("VmRSS")
+            before = resident("VmRSS")
             client.create_table("t", dd.from_map(partition, range(40), rows=each, meta=partition(0, 1)), progress=False)
-    peak = status("VmHWM") - before
-    print(f"{'Dask, 40 partitions':<22}{size:>4} GB{peak:>10.0f} MB, {peak / (rows * 64 / 1e6):.1f} partitions")
+    peak = resident("VmHWM") - before
+    print(f"{'Dask, 40 partitions':<22}{size:>4} GB{peak / 1e6:>10.0f} MB, {peak / (rows * 64):.1f} partitions")
 
 
 def one(port: str, kind: str, size: str) -> None:
     """Upload in this process and print its peak."""
-    nbytes, before = int(float(size) * GB), 0.0
+    nbytes, before = int(float(size) * GB), 0
     if kind in ("reader", "lazy"):
         data = {"reader": reader, "lazy": lazy}[kind](nbytes)
     else:
@@ -84,9 +79,9 @@ def one(port: str, kind: str, size: str) -> None:
         if kind not in ("reader", "lazy"):
             rt.to_table(pl.DataFrame({"a": [1]}), "t", client=client)  # what is imported once is no memory of an upload
             Path("/proc/self/clear_refs").write_text("5")
-            before = status("VmRSS")
+            before = resident("VmRSS")
         client.create_table("t", data, progress=False)
-    print(f"{kind:<22}{size:>4} GB{max(0, status('VmHWM') - before):>10.0f} MB")
+    print(f"{kind:<22}{size:>4} GB{max(0, resident('VmHWM') - before) / 1e6:>10.0f} MB")
 
 
 def main() -> None:

@@ -1,17 +1,14 @@
 """Frames of every shape against what anybody would write: an Arrow table, its stream in a BytesIO, `requests.post`.
 
 Run: ``python -m tests.benchmarks.shapes``, with words of the names of shapes to run only those. The last column says
-how many times as long rt_frames takes; of ``Polars text``, how much of a POST of prepared bytes it reaches.
+how many times as long rt_frames takes.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
-import io
-import statistics
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +16,15 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import requests
 
 import rt_frames as rt
-from tests.benchmarks._frames import stream_of, strings
+from tests.benchmarks._frames import alternating
 from tests.benchmarks._sinks import sink
+from tests.benchmarks.upload import by_bytesio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HEADERS = {"x-api-key": "k", "Content-Type": "application/vnd.apache.arrow.stream"}
 ROWS = 200_000
 DAY, WORDS = datetime.date(2024, 1, 1), [f"word {i}" for i in range(5000)]
 
@@ -65,21 +61,6 @@ def shapes() -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
-def by_hand(url: str, data: Any) -> None:
-    if isinstance(data, pa.Table):
-        table = data
-    else:
-        table = data.to_arrow() if isinstance(data, pl.DataFrame) else pa.Table.from_pandas(data)
-    body = io.BytesIO()
-    with pa.ipc.new_stream(body, table.schema) as writer:
-        writer.write_table(table)
-    post(url, body.getvalue())
-
-
-def post(url: str, body: Any) -> None:
-    requests.post(f"{url}/v1/table/t/create/", data=body, headers=HEADERS, timeout=60).raise_for_status()
-
-
 def in_threads(way: Callable[[], Any]) -> Callable[[], None]:
     def run() -> None:
         with ThreadPoolExecutor(8) as pool:
@@ -89,41 +70,23 @@ def in_threads(way: Callable[[], Any]) -> Callable[[], None]:
     return run
 
 
-def compare(title: str, ours: Callable[[], Any], other: Callable[[], Any], *, as_speed: bool = False) -> None:
-    """Run both by turns until two seconds went by, and print their medians."""
-    ours(), other()
-    times: tuple[list[float], list[float]] = [], []
-    start = time.perf_counter()
-    while len(times[1]) < 7 or (time.perf_counter() - start < 2 and len(times[1]) < 200):
-        for way, taken in zip((ours, other), times, strict=True):
-            began = time.perf_counter()
-            way()
-            taken.append(time.perf_counter() - began)
-    one, two = (statistics.median(taken) for taken in times)
-    ratio = two / one if as_speed else one / two
-    print(f"{title:<28}{one * 1000:>10.1f} ms{two * 1000:>10.1f} ms{ratio:>8.2f}", flush=True)
-
-
 def main(words: list[str]) -> None:
     print(f"{'':<28}{'rt_frames':>13}{'by hand':>13}")
     with sink() as port, rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
-        url = f"http://127.0.0.1:{port}"
         for name, make in shapes().items():
             if words and not any(word in name for word in words):
                 continue
             data = make()
-            ways = [
-                lambda data=data: client.create_table("t", data, progress=False),
-                lambda data=data: by_hand(url, data),
-            ]
-            compare(name, *ways)
+            ways = {
+                "ours": lambda data=data: client.create_table("t", data, progress=False),
+                "by hand": lambda data=data: by_bytesio(client.url, data),
+            }
+            compared = {name: (ways, 50)}
             if name == "ten rows":
-                compare("ten rows, 8 threads, 80 x", *map(in_threads, ways))
-        if not words or "Polars text" in words:
-            data = pl.from_arrow(strings(200 * 10**6))
-            prepared = stream_of(data)
-            ours = lambda: client.create_table("t", data, progress=False)  # noqa: E731
-            compare("Polars text, of prepared", ours, lambda: post(url, prepared), as_speed=True)
+                compared["ten rows, 8 threads, 80 x"] = ({one: in_threads(way) for one, way in ways.items()}, 7)
+            for title, (pair, repeats) in compared.items():
+                ours, other = alternating(pair, repeats).values()
+                print(f"{title:<28}{ours * 1000:>10.1f} ms{other * 1000:>10.1f} ms{ours / other:>8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
-"""What is small or local: ten rows, the import, the embedded service. Run: ``python -m tests.benchmarks.small``."""
+"""What is small or local: ten rows, fifteen writes in a row, the import, the embedded service.
+
+Run: ``python -m tests.benchmarks.small``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -9,28 +13,66 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import requests
+import trustme
 
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.benchmarks._frames import alternating, numeric, show, stream_of
 from tests.benchmarks._sinks import sink
-from tests.benchmarks.upload import NBYTES, post
+from tests.benchmarks.link import Link, linked
+from tests.benchmarks.upload import HEADERS, NBYTES, post
+
+FRAME = pl.DataFrame({"n": range(10), "word": [f"w{i}" for i in range(10)], "x": [i / 3 for i in range(10)]})
+CHANGE = b'{"alterations": [{"path": "n", "rename": "m"}]}'
+WRITES, ROUND_TRIP = 15, 0.05
 
 
 def ten_rows() -> None:
-    frame = pl.DataFrame({"n": range(10), "word": [f"w{i}" for i in range(10)], "x": [i / 3 for i in range(10)]})
-    body = stream_of(frame)
+    body = stream_of(FRAME)
     with sink() as port, rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
-        ways = {"rt_frames": lambda: client.create_table("t", frame), "requests.post": lambda: post(client.url, body)}
+        ways = {"rt_frames": lambda: client.create_table("t", FRAME), "requests.post": lambda: post(client.url, body)}
         with requests.Session() as session:
             pooled = lambda: session.post(f"{client.url}/v1/tables/t", data=body).raise_for_status()  # noqa: E731
             medians = alternating({**ways, "one requests.Session": pooled}, 200)
     for name, seconds in medians.items():
         print(f"ten rows              {name:<28}{seconds * 1000:>10.2f} ms")
+
+
+def writes_in_a_row() -> None:
+    """Write through TLS and a round trip, on connections of their own; the session sends bytes that are there."""
+    authority, body = trustme.CA(), stream_of(FRAME)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        authority.cert_pem.write_to_path(folder / "ca.pem")
+        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
+        port = stack.enter_context(sink("http", folder / "server.pem"))
+        port = stack.enter_context(linked(port, Link(1250e6, ROUND_TRIP, 1e6)))
+        url, verify = f"https://127.0.0.1:{port}", str(folder / "ca.pem")
+
+        def ours(write: Callable[[rt.Client], object]) -> None:
+            with rt.connect(url, api_key="k", verify=verify, default=False) as client:
+                for _ in range(WRITES):
+                    write(client)
+
+        def theirs(path: str, data: bytes) -> None:
+            with requests.Session() as session:
+                for _ in range(WRITES):
+                    session.post(url + path, data=data, headers=HEADERS, verify=verify).raise_for_status()
+
+        medians = alternating({
+            "creates": lambda: ours(lambda client: client.create_table("t", FRAME, progress=False)),
+            "creates by hand": lambda: theirs("/v1/tables/t", body),
+            "alters": lambda: ours(lambda client: client.table("t").rename({"n": "m"})),
+            "alters by hand": lambda: theirs("/v1/table/t/alter_columns", CHANGE),
+        })  # fmt: skip
+    for kind in ("creates", "alters"):
+        us, them = medians[kind], medians[f"{kind} by hand"]
+        print(f"{WRITES} {kind:<8}{us:>7.3f} s, requests.Session {them:.3f} s: {us / them:.2f} times as long")
 
 
 def imports() -> None:
@@ -76,5 +118,6 @@ def embedded() -> None:
 
 if __name__ == "__main__":
     ten_rows()
+    writes_in_a_row()
     imports()
     embedded()

@@ -9,6 +9,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import requests
 
 import rt_frames as rt
@@ -27,8 +28,6 @@ def post(url: str, body: Any) -> None:
 
 
 def by_bytesio(url: str, data: Any) -> None:
-    import pyarrow as pa
-
     table, body = arrow_of(data), io.BytesIO()
     with pa.ipc.new_stream(body, table.schema) as writer:
         writer.write_table(table)

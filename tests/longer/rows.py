@@ -1,16 +1,12 @@
-"""Writes, whole and in parts, and reads, of which any step fails: all rows once or none, and true messages.
-
-Run: ``python -m tests.longer.rows [--runs 300] [--seed N]``.
-"""
+"""Writes, whole and in parts, and reads, of which any step fails: all rows once or none, and true messages."""
 
 from __future__ import annotations
 
-import argparse
-import collections
 import random
 import re
 import socket
 import tempfile
+from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -104,9 +100,8 @@ def check_write(client: rt.Client, root: Path, number: int, if_exists: str, *, a
     found = read(root, name)
     stored = added(number) if if_exists != "append" else pa.concat_tables([before, added(number)])
     there = found is not None and found.equals(stored)
-    unchanged = (found is None and before is None) or (
-        found is not None and before is not None and found.equals(before)
-    )
+    both = found is not None and before is not None
+    unchanged = found.equals(before) if both else found is before
     left_empty = if_exists == "fail" and found is not None and not found.num_rows
     assert there or unchanged or left_empty, (outcome, said, found and found.num_rows)
     if outcome == "stored":
@@ -138,9 +133,9 @@ def check_read(table: rt.RemoteTable, folder: str) -> str:
     return "read: whole"
 
 
-def run(runs: int, seed: int) -> collections.Counter[str]:
+def run(runs: int, seed: int) -> Counter[str]:
     """Draw an operation, a step of it and a fault, and look; count what became of them."""
-    random_, counts = random.Random(seed), collections.Counter[str]()
+    random_, counts = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder, Server() as server:
         root = Path(folder) / "tables"
         service = Process(root)
@@ -169,11 +164,3 @@ def run(runs: int, seed: int) -> collections.Counter[str]:
             client.close()
         service.__exit__()
     return counts
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    for outcome, many in sorted(run(**vars(parser.parse_args())).items()):
-        print(f"{outcome}: {many}")

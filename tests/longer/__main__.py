@@ -1,0 +1,31 @@
+"""The longer runs, for as long as you like, each of another seed every time."""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+from tests.longer import cluster, crowd, fronts, interrupts, kills, mutations, rows
+
+PROGRAMS = {
+    "streams": mutations.streams,
+    "answers": mutations.answers,
+    "alterations": mutations.alterations,
+    "rows": rows.run,
+    "kills": kills.run,
+    "cluster": cluster.run,
+    "crowd": crowd.run,
+    "interrupts": interrupts.run,
+    "fronts": fronts.run,
+    "names": fronts.run_names,
+}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.longer", description=__doc__)
+    parser.add_argument("program", choices=PROGRAMS)
+    parser.add_argument("--count", type=int, default=300, help="how many kills, answers, …, or seconds of the crowd")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    asked = parser.parse_args()
+    print(f"seed {asked.seed}")
+    for what, many in sorted(PROGRAMS[asked.program](asked.count, asked.seed).items()):
+        print(f"{what}: {many}")

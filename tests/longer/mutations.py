@@ -1,0 +1,155 @@
+"""Mutated Arrow streams and alterations against the embedded service, mutated HTTP answers against the client.
+
+The service answers 200 or 400 and lives, its memory stays, and every listed table can be read. The client gives a value
+or one of its own errors, in time, and the key is in neither errors nor logs.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import rt_frames as rt
+from tests.support.local import JSON, Process, logged, stream
+from tests.support.servers import KEY, Connection, Server
+
+GROWTH = 600 * 2**20  # bytes
+
+
+def mutated(whole: bytes, draw: random.Random) -> bytes:
+    """Overwrite single bytes, or flip, overwrite, repeat, insert, drop or cut something once to four times."""
+    data = bytearray(whole)
+    if draw.random() < 0.5:
+        for _ in range(draw.choice((1, 1, 2, 8))):
+            data[draw.randrange(len(data))] = draw.choice((0, 1, 127, 128, 255, draw.randrange(256)))
+        return bytes(data)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(data))
+        piece = bytes(data[at : at + draw.randint(1, 64)])
+        changes = {
+            "flip": bytes([piece[0] ^ 1 << draw.randrange(8)]) + piece[1:],
+            "overwrite": draw.choice([b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"\xff" * 4, bytes(4)]) + piece[4:],
+            "repeat": piece * 2,
+            "insert": draw.randbytes(draw.randint(1, 16)) + piece,
+            "drop": b"",
+            "cut": b"",
+        }
+        change = draw.choice(list(changes))
+        data[at : None if change == "cut" else at + len(piece)] = changes[change]
+        if not data:
+            break
+    return bytes(data)
+
+
+def corpus() -> list[bytes]:
+    """Make valid streams of many layouts."""
+    rows = 50
+    lists = pa.array([[1.0, 2.0]] * rows, pa.list_(pa.float32(), 2))
+    maps = pa.array([[("k", 1)]] * rows, pa.map_("string", "int8"))
+    tables = [
+        pa.table({"a": np.arange(rows), "f": np.random.default_rng(1).random(rows), "b": [True, None] * (rows // 2)}),
+        pa.table({"s": [f"text {i}" for i in range(rows)], "l": [[i, None] for i in range(rows)]}),
+        pa.table({"c": pa.array(["x", "y"] * (rows // 2)).dictionary_encode()}),
+        pa.table({"st": [{"x": i, "y": [str(i)]} for i in range(rows)]}),
+        pa.table({"v": lists, "d": pa.array([1] * rows).cast("date64")}),
+        pa.table({"n": pa.array([1] * rows).cast(pa.decimal128(30, 2)), "m": maps}),
+    ]
+    return [stream(table, compression=codec, rows=20) for table in tables for codec in (None, "lz4", "zstd")]
+
+
+def streams(count: int, seed: int) -> Counter[int]:
+    """Send mutated streams, and look at everything that was taken."""
+    draw, ends, whole = random.Random(seed), Counter[int](), corpus()
+    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
+        for one in whole:  # warm
+            service.caller.create(f"w{len(one)}", one)
+        before = service.memory()
+        for number in range(count):
+            answer = service.caller.create(f"t{number}", mutated(draw.choice(whole), draw))
+            ends[answer.status_code] += 1
+            assert answer.status_code in (200, 400), (number, answer.text)
+        assert service.memory("VmHWM") - before < GROWTH
+        for table in service.tables().values():
+            table.to_table().validate(full=True)
+        assert service.caller.staged() == []
+    return ends
+
+
+ALTERATIONS = [
+    {"path": "a", "rename": "b", "data_type": {"type": "int32"}},
+    {"path": "s.x", "nullable": True},
+    {"path": "l",
+     "data_type": {"type": "list", "fields": [{"name": "item", "type": {"type": "int8"}, "nullable": True}]}},
+]  # fmt: skip
+
+
+def alterations(count: int, seed: int) -> Counter[int]:
+    """Send mutated alterations; the table's values stay."""
+    draw, ends, whole = random.Random(seed), Counter[int](), json.dumps({"alterations": ALTERATIONS}).encode()
+    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
+        service.client.create_table("t", pa.table({"a": [1, 2], "s": [{"x": 1}, None], "l": [[1], None]}))
+        for number in range(count):
+            body = mutated(whole, draw)
+            answer = service.caller.send("POST", "/v1/table/t/alter_columns", body, content_type=JSON)
+            ends[answer.status_code] += 1
+            assert answer.status_code in (200, 400), (number, answer.text)
+        assert service.tables()["t"].to_table().column(0).to_pylist() == [1, 2]
+    return ends
+
+
+def whole_answers() -> list[bytes]:
+    """Make valid answers of several kinds."""
+    error = {"error": {"code": 3, "message": f"the key {KEY} is wrong"}}
+    found = [{"tables": ["a", "b"], "page_token": None}, error, {"version": 7, "location": "s3://x"}]
+    answers = []
+    for status in (200, 202, 301, 400, 401, 409, 429, 500):
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 0\r\n".encode()
+        for body in [*(json.dumps(one).encode() for one in found), b"", b"<html><body>no</body></html>"]:
+            answers.append(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            answers.append(head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    return answers
+
+
+def failure(call: Callable[[], object]) -> rt.errors.RemoteError | None:
+    """Make a call; anything but an error of ours escapes."""
+    try:
+        call()
+    except rt.errors.RemoteError as error:
+        return error
+    return None
+
+
+def answers(count: int, seed: int) -> Counter[str]:
+    """Answer calls of every kind with mutated answers."""
+    draw, ends, whole = random.Random(seed), Counter[str](), whole_answers()
+
+    def script(connection: Connection) -> None:
+        connection.body(connection.head())
+        connection.sock.sendall(mutated(draw.choice(whole), draw))
+
+    with logged(), Server(script) as server:
+        client = rt.connect(server.url, api_key=KEY, timeout=1, retries=0, default=False)
+        frame = pa.table({"a": [1, 2, 3]})
+        calls = [
+            client.list_tables,
+            lambda: client.create_table("t", frame),
+            lambda: client.table("t").rename({"a": "b"}),
+        ]
+        for number in range(count):
+            started = time.monotonic()
+            error = failure(draw.choice(calls))
+            shown = "".join(traceback.format_exception(error)) + repr(vars(error)) if error else ""
+            assert KEY not in shown + pickle.dumps(error).decode("latin-1")
+            ends[type(error).__name__ if error else "a value"] += 1
+            assert time.monotonic() - started < 5, number
+    return ends
