@@ -291,17 +291,17 @@ def client(tmp_path):
         yield client
 
 
-def failing(number: int, path: object = None):
+def failing(error: Exception):
     """Make a function that fails as the operating system does."""
 
     def fail(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number), path)
+        raise error
 
     return fail
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", failing(errno.EOPNOTSUPP))
+    monkeypatch.setattr(fcntl, "flock", failing(OSError(errno.EOPNOTSUPP, "not supported")))
     with pytest.raises(ValueError, match=f"{tmp_path}.*no locks"):
         rt.connect(tmp_path)
 
@@ -311,7 +311,7 @@ def test_S13_a_fault_of_the_file_system_is_the_services_names_no_folder_and_tell
 ):
     told = {}
     for name in ("EPERM", "EXDEV", "ESTALE", "EIO", "EBUSY", "EROFS", "EACCES", "EDQUOT", "ENOSPC"):
-        monkeypatch.setattr(os, "rename", failing(getattr(errno, name), str(tmp_path)))
+        monkeypatch.setattr(os, "rename", failing(OSError(getattr(errno, name), "made up", str(tmp_path))))
         with pytest.raises(rt.errors.ServerError) as caught:
             client.create_table("t", SMALL)
         told[name], stored = str(caught.value), name in ("EROFS", "EACCES", "EDQUOT", "ENOSPC")
@@ -381,16 +381,17 @@ def test_a_file_system_that_answers_a_list_late_holds_up_no_create(client, tmp_p
 
 
 def test_a_version_that_was_replaced_stays_for_ten_minutes(client, tmp_path, monkeypatch):
-    real = datetime.datetime
-
-    class Later(real):
-        @classmethod
-        def now(cls, zone=None):
-            return real.fromtimestamp(time.time(), zone) + datetime.timedelta(minutes=minutes)
-
-    monkeypatch.setattr(datetime, "datetime", Later)
-    kept = []
+    real, kept = datetime.datetime, []
     for minutes in (0, 0, 0, 9, 11):
+
+        class Later(real):
+            later = datetime.timedelta(minutes=minutes)
+
+            @classmethod
+            def now(cls, zone=None):
+                return real.fromtimestamp(time.time(), zone) + cls.later
+
+        monkeypatch.setattr(datetime, "datetime", Later)
         client.create_table("t", SMALL, if_exists="replace")
         versions = lance.dataset(str(tmp_path / "tables" / "t.lance")).versions()
         kept.append([version["version"] for version in versions])
