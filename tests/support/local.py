@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ import rt_frames as rt
 from tests.support.servers import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14  # earlier ones swap names and cast in one request
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
@@ -115,6 +116,14 @@ def nested() -> pa.Table:
             "at": pa.array([dt.datetime(2020, 1, 2, 3), None], pa.timestamp("us")),
         }
     )
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def message(answer: requests.Response) -> str:
