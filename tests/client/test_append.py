@@ -21,7 +21,8 @@ from tests.support.faults import connected
 
 TEXT = pa.large_string()
 TABLE = pa.schema({
-    "n": pa.int32(), "m": pa.int32(), "x": pa.float32(), "s": pa.large_string(), "day": pa.date32(), "at": pa.timestamp("ms"),
+    "n": pa.int32(), "m": pa.int32(), "x": pa.float32(), "s": pa.large_string(), "day": pa.date32(),
+    "at": pa.timestamp("ms"),
     "k": pa.dictionary(pa.int32(), pa.large_string()), "tags": pa.large_list(pa.int16()),
     "who": pa.struct({"id": pa.int64(), "name": pa.string()}), "price": pa.decimal128(9, 2), "ok": pa.bool_(),
 })  # fmt: skip
