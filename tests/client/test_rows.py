@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import threading
+from decimal import Decimal
 
 import pandas as pd
 import polars as pl
@@ -54,6 +55,26 @@ def test_a_nan_of_polars_comes_back_as_one(table):
     found = rt.to_table(frame, "nan", client=table.client)
     assert found.to_polars().equals(frame, null_equal=True)
     assert found.to_pandas()["x"].isna().tolist() == [True, True, False]
+
+
+SECONDS = [0, 10**10, None, 2**60]
+FOR_POLARS = {  # columns, the rows of them that Polars holds, and what is said of the others
+    "moments in seconds": (pa.array(SECONDS, pa.timestamp("s", "UTC")), 3, "column 'x', row 3"),
+    "durations in seconds": (pa.array(SECONDS, pa.duration("s")), 3, "column 'x', row 3"),
+    "a zone without a name": (pa.array(SECONDS, pa.timestamp("us", "+05:30")), 0, "'x': Polars cannot hold .*=.05:30"),
+    "decimals of 256 bits": (pa.array([Decimal(1)], pa.decimal256(50, 0)), 0, "'x': Polars cannot hold .*to_arrow"),
+}
+
+
+@pytest.mark.parametrize("kind", FOR_POLARS)
+def test_what_polars_cannot_hold_is_refused_by_column_where_it_would_wrap_or_panic(table, kind):
+    column, held, said = FOR_POLARS[kind]
+    found = rt.to_table(pa.table({"x": column, "n": range(len(column))}), "odd", client=table.client)
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=said):
+        found.to_polars()
+    assert found.to_polars(columns=["n"])["n"].to_list() == [*range(len(column))]
+    if held:
+        assert pa.table(found.to_polars(limit=held))["x"].cast(column.type).to_pylist() == column[:held].to_pylist()
 
 
 def test_some_columns_and_rows_are_read(table):

@@ -23,7 +23,9 @@ SCALARS = [
     *(pa.dictionary(I32, TEXT), pa.dictionary(I32, I64)),
 ]
 LISTED = [I32, I64, pa.float32(), pa.string(), TEXT, pa.bool_(), pa.date32(), pa.timestamp("us"), pa.binary(4), POINT]
-TYPES = [*SCALARS, *(make(t) for t in LISTED for make in (pa.list_, pa.large_list, lambda t: pa.list_(t, 2)))]
+FIXED = [pa.list_(I32, 3), *(pa.list_(pa.field(*item), 2) for item in (("item", I32, False), ("x", I32, True)))]
+TYPES = [*SCALARS, *FIXED]
+TYPES += [make(t) for t in LISTED for make in (pa.list_, pa.large_list, lambda t: pa.list_(t, 2))]
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
@@ -32,7 +34,8 @@ def test_the_marks_are_what_the_real_engine_does(tmp_path, step):
     wrong = []
     for i, before in enumerate(TYPES):
         where = str(tmp_path / str(i))
-        lance.write_dataset(pa.table({"c": pa.nulls(1, before)}), where)
+        column = pa.array([[1] * before.list_size], before) if before in FIXED else pa.nulls(1, before)
+        lance.write_dataset(pa.table({"c": column}), where)
         for after in (arrow for arrow in TYPES[i % step :: step] if arrow != before):
             table = lance.dataset(where, version=1)
             table.restore()
