@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.support.local import Caller
+from tests.support.local import Caller, Process
 
 
 @pytest.fixture
@@ -19,3 +19,17 @@ def caller(service, caplog):
     caller.close()
     assert caller.staged() == []
     assert caller.key not in caplog.text
+
+
+@pytest.fixture(scope="session")
+def elsewhere(service):
+    """The same folder, served by another process, which can be measured and may not die."""
+    with Process(service.root) as other:
+        yield other
+        assert other.alive
+
+
+@pytest.fixture
+def other(caller, elsewhere):
+    """A caller of that process; the folder is empty."""
+    return elsewhere.caller

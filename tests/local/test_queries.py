@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from tests.support.local import ARROW, NUMBERS, Process, message
+from tests.support.local import ARROW, NUMBERS, message
 
 
 def ask(caller, operation="query", **request):
@@ -93,37 +93,20 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("filter_", NESTED.values(), ids=NESTED)
-def test_a_filter_that_would_end_the_process_is_refused(there, filter_):
-    for answer in (ask(there, filter=filter_), ask(there, "count_rows", predicate=filter_)):
-        assert (answer.status_code, "250" in message(answer)) == (400, True)
+def test_a_filter_that_would_end_the_process_is_refused(there):
+    for what, filter_ in NESTED.items():
+        for answer in (ask(there, filter=filter_), ask(there, "count_rows", predicate=filter_)):
+            assert (answer.status_code, "250" in message(answer)) == (400, True), what
 
 
 WORDS = [*"abc()[]{}<>=+-*/%|&^~!@#?$,.:;\\'\"`_é \t\n", "1", "1.5", "'x'", " AND ", " OR ", " NOT ", " IN (1, 2)"]
 WORDS += [" IS NULL", "interval ", "CASE WHEN ", " END", "lower(", "cast(", " as int)", " LIKE ", "::int", "--", "/*"]
 
 
-def test_no_filter_ends_the_process(tmp_path):
+def test_no_filter_ends_the_process(other):
     drawn = random.Random(1)
     filters = ["".join(drawn.choices(WORDS, k=drawn.randrange(40))) for _ in range(100)]
     filters += [f"a{word}" * 120 + "a" for word in WORDS]
-    with Process(tmp_path) as service:
-        assert service.caller.create("t", NUMBERS).status_code == 200
-        for one in filters:
-            assert ask(service.caller, "count_rows", predicate=one).status_code in (200, 400), one
-        assert service.alive
-
-
-def test_every_operation_needs_the_key_and_a_table(there):
-    for operation in ("describe", "count_rows", "query", "alter_columns", "drop"):
-        sent = {"body": "{}", "content_type": "application/json"}
-        answer = there.send("POST", f"/v1/table/t/{operation}/", x_api_key="wrong", **sent)
-        assert answer.status_code == 401
-        assert there.send("GET", f"/v1/table/t/{operation}/").status_code == 405
-        missing = there.send("POST", f"/v1/table/nix/{operation}/", **sent)
-        assert (missing.status_code, "'nix'" in message(missing)) == (404, True)
-        assert there.send("POST", f"/v1/table/..%2Ft/{operation}/", **sent).status_code == 400
-    assert there.read("t").equals(NUMBERS)
-    assert there.send("POST", "/v1/table/t/drop").json() == {}
-    assert there.tables() == []
-    assert there.create("t", NUMBERS[:1]).json() == {"version": 1}
+    assert other.create("t", NUMBERS).status_code == 200
+    for one in filters:
+        assert ask(other, "count_rows", predicate=one).status_code in (200, 400), one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 
 import pyarrow as pa
@@ -58,11 +59,9 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
     "no change": ([{"path": "n"}], ["'n'", "nothing to change"]),
     "unknown column": ([rename("nope", "k")], ["'nope'", "'n', 'm'"]),
     "a mistyped column": ([rename("dday", "k")], ["'dday'", "did you mean 'day'?"]),
-    "a column in other letters": ([rename("BIG", "k")], ["'BIG'", "did you mean 'big'?"]),
     "a mistyped field of a struct": ([rename("deep.day.x", "k")], ["'deep.day.x'", "did you mean 'days'?"]),
     "unknown field of a struct": ([rename("s.q", "k")], ["'s.q'", "'x', 'y'"]),
     "an empty path": ([rename("", "k")], ["''"]),
-    "a path with quotes": ([rename("`n`", "k")], ["'`n`'"]),
     "one column twice": ([rename("n", "k"), {"path": "n", "nullable": True}], ["'n'", "more than once"]),
     "nullable of the wrong type": ([{"path": "n", "nullable": "no"}], ["'n'", "true or false"]),
     "a name that is taken": ([rename("n", "m")], ["'n'", "'m'"]),
@@ -83,10 +82,6 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
     "swap and cast": ([cast("n", "int8", rename="m"), rename("m", "n")], ["'n'", "int64", "int8", "send two"]),
     "fields that exchange their names, both cast": (
         [cast("pair.p", "int64", rename="q"), cast("pair.q", "int64", rename="p")], ["'pair.p'", "int32", "send two"]
-    ),
-    "such fields in a list": (
-        [cast("pairs.item.p", "int64", rename="q"), cast("pairs.item.q", "int64", rename="p")],
-        ["'pairs.item.p'", "int32", "int64", "send two"],
     ),
     "no nulls and a cast": ([no_nulls("n"), cast("m", "int8")], ["'m'", "int64", "int8", "send two"]),
     "no nulls where there are": ([no_nulls("at")], ["'at'", "contains nulls"]),
@@ -116,11 +111,7 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
         [cast("at", "date32:day"), cast("n", "int32"), cast("big", "int8"), cast("v", LIST_64), cast("s.x", "int8")],
         ["'big' (from int64 to int8)"], "at", "n", "v", "s.x",
     ),
-    "such a value in lists in structs": (
-        [cast("n", "int8"), cast("wide.list", lists_of("int8"))], ["'wide.list'", "list<item: int8>"], "n"
-    ),
     "digits beyond a decimal": ([cast("n", "int8"), cast("dec", "decimal:128:3:2")], ["'dec'", "(30, 2)"], "n"),
-    "a time beside one that exists": ([cast("at", BERLIN), cast("spring", BERLIN)], ["'spring'", "does not"], "at"),
     "what goes together in no request": (
         [rename("t", "u"), cast("n", "int8", rename="m"), rename("m", "n")],
         ["'n' (rename to 'm', from int64 to int8)", "'t' (rename to 'u')", "'m'"],
@@ -144,15 +135,12 @@ def test_S06_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_no
     assert caller.read("t").equals(BEFORE)
 
 
-def deep(levels: int) -> pa.DataType:
-    return pa.list_(deep(levels - 1)) if levels else pa.int8()
-
-
+DEEP = functools.reduce(lambda inner, _: pa.list_(inner), range(61), pa.int8())
 TYPES = [
     pa.list_(pa.string(), 2), pa.list_(pa.struct([("x", pa.int8())]), 2), pa.list_(pa.list_(pa.int8()), 2),
     pa.list_(pa.null(), 2), pa.list_(pa.int8(), 0), pa.list_(pa.int8(), 2**24 + 1), pa.binary(2**24 + 1), pa.binary(0),
     pa.list_(pa.list_(pa.int8(), 2**12), 2**12 + 1), pa.list_(pa.binary(2**12), 2**12 + 1), pa.list_(pa.binary(0), 2),
-    pa.list_(pa.dictionary(pa.int32(), pa.string()), 2), pa.map_(pa.string(), pa.int8(), keys_sorted=True), deep(61),
+    pa.list_(pa.dictionary(pa.int32(), pa.string()), 2), pa.map_(pa.string(), pa.int8(), keys_sorted=True), DEEP,
     pa.dictionary(pa.int32(), pa.date32()), pa.struct([]), pa.list_(pa.null()), pa.string_view(), pa.decimal32(5, 2),
     pa.month_day_nano_interval(), pa.struct([("x", pa.int8()), ("x", pa.int8())]), pa.struct([("", pa.int8())]),
     pa.struct([("a\0b", pa.int8())]),
@@ -164,11 +152,11 @@ FIELDS = [pa.field("x", arrow) for arrow in TYPES]
 FIELDS += [pa.field("x", pa.large_binary(), metadata=metadata) for metadata in FORMS]
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=lambda field: ascii(str(field))[:60])
-def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller, field):
-    for path, outer in {"x": field, "s.x": pa.field("s", pa.struct([field]))}.items():
-        answer = caller.create("t", pa.Table.from_arrays([pa.nulls(0, outer.type)], schema=pa.schema([outer])))
-        assert (answer.status_code, f"'{path}" in message(answer)) == (400, True)
+def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller):
+    for field in FIELDS:
+        for path, outer in {"x": field, "s.x": pa.field("s", pa.struct([field]))}.items():
+            answer = caller.create("t", pa.Table.from_arrays([pa.nulls(0, outer.type)], schema=pa.schema([outer])))
+            assert (answer.status_code, f"'{path}" in message(answer)) == (400, True), field
     assert caller.tables() == []
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import requests
 
-from tests.support.local import ARROW, NUMBERS, TABLE, Caller, Process, message, stream
+from tests.support.local import ARROW, NUMBERS, TABLE, Caller, message, stream
 
 
 @pytest.fixture
@@ -66,16 +66,16 @@ def test_S06_alters_at_once_are_done_one_after_the_other_and_none_is_lost(caller
         assert caller.read("t").column_names.count(f"x{i}") == 1
 
 
-def test_S06_alters_of_two_processes_at_once_are_both_done_or_one_is_a_conflict(caller):
+def test_S06_alters_of_two_processes_at_once_are_both_done_or_one_is_a_conflict(caller, other):
     caller.create("t", pa.table({f"c{i}": range(1000) for i in range(20)}))
-    with Process(caller.root) as other, ThreadPoolExecutor(2) as pool:
-        start = threading.Barrier(2)
+    start = threading.Barrier(2)
 
-        def alternate(one: Caller, first: int) -> list[int]:
-            start.wait()
-            return [cast_to_int32(one, f"c{i}").status_code for i in range(first, 20, 2)]
+    def alternate(one: Caller, first: int) -> list[int]:
+        start.wait()
+        return [cast_to_int32(one, f"c{i}").status_code for i in range(first, 20, 2)]
 
-        even, odd = (pool.submit(alternate, *one) for one in ((caller, 0), (other.caller, 1)))
+    with ThreadPoolExecutor(2) as pool:
+        even, odd = (pool.submit(alternate, *one) for one in ((caller, 0), (other, 1)))
         statuses = list(itertools.chain(*zip(even.result(), odd.result(), strict=True)))
     assert set(statuses) <= {200, 409}
     assert statuses.count(200) >= 10
@@ -89,10 +89,10 @@ def replace(one: Caller, number: int) -> requests.Response:
     return one.send("POST", "/v1/table/t/create/?mode=overwrite", body, content_type=ARROW)
 
 
-def test_one_process_describes_and_alters_a_table_that_another_replaces(caller):
+def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, other):
     replace(caller, 0)
-    with Process(caller.root) as other, ThreadPoolExecutor(1) as pool:
-        replacing = pool.submit(lambda: [replace(other.caller, i).json()["version"] for i in range(1, 21)])
+    with ThreadPoolExecutor(1) as pool:
+        replacing = pool.submit(lambda: [replace(other, i).json()["version"] for i in range(1, 21)])
         altered, described = [], []
         while not replacing.done() or len(altered) < 5:
             answer = cast_to_int32(caller, "n")
@@ -108,14 +108,14 @@ def test_one_process_describes_and_alters_a_table_that_another_replaces(caller):
     assert set(caller.read("t")["n"].to_pylist()) == {20}
 
 
-def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(caller):
-    with Process(caller.root) as other, ThreadPoolExecutor(2) as pool:
-        theirs = [lambda i=i: replace(other.caller, i) for i in range(15)]
-        ours = [lambda i=i: replace(caller, i) for i in range(15)]
-        runs = [
-            [call for one in theirs for call in (one, lambda: other.caller.send("POST", "/v1/table/t/drop/"))],
-            [call for one in ours for call in (lambda: cast_to_int32(caller, "n"), one)],
-        ]
+def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(caller, other):
+    theirs = [lambda i=i: replace(other, i) for i in range(15)]
+    ours = [lambda i=i: replace(caller, i) for i in range(15)]
+    runs = [
+        [call for one in theirs for call in (one, lambda: other.send("POST", "/v1/table/t/drop/"))],
+        [call for one in ours for call in (lambda: cast_to_int32(caller, "n"), one)],
+    ]
+    with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(lambda run=run: [call().status_code for call in run]) for run in runs]
         while not all(one.done() for one in both):
             with contextlib.suppress(ValueError, OSError):  # it is not there now
@@ -127,7 +127,7 @@ def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(ca
     assert replace(caller, 1).status_code == 200
 
 
-def test_two_processes_serve_one_folder_while_one_takes_an_upload(caller):
+def test_two_processes_serve_one_folder_while_one_takes_an_upload(caller, other):
     upload = threading.Event()
 
     def slowly():
@@ -138,12 +138,11 @@ def test_two_processes_serve_one_folder_while_one_takes_an_upload(caller):
 
     with ThreadPoolExecutor(1) as pool:
         mine = pool.submit(caller.create, "mine", slowly())
-        with Process(caller.root) as other:
-            assert other.caller.create("theirs", NUMBERS).status_code == 200
-            upload.set()
-            assert mine.result().status_code == 200
-            assert caller.tables() == other.caller.tables() == ["mine", "theirs"]
-            assert caller.alter("theirs", {"path": "a", "rename": "z"}).json() == {"version": 2}
-            assert other.caller.alter("theirs", {"path": "z", "rename": "y"}).json() == {"version": 3}
+        assert other.create("theirs", NUMBERS).status_code == 200
+        upload.set()
+        assert mine.result().status_code == 200
+    assert caller.tables() == other.tables() == ["mine", "theirs"]
+    assert caller.alter("theirs", {"path": "a", "rename": "z"}).json() == {"version": 2}
+    assert other.alter("theirs", {"path": "z", "rename": "y"}).json() == {"version": 3}
     assert caller.read("mine").equals(NUMBERS)
     assert caller.read("theirs").column_names == ["y", "b", "c"]
