@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import time
 
 import dask
@@ -207,6 +208,20 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scrip
         scripted.create_table("u", frame())
     assert caught.value.attempts == 1
     assert list(hosted.tables) == ["t"]
+
+
+def test_a_partition_whose_worker_dies_once_it_has_arrived_is_stored_once(scripted, hosted, workers):
+    """The scheduler has another worker send it again."""
+    alive = list(workers.run(os.getpid).values())
+
+    def kill(step: str) -> None:
+        while step == "part" and alive:
+            os.kill(alive.pop(), signal.SIGKILL)
+
+    hosted.changed = kill
+    scripted.create_table("t", frame())
+    assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
+    assert (hosted.steps.count("create_parts"), hosted.steps.count("complete")) == (2, 1)
 
 
 def test_partitions_without_rows_make_a_table_without_rows(scripted, hosted):
