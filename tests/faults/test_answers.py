@@ -172,10 +172,11 @@ def test_F20_a_key_is_struck_out_however_it_is_spelled_and_words_are_left(server
         assert key not in f"{raised.value} {vars(raised.value)}".replace("latest", "").replace("test_sales", "")
 
 
-def test_F20_what_errors_tell_of_headers_is_without_the_key_and_further_secrets(remote, server, caplog):
+def test_F20_what_errors_tell_of_headers_is_without_the_key_and_further_secrets(server, caplog):
     server.listing((302, b"", {"Location": f"https://{KEY}.example.com/"}), (200, b"", {"Content-Encoding": KEY}))
-    assert "***.example.com" in str(fails(remote.list_tables, errors.RedirectError, caplog))
-    assert "***" in str(fails(remote.list_tables, errors.ResponseError, caplog))
+    ask = patient(server, retries=0).list_tables
+    assert "***.example.com" in str(fails(ask, errors.RedirectError, caplog))
+    assert "***" in str(fails(ask, errors.ResponseError, caplog))
     value = "Bearer another-secret-0123456789"
     for status in (200, 302, 400, 500):
         server.listing((status, {"message": f"bad {value}!"}, {"Location": f"http://x.test/{value}"}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
 import uuid
 
@@ -214,14 +213,3 @@ def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_
     assert re.search("skipped table t.*nothing was stored", skipped)
     assert KEY not in caplog.text
     assert cell not in caplog.text
-
-
-def test_the_log_tells_a_connection_that_failed(caplog):
-    caplog.set_level("INFO", "rt_frames")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    client = rt.connect(f"http://127.0.0.1:{port}", api_key=KEY, retries=1, default=False)
-    with pytest.raises(errors.ConnectError):
-        client.list_tables()
-    (line,) = (record.getMessage() for record in caplog.records)
-    assert re.search(r"/v1/tables is sent again in [\d.]+ s: .*refused", line)
