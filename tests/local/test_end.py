@@ -164,7 +164,7 @@ def frames():
     yield from [pl.DataFrame({"a": range(300_000)})] * 4
     half.set()
     time.sleep(30)
-threading.Thread(target=client.create_table, args=("t", frames()), daemon=True).start()
+threading.Thread(target=client.create_table, args=("t", frames()), kwargs={"compression": "zstd"}, daemon=True).start()
 assert half.wait(20)
 print(time.time())
 """
@@ -291,7 +291,7 @@ def client(tmp_path):
         yield client
 
 
-def failing(error: Exception):
+def failing(error: BaseException):
     """Make a function that fails as the operating system does."""
 
     def fail(*_: object, **__: object) -> None:
@@ -322,7 +322,7 @@ def test_S13_a_fault_of_the_file_system_is_the_services_names_no_folder_and_tell
     assert client.list_tables() == []
 
 
-def test_a_service_without_descriptors_or_threads_says_that_it_is_its_own_fault(caller, monkeypatch):
+def test_a_service_without_descriptors_or_threads_or_with_a_panic_says_that_it_is_its_own_fault(caller, monkeypatch):
     assert caller.create("t", LONG).status_code == 200
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     for call in (lambda: caller.create("u", BODY), lambda: caller.send("POST", "/v1/table/t/drop/")):
@@ -334,10 +334,10 @@ def test_a_service_without_descriptors_or_threads_says_that_it_is_its_own_fault(
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         assert status == 500
     with monkeypatch.context() as patch:
-        patch.setattr(
-            threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("can't start new thread"))
-        )
+        patch.setattr(threading.Thread, "start", failing(RuntimeError("can't start new thread")))
         assert caller.create("u", BODY).status_code == 503
+        patch.setattr(lance, "dataset", failing(BaseException("a panic, as the engine's come")))
+        assert caller.send("POST", "/v1/table/t/describe/", "{}").status_code == 500
     assert caller.create("u", BODY).status_code == 200
     assert caller.tables() == ["t", "u"]
 

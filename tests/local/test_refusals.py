@@ -112,6 +112,7 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
         ["'big' (from int64 to int8)"], "at", "n", "v", "s.x",
     ),
     "digits beyond a decimal": ([cast("n", "int8"), cast("dec", "decimal:128:3:2")], ["'dec'", "(30, 2)"], "n"),
+    "a time beside one that exists": ([cast("at", BERLIN), cast("spring", BERLIN)], ["'spring'", "does not"], "at"),
     "what goes together in no request": (
         [rename("t", "u"), cast("n", "int8", rename="m"), rename("m", "n")],
         ["'n' (rename to 'm', from int64 to int8)", "'t' (rename to 'u')", "'m'"],
