@@ -164,7 +164,7 @@ def frames():
     yield from [pl.DataFrame({"a": range(300_000)})] * 4
     half.set()
     time.sleep(30)
-threading.Thread(target=client.create_table, args=("t", frames()), kwargs={"compression": "zstd"}, daemon=True).start()
+threading.Thread(target=client.create_table, args=("t", frames()), daemon=True).start()
 assert half.wait(20)
 print(time.time())
 """
