@@ -15,11 +15,8 @@ import shutil
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -29,7 +26,19 @@ import pytest
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.compare import lance
-from tests.support.local import ARROW, NUMBERS, TABLE, Caller, Process, answered, message, stream, until
+from tests.support.local import (
+    ARROW,
+    NUMBERS,
+    TABLE,
+    Caller,
+    Process,
+    answered,
+    message,
+    python,
+    run,
+    stream,
+    until,
+)
 
 LONG = pa.table({"n": range(200_000)})
 BODY = stream(LONG, rows=1000)
@@ -42,21 +51,6 @@ def half_sent(caller: Caller, name: str = "t") -> socket.socket:
     connection.sendall(caller.head(f"/v1/tables/{name}", f"Content-Length: {len(BODY)}") + BODY[: len(BODY) // 2])
     until(lambda: len(caller.staged()) > before)
     return connection
-
-
-def python(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-    )  # fmt: skip
-
-
-def run(code: str, *arguments: object) -> str:
-    """Run code to its end, without a warning, and give what it printed."""
-    with python("-W", "error", "-c", code, *arguments) as process:
-        printed, error = process.communicate(timeout=60)
-    assert (process.returncode, error) == (0, "")
-    return printed
 
 
 def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback_or_a_part_of_a_table(tmp_path):
