@@ -125,13 +125,6 @@ def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(remote, s
             assert [request.path for request in server.requests][1:] == [LIST]
 
 
-def test_a_404_to_an_alter_or_a_description_says_that_there_is_no_such_table(lancedb, server, caplog):
-    server.answering((404, {"error": "nope", "code": 4}))
-    for call in (lambda: rt.table("t").rename({"a": "b"}), lambda: rt.table("t").schema):
-        fails(call, errors.TableNotFoundError, caplog, "'t'.*404")
-    assert [request.method for request in server.requests] == ["POST", "POST"]
-
-
 def nested(levels: int) -> bytes:
     inside = '{"type": "list", "fields": [{"name": "item", "nullable": true, "type": ' * levels
     return f'{{"schema": {{"fields": [{{"name": "a", "type": {inside}1{"}]}" * levels}}}]}}}}'.encode()
