@@ -208,3 +208,15 @@ def test_F45_an_interrupt_that_nobody_catches_ends_the_process_without_an_abort(
     program.end()
     assert program.process.returncode == -signal.SIGINT
     assert times == 1 or time.monotonic() - start < AT_ONCE
+
+
+@pytest.mark.parametrize("stalling", ["tls"], indirect=True)
+def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(stalling):
+    server, verify = stalling
+    server.script.step = "batch"
+    wait = "threading.Thread(target=calls['compressed'], daemon=True).start(); sys.stdin.readline()"
+    program = Program(server, verify, wait, seconds=0.5)
+    assert server.script.stalled.wait(60)
+    program.call("end")
+    program.end()
+    assert program.process.returncode == 0

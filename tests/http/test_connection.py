@@ -1,7 +1,7 @@
 """What `_http.connection` relies upon in requests, urllib3 and http.client, and no frame that is sent can show.
 
-The rest is seen through the front door, where a new release of theirs moves it: framing in test_wire.py, which connection
-is used again in test_warm_writes.py, redirects, interim and early answers, and TLS inside TLS in faults.
+The rest is seen through the front door: framing in test_wire.py, which connection is used again in test_warm_writes.py,
+redirects, interim and early answers, and TLS inside TLS in faults.
 """
 
 from __future__ import annotations

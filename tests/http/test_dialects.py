@@ -98,14 +98,6 @@ def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
         assert known.list_tables() == ["t"]
 
 
-@pytest.mark.parametrize("name", ["a$b", "a b", "é", "x" * 129, "a:b"])
-def test_names_that_such_servers_read_otherwise_are_refused_before_anything_is_sent(lancedb, server, name):
-    for call in (FRAME.remote.to_table, rt.table, lambda t: rt.alter_columns(t, {"path": "a", "rename": "b"})):
-        with pytest.raises(ValueError, match=r"name: .*128"):
-            call(name)
-    assert server.requests == []
-
-
 @pytest.mark.parametrize("status", [404, 405, 501])
 @pytest.mark.parametrize(("dialect", "other"), [("documented", "lancedb"), ("lancedb", "documented")])
 def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(server, caplog, dialect, other, status):
@@ -131,13 +123,6 @@ def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(remote, s
             error = fails(call, errors.ResponseError, caplog, f"{status}.*address")
             assert "dialect" not in str(error)
             assert [request.path for request in server.requests][1:] == [LIST]
-
-
-def test_a_404_to_an_alter_or_a_description_says_that_there_is_no_such_table(lancedb, server, caplog):
-    server.answering((404, {"error": "nope", "code": 4}))
-    for call in (lambda: rt.table("t").rename({"a": "b"}), lambda: rt.table("t").schema):
-        fails(call, errors.TableNotFoundError, caplog, "'t'.*404")
-    assert [request.method for request in server.requests] == ["POST", "POST"]
 
 
 def nested(levels: int) -> bytes:

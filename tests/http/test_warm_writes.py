@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -84,6 +85,22 @@ def test_what_a_server_says_of_its_connection_is_heeded(remote, server, headers,
         time.sleep(pause)
         remote.create_table("t", SMALL)
     assert (len(server.posts), server.connections) == (len(pauses), connections)
+
+
+def test_of_the_connections_that_many_threads_opened_64_are_kept(remote, server):
+    all_at_once = threading.Barrier(70)
+
+    def script(connection: Connection) -> None:
+        while True:
+            connection.body(connection.head())
+            all_at_once.wait(20)
+            connection.answer(200, {"tables": []})
+
+    server.script = script
+    for opened in (70, 76):
+        with ThreadPoolExecutor(70) as pool:
+            assert [*pool.map(lambda _: remote.list_tables(), range(70))] == [[]] * 70
+        assert server.connections == opened
 
 
 @pytest.mark.parametrize("extra", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])

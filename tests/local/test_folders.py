@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
-from tests.local.test_end import python, run
 from tests.support.compare import lance
+from tests.support.local import python, run
 
 FRAME = pl.DataFrame({"a": [1, 2]})
 

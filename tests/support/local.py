@@ -159,6 +159,22 @@ def logged() -> Iterator[None]:
     assert KEY not in log.getvalue(), next(line for line in log.getvalue().splitlines() if KEY in line)
 
 
+def python(*arguments: object, **options: object) -> subprocess.Popen[str]:
+    """Start another interpreter."""
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)], cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
+
+
+def run(code: str, *arguments: object) -> str:
+    """Run code to its end, without a warning, and give what it printed."""
+    with python("-W", "error", "-c", code, *arguments) as process:
+        printed, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, "")
+    return printed
+
+
 class Process:
     """A service in a process of its own, which can be measured and killed; what it prints must not hold its key."""
 
