@@ -15,7 +15,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames import errors
-from tests.support.faults import local_variables, patient
+from tests.support.faults import patient
 from tests.support.servers import KEY
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -134,28 +134,6 @@ def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(remote, ser
         FRAME.remote.to_table("t", if_exists="skip")
     assert (type(error.value), error.value.status, error.value.message) == (kind, refusal[0], refusal[1]["error"])
     assert [r.method for r in server.requests] == ["GET", "POST", "GET"]
-
-
-@pytest.mark.parametrize("after", [0, 1])
-@pytest.mark.parametrize("if_exists", ["fail", "skip"])
-def test_an_error_of_this_package_out_of_the_callers_own_source_is_passed_on_as_it_is(remote, server, if_exists, after):
-    names = ["TableExistsError", "OutcomeUnknown", "UploadInterrupted", "ServerError", "RateLimited", "ConnectError"]
-    for kind in (getattr(errors, name) for name in names):
-        own = kind("no table 'another'", table="another", attempts=7)
-        before, server.listed = (own.args, dict(vars(own))), []
-
-        def batches(own: BaseException = own):
-            yield from [FRAME] * after
-            server.listed = ["t"]
-            raise own
-
-        with pytest.raises(kind) as error:
-            rt.to_table(batches(), "t", if_exists=if_exists)
-        assert error.value is own
-        assert KEY not in "".join(local_variables(own))
-        assert (own.args, vars(own)) == before
-        assert (own.__cause__, own.__context__, getattr(own, "__notes__", [])) == (None, None, [])
-    assert len(server.posts) <= 6 * after
 
 
 def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, server):

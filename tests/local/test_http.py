@@ -75,7 +75,7 @@ CHUNKS = [
     b";a=b\r\n" + BODY, b"f" * 16 + b"\r\n" + BODY, b"%x\n" % N + BODY + END, b"%x;a\rb\r\n" % N + BODY + END,
     b"%x;" % N + b"a" * 5000,
     b"%x\r\n" % (N - 8) + BODY + END, b"%x\r\n" % (N + 8) + BODY + END, WHOLE + b"0\r\n\r\n",
-    WHOLE + b"\r\n0\r\n" + b"a: b\r\n" * 1000, WHOLE + b"\r\n0\r\na: b", WHOLE + b"\r\n", WHOLE + b"\r\n0",
+    WHOLE + b"\r\n0\r\n" + b"a: b\r\n" * 1000 + b"\r\n", WHOLE + b"\r\n0\r\na: b", WHOLE + b"\r\n", WHOLE + b"\r\n0",
     WHOLE + b"\r\n0\r\n", WHOLE + b"\r\n5\r\nab", WHOLE + b"\r\n\r\n\r\n", WHOLE + b"\r\nz\r\n\r\n",
 ]  # fmt: skip
 
