@@ -1,6 +1,6 @@
 """The server around the application: starts on a free port, stops with the process.
 
-Relied upon of cheroot, each with a test in ``tests/local/test_relied_upon.py``: a server makes its connections of
+Relied upon of cheroot, each held by a test in ``tests/local``: a server makes its connections of
 `ConnectionClass`, these their requests of `RequestHandlerClass`, and the server its gateways of `gateway`; a connection
 has `rfile`, `wfile`, `socket` and `close`; a request has `conn`, `chunked_read`, `close_connection`, reads its headers
 with `header_reader`, tells what it refuses with `simple_response`, and what `rfile.remaining` says is read before an
