@@ -66,7 +66,7 @@ def test_S06_alters_at_once_are_done_one_after_the_other_and_none_is_lost(caller
         assert caller.read("t").column_names.count(f"x{i}") == 1
 
 
-def test_S06_alters_of_two_processes_at_once_are_both_done_or_one_is_a_conflict(caller, other):
+def test_S06_S14_alters_of_two_processes_at_once_are_both_done_or_one_is_a_conflict(caller, other):
     caller.create("t", pa.table({f"c{i}": range(1000) for i in range(20)}))
     start = threading.Barrier(2)
 
