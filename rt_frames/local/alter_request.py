@@ -17,12 +17,8 @@ from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name, walk
 
-_FIELDS = {
-    "path": "path",
-    "rename": "name",
-    "data_type": "data_type",
-    "nullable": "nullable",
-}  # ours → the engine's
+# ours → the engine's
+_FIELDS = {"path": "path", "rename": "name", "data_type": "data_type", "nullable": "nullable"}
 
 _REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
 

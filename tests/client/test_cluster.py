@@ -210,16 +210,22 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scrip
     assert list(hosted.tables) == ["t"]
 
 
-def test_a_partition_whose_worker_dies_once_it_has_arrived_is_stored_once(scripted, hosted, workers):
-    """The scheduler has another worker send it again."""
-    alive = list(workers.run(os.getpid).values())
+def test_a_partition_whose_worker_dies_once_it_has_arrived_is_stored_once(hosted):
+    """The scheduler has another worker send it again; the cluster is one that no other test relies on."""
+    with (
+        longer.cluster() as address,
+        distributed.Client(address) as workers,
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+    ):
+        alive = list(workers.run(os.getpid).values())
 
-    def kill(step: str) -> None:
-        while step == "part" and alive:
-            os.kill(alive.pop(), signal.SIGKILL)
+        def kill(step: str) -> None:
+            while step == "part" and alive:
+                os.kill(alive.pop(), signal.SIGKILL)
 
-    hosted.changed = kill
-    scripted.create_table("t", frame())
+        hosted.changed = kill
+        client.create_table("t", frame())
     assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
     assert (hosted.steps.count("create_parts"), hosted.steps.count("complete")) == (2, 1)
 
