@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import signal
 import time
 
 import dask
@@ -61,6 +60,19 @@ def hosted():
 def scripted(hosted, workers):
     with serving(hosted) as server, connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client:
         yield client
+
+
+@pytest.fixture
+def in_process(hosted, monkeypatch):
+    """A cluster of threads, and a client that writes from it."""
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    options = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with (
+        distributed.Client(**options) as workers,
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+    ):
+        yield workers, client
 
 
 def is_free(client) -> bool:
@@ -210,23 +222,23 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scrip
     assert list(hosted.tables) == ["t"]
 
 
-def test_a_partition_whose_worker_dies_once_it_has_arrived_is_stored_once(hosted):
-    """The scheduler has another worker send it again; the cluster is one that no other test relies on."""
-    with (
-        longer.cluster() as address,
-        distributed.Client(address) as workers,
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
-    ):
-        alive = list(workers.run(os.getpid).values())
+async def lose_a_worker(dask_scheduler):
+    (busy,) = (worker for worker in dask_scheduler.workers.values() if worker.processing)
+    await dask_scheduler.remove_worker(busy.address, stimulus_id="lost")
 
-        def kill(step: str) -> None:
-            while step == "part" and alive:
-                os.kill(alive.pop(), signal.SIGKILL)
 
-        hosted.changed = kill
-        client.create_table("t", frame())
-    assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
+def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(hosted, in_process):
+    """The scheduler has another worker send it again; a run of its own kills workers, which takes long."""
+    workers, client = in_process
+    lost = []
+
+    def lose(step: str) -> None:
+        if step == "part" and not lost:
+            lost.append(workers.run_on_scheduler(lose_a_worker))
+
+    hosted.changed = lose
+    client.create_table("t", frame(2, 3))
+    assert hosted.tables["t"].rows["n"].to_pylist() == partition(2)["n"].tolist()
     assert (hosted.steps.count("create_parts"), hosted.steps.count("complete")) == (2, 1)
 
 
@@ -243,15 +255,9 @@ def test_a_folder_and_other_schedulers_go_through_the_client(scripted, hosted, w
     assert set(hosted.tables["t"].rows["word"].to_pylist()) == {str(os.getpid())}
 
 
-def test_workers_in_this_process_write_too(hosted):
-    with (
-        distributed.Client(processes=False, dashboard_address="127.0.0.1:0"),
-        pytest.MonkeyPatch.context() as patch,
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS) as client,
-    ):
-        patch.setenv("RT_FRAMES_API_KEY", KEY)
-        client.create_table("t", frame())
+def test_workers_in_this_process_write_too(hosted, in_process):
+    _, client = in_process
+    client.create_table("t", frame())
     assert {one[:8] for one in hosted.part_ids} == {f"{number:08x}" for number in (1, 3, 5, 7)}
 
 
