@@ -30,8 +30,8 @@ settings.load_profile("default")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Share all the tests among processes, of which one waits now and then; run those that are named in this one."""
-    return min(os.cpu_count() or 1, 4) + 1 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+    """Share all the tests among processes, of which two wait now and then; run those that are named in this one."""
+    return min(os.cpu_count() or 1, 4) + 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_collection_finish():
