@@ -168,17 +168,15 @@ def test_a_broken_csv_is_refused_by_its_line(refused, content, said):
 @pytest.mark.parametrize(
     ("early", "late", "kind"),
     [
-        *(("1", late, "BIGINT") for late in ("1.7", "01067", "0xFF", "0b1", "1_000", "1e3", "-0", "+5", "NA", "true")),
-        *(("1.5", late, "DOUBLE") for late in ("1e400", "9007199254740993", "01067", "1_000.5", "0xFF")),
-        *(("true", late, "BOOLEAN") for late in ("1", "t", "yes")),
-        *(("2024-01-01", late, "DATE") for late in (
-            "2024-01-01 10:00:00", "24-01-01", "31.12.2023", "2024-02-30", "epoch")),
-        *(("31.12.2023", late, "DATE") for late in ("31.12.23", "12.31.2023", "31.12.2023 10:00")),
-        *(("2024-01-01 10:00:00", f"2024-01-01 {late}", "TIMESTAMP") for late in (
-            "10:00:00+02:00", "10:00:00.1234567", "10:00:00 Europe/Berlin", "24:00:00", "")),
-        *(("2024-01-01T10:00:00Z", f"2024-01-01 {late}", "TIMESTAMP WITH TIME ZONE") for late in (
-            "10:00:00", "10:00:00 Europe/Berlin", "10:00:00.1234567Z")),
-        *(("10:00:00", late, "TIME") for late in ("24:00:00", "10:00:00 PM", "10:00:00+02:00", "10:00:00.1234567")),
+        *(("1", late, "BIGINT") for late in ("1.7", "01067", "0xFF", "1_000", "NA")),
+        *(("1.5", late, "DOUBLE") for late in ("1e400", "9007199254740993", "01067", "0xFF")),
+        ("true", "t", "BOOLEAN"),
+        *(("2024-01-01", late, "DATE") for late in ("2024-01-01 10:00:00", "24-01-01", "epoch")),
+        *(("31.12.2023", late, "DATE") for late in ("31.12.23", "31.12.2023 10:00")),
+        *(("2024-01-01 10:00:00", f"2024-01-01{late}", "TIMESTAMP") for late in (
+            "", " 10:00:00+02:00", " 10:00:00.1234567")),
+        ("2024-01-01T10:00:00Z", "2024-01-01 10:00:00", "TIMESTAMP WITH TIME ZONE"),
+        *(("10:00:00", late, "TIME") for late in ("24:00:00", "10:00:00+02:00")),
     ],
 )  # fmt: skip
 def test_a_late_cell_that_a_cast_would_change_is_refused_by_row(refused, early, late, kind):
