@@ -124,14 +124,6 @@ def test_every_pandas_frame_comes_back_equal_or_is_refused_by_column(client, ser
             assert differing(stored[name], frame[name]) == [], (name, frame[name].dtype)
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_moments_of_every_unit_come_back_to_the_last_digit(client, service, unit):
-    ends = [np.datetime64(sign * (2**62), unit) for sign in (-1, 1)] if unit == "ns" else []
-    values = np.array([0, 1, -1, 10**9 + 1, *ends], dtype=f"datetime64[{unit}]")
-    found = there_and_back(client, service, pd.DataFrame({"t": values}))["t"]
-    assert (found.type, found.cast(pa.int64()).to_pylist()) == (pa.timestamp(unit), values.astype("int64").tolist())
-
-
 @pytest.mark.parametrize("start", [1, 3, 9])
 def test_rows_cut_out_of_polars_structs_are_those_rows(client, service, name, start):
     points = [None if n % 3 == 0 else {"x": n, "y": str(n)} for n in range(20)]
@@ -164,28 +156,6 @@ def test_what_pandas_calls_missing_is_null_and_a_polars_nan_stays():
     table = send(frame).table()
     assert {name: table[name].null_count for name in table.schema.names} == dict.fromkeys(frame.columns, 1)
     assert send(pl.DataFrame({"f": [1.0, float("nan"), None]})).table()["f"].null_count == 1
-
-
-CATEGORIES = [
-    (["b", "a", None, "b"], pa.dictionary(pa.int32(), pa.large_string())),
-    ([3, 1, None, 3], pa.dictionary(pa.int32(), pa.int64())),
-    ([1.5, 2.5, None, 1.5], pa.float64()),
-    ([dt.datetime(2020, 1, 1), None], None),
-]
-
-
-@pytest.mark.parametrize(("values", "arrow"), CATEGORIES, ids=str)
-def test_categories_are_sent_in_one_form_or_as_their_values(client, service, values, arrow):
-    found = there_and_back(client, service, pd.DataFrame({"c": pd.Categorical(values)}))["c"]
-    assert found.type == (arrow or found.type)
-    assert found.to_pylist() == values
-
-
-@pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view(), pa.list_view(pa.string_view())], ids=str)
-def test_views_in_pandas_frames_are_sent(view):
-    values = pa.array([["a"], None] if pa.types.is_list_view(view) else ["a", None], view)
-    frame = pd.DataFrame({"c": pd.arrays.ArrowExtensionArray(pa.chunked_array([values]))})
-    assert send(frame).table()["c"].to_pylist() == values.to_pylist()
 
 
 def test_dtypes_cast_on_the_way_and_the_callers_frame_is_never_changed(client, service):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import re
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
-from tests.support.examples import uploading
 from tests.support.sent import send
 
 VIEWS = pa.list_view(pa.string_view())
@@ -100,16 +98,6 @@ def offered_dtypes(table: pa.Table) -> dict | None:
     return {}
 
 
-def assert_kept(columns: dict[str, pa.Array | pa.ChunkedArray]) -> None:
-    for name, column in columns.items():
-        table = pa.table({"c": column})
-        if (dtypes := offered_dtypes(table)) is None:
-            continue
-        sent = send(table, dtypes=dtypes).table()["c"]
-        assert written(sent.to_pylist()) == written(column.to_pylist()), name
-        assert not re.search("view|run_end|decimal32|decimal64|ordered=1|own|indices=u?int(8|16|64)", str(sent.type))
-
-
 def reordered(array: pa.Array) -> pa.Array:
     """Give the same kind of values with the dictionary in another order."""
     if not pa.types.is_dictionary(array.type):
@@ -119,46 +107,17 @@ def reordered(array: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(array.indices, backwards)
 
 
-@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
-def test_values_stay_whatever_the_layout_the_slices_and_the_chunks(wrap):
-    wrapped = {name: wrap(array) for name, array in INNER.items()}
-    assert_kept(wrapped)
-    assert_kept({name: array.slice(1) for name, array in wrapped.items()})
-    assert_kept({name: pa.chunked_array([array, wrap(reordered(INNER[name])), array.slice(1), array.slice(0, 0)])
-                 for name, array in wrapped.items()})  # fmt: skip
-
-
-@uploading
 @given(st.sampled_from([*INNER]), st.lists(st.sampled_from([*WRAPPED]), max_size=3), st.data())
-def test_every_arrow_column_comes_back_equal_or_the_refusal_says_as_what(client, service, inner, layers, data):
+def test_every_arrow_column_arrives_equal_or_the_refusal_says_as_what_it_does(inner, layers, data):
     chunks = []
     for turned, start, rows in data.draw(st.lists(st.tuples(st.booleans(), *[st.integers(0, 3)] * 2), min_size=1)):
         array = reordered(INNER[inner]) if turned else INNER[inner]
         chunks.append(functools.reduce(lambda made, layer: WRAPPED[layer](made), layers, array).slice(start, rows))
     table = pa.table({"c": pa.chunked_array(chunks)})
-    name = f"layouts_{next(number)}"
     if (dtypes := offered_dtypes(table)) is not None:
-        try:
-            client.create_table(name, table, dtypes=dtypes)
-        except rt.errors.BadRequest:  # by the embedded service, which refuses some that others take
-            assert name not in client.list_tables()
-        else:
-            assert written(stored(service, name)["c"].to_pylist()) == written(table["c"].to_pylist())
-
-
-@pytest.mark.parametrize("unit", [0, 1], ids=["months", "days and milliseconds"])
-def test_intervals_are_refused_by_column(unit):
-    """Only the C++ library makes these; here a schema's unit is written over."""
-    written = bytearray(pa.schema([("x", pa.month_day_nano_interval())]).serialize().to_pybytes())
-    schemas = []
-    for place in (place for place, byte in enumerate(written) if byte == 2):
-        changed = written.copy()
-        changed[place] = unit
-        with contextlib.suppress(pa.ArrowInvalid, OSError):
-            schemas.append(pa.ipc.read_schema(pa.py_buffer(bytes(changed))))
-    (schema,) = (schema for schema in schemas if "interval" in str(schema) and "nano" not in str(schema))
-    with pytest.raises(UnsupportedTypeError, match=r"'x': Arrow's .*interval cannot be sent; cast it"):
-        send(pa.RecordBatchReader.from_batches(schema, []))
+        sent = send(table, dtypes=dtypes).table()["c"]
+        assert written(sent.to_pylist()) == written(table["c"].to_pylist())
+        assert not re.search("view|run_end|decimal32|decimal64|ordered=1|own|indices=u?int(8|16|64)", str(sent.type))
 
 
 def struct_of(**fields: object) -> pa.Array:
@@ -301,7 +260,7 @@ def test_the_last_level_that_is_taken_is_stored(client, service, name, kind):
     assert stored(service, name).schema.names == ["x"]
 
 
-@pytest.mark.parametrize("levels", [33, 70, 300, 5000])
+@pytest.mark.parametrize("levels", [33, 5000])
 @pytest.mark.parametrize("kind", MAKERS)
 def test_one_level_more_is_refused_by_column_at_once(kind, levels):
     flat, start, (dtype, frame) = {"x": "int64"}, time.perf_counter(), deep(kind, levels)

@@ -180,24 +180,6 @@ def test_arrays_in_cells_keep_their_values_units_and_masks(kind):
     assert [counted(value) for value in sent(values)] == wanted
 
 
-UNLIKE = [
-    (np.ma.MaskedArray([3.0, 4.0], [True, False]), [None, 4.0]),
-    (np.array([3, 4], "int16"), [3.0, 4.0]),
-    (np.array([np.nan, 4]), [None, 4.0]),
-    (np.array([3.0, None], object), [3.0, None]),
-    (np.array([]), []),
-    (None, None),
-]
-
-
-@pytest.mark.parametrize("row", range(3))
-@pytest.mark.parametrize(("odd", "wanted"), UNLIKE, ids=repr)
-def test_one_array_unlike_the_others_is_seen_wherever_it_stands(odd, wanted, row):
-    values = [np.array([1.0, 2.0])] * 2
-    values.insert(row, odd)
-    assert sent(values).to_pylist()[row] == wanted
-
-
 @pytest.mark.parametrize("value", [NANO, TICK], ids=["moment", "duration"])
 def test_categories_that_are_objects_keep_their_nanoseconds(value):
     column = sent(pd.Categorical.from_codes([0, -1], categories=pd.Index([value], dtype=object)))

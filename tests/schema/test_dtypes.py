@@ -368,15 +368,6 @@ def test_pandas_own_extension_types_are_refused(values):
         meant(arrow)
 
 
-def test_a_type_nested_too_deeply_is_refused():
-    arrow, polars = pa.int8(), pl.Int8
-    for _ in range(5000):
-        arrow, polars = pa.list_(arrow), pl.List(polars)
-    for dtype in (arrow, polars):
-        with pytest.raises(UnsupportedTypeError, match=r"^column 'outer\.item.* 32 levels"):
-            meant(dtype)
-
-
 words = st.sampled_from(
     ["int64", "float", "timestamp[", "us", ", tz=", "]", "decimal128(", "10", ",", ")", "[pyarrow]", "Sparse[",
      "period[", "interval[", "datetime64[", "M8[", "U", "S", "V", "i4", "category", ">"]
