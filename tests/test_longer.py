@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from tests.longer import cluster, crowd, fronts, interrupts, kills, mutations, rows
+from tests.longer import cluster, fronts, interrupts, kills, mutations, rows
 
 
 def times(*counts: int) -> pytest.MarkDecorator:
@@ -56,11 +56,6 @@ def test_what_workers_write_does_not_come_through_the_client(gigabytes):
     _, peak, sent = cluster.measure(gigabytes)
     assert peak < 300e6
     assert sent < 1e6
-
-
-@times(20)
-def test_sixteen_clients_at_once_disturb_nobody(count):
-    assert crowd.run(count, seed=1, clients=16)["tables"] >= 16
 
 
 @times(100)

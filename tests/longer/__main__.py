@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 
-from tests.longer import cluster, crowd, fronts, interrupts, kills, mutations, rows
+from tests.longer import cluster, fronts, interrupts, kills, mutations, rows
 
 PROGRAMS = {
     "streams": mutations.streams,
@@ -14,7 +14,6 @@ PROGRAMS = {
     "rows": rows.run,
     "kills": kills.run,
     "cluster": cluster.run,
-    "crowd": crowd.run,
     "interrupts": interrupts.run,
     "fronts": fronts.run,
     "names": fronts.run_names,
@@ -23,7 +22,7 @@ PROGRAMS = {
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.longer", description=__doc__)
     parser.add_argument("program", choices=PROGRAMS)
-    parser.add_argument("--count", type=int, default=300, help="how many kills, answers, …, or seconds of the crowd")
+    parser.add_argument("--count", type=int, default=300, help="how many kills, answers, …")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     asked = parser.parse_args()
     print(f"seed {asked.seed}")
