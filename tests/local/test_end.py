@@ -5,9 +5,6 @@ S02, S08, S13 of the matrix in tests/faults/README.md.
 
 from __future__ import annotations
 
-import datetime
-import errno
-import fcntl
 import gc
 import os
 import resource
@@ -15,7 +12,6 @@ import shutil
 import signal
 import socket
 import struct
-import threading
 import time
 from urllib.parse import urlsplit
 
@@ -94,7 +90,7 @@ def test_S02_a_client_that_dies_in_mid_upload_leaves_nothing_and_the_name_free(c
     assert caller.read("t").equals(LONG)
 
 
-def test_S02_a_service_that_is_killed_in_mid_upload_starts_clean_and_one_that_stops_answers(tmp_path):
+def test_S02_a_service_that_is_killed_in_mid_upload_starts_clean(tmp_path):
     with Process(tmp_path) as first:
         assert first.caller.create("old", TABLE).status_code == 200
         with half_sent(first.caller):
@@ -108,13 +104,7 @@ def test_S02_a_service_that_is_killed_in_mid_upload_starts_clean_and_one_that_st
         assert caller.tables() == ["old"]
         assert caller.create("t", TABLE).status_code == 200
         assert caller.read("old").equals(caller.read("t"))
-        upload, started = half_sent(caller, "u"), time.monotonic()
-    assert time.monotonic() - started < 8
-    with upload:
-        assert answered(upload)[0] == 503
-    assert caller.staged() == []
-    assert not (tmp_path / "u.lance").exists()
-    caller.close()
+        caller.close()
 
 
 def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so(tmp_path):
@@ -178,7 +168,7 @@ from rt_frames.local import LocalService
 with LocalService(sys.argv[1]):
     pass
 before = threading.active_count()
-for _ in range(5):
+for _ in range(3):
     service = LocalService(sys.argv[1]).start()
     port = int(service.url.rpartition(":")[2])
     threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -200,11 +190,11 @@ for _ in range(5):
 
 
 def test_a_service_whose_stop_is_interrupted_stops_all_the_same(tmp_path):
-    assert run(STOPPED, tmp_path) == "interrupted\nstopped\n" * 5
+    assert run(STOPPED, tmp_path) == "interrupted\nstopped\n" * 3
 
 
 FORK = """
-import os, sys, threading, warnings
+import os, pickle, sys, threading, warnings
 warnings.filterwarnings("ignore", category=DeprecationWarning)  # Python's own, for forks beside threads
 import pyarrow as pa, rt_frames as rt
 from rt_frames.local import LocalService
@@ -222,12 +212,14 @@ def start():
     with rt.connect(f"{root}/early", default=False) as client:
         client.create_table("t", table)
 def refused():
-    try:
-        rt.connect(f"{root}/new", default=False)
-    except RuntimeError as error:
-        assert "fork" in str(error)
-    else:
-        raise AssertionError
+    sent = pickle.loads(packed)  # a pool would wait for ever for a task that cannot be unpickled
+    for use in (sent.list_tables, lambda: rt.connect(f"{root}/new", default=False)):
+        try:
+            use()
+        except RuntimeError as error:
+            assert "'spawn', or run rt-frames serve" in str(error)
+        else:
+            raise AssertionError
 def use():
     client.create_table("child", table)
     refused()
@@ -237,6 +229,7 @@ in_a_child(start)
 warnings.filterwarnings("ignore", "lance is not fork-safe")
 client = rt.connect(f"{root}/one", default=False)
 client.create_table("before", table)
+packed = pickle.dumps(client)
 in_a_child(use)
 ended = threading.Event()
 def busy():
@@ -259,97 +252,34 @@ def test_children_of_a_fork_use_their_parents_service_and_start_one_only_if_it_h
         assert lance.dataset(str(tmp_path / f"{table}.lance")).to_table().equals(SMALL)
 
 
-@pytest.fixture
-def client(tmp_path):
-    """A client of a folder with a service of its own."""
-    with rt.connect(tmp_path / "tables", default=False) as client:
-        yield client
-
-
-def failing(error: BaseException):
-    """Make a function that fails as the operating system does."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    return fail
-
-
-def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", failing(OSError(errno.EOPNOTSUPP, "not supported")))
-    with pytest.raises(ValueError, match=f"{tmp_path}.*no locks"):
-        rt.connect(tmp_path)
-
-
-def test_S13_a_fault_of_the_file_system_is_the_services_names_no_folder_and_tells_what_is_certain(
-    client, tmp_path, monkeypatch
-):
-    told = {}
-    for name in ("EPERM", "EXDEV", "ESTALE", "EIO", "EBUSY", "EROFS", "EACCES", "EDQUOT", "ENOSPC"):
-        monkeypatch.setattr(os, "rename", failing(OSError(getattr(errno, name), "made up", str(tmp_path))))
-        with pytest.raises(rt.errors.ServerError) as caught:
-            client.create_table("t", SMALL)
-        told[name], stored = str(caught.value), name in ("EROFS", "EACCES", "EDQUOT", "ENOSPC")
-        assert (caught.value.status, caught.value.listed) == (507 if stored else 500, False)
-        assert ("not known" in told[name], str(tmp_path) in told[name]) == (not stored, False)
-    assert "may not write" in told["EACCES"]
-    assert "disk is full" in told["ENOSPC"]
-    assert client.list_tables() == []
-
-
-def test_a_service_without_descriptors_or_threads_or_with_a_panic_says_that_it_is_its_own_fault(caller, monkeypatch):
-    assert caller.create("t", LONG).status_code == 200
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for call in (lambda: caller.create("u", BODY), lambda: caller.send("POST", "/v1/table/t/drop/")):
-        assert caller.tables() == ["t"]  # on a connection that is then there
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+def test_a_service_without_descriptors_says_that_it_is_its_own_fault(elsewhere, other):
+    assert other.create("t", LONG).status_code == 200
+    process, what = elsewhere._process.pid, resource.RLIMIT_NOFILE
+    limits = resource.prlimit(process, what)
+    for call in (lambda: other.create("u", BODY), lambda: other.send("POST", "/v1/table/t/drop/")):
+        assert other.tables() == ["t"]  # on a connection that is then there
+        resource.prlimit(process, what, (3, limits[1]))
         try:
             status = call().status_code
         finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            resource.prlimit(process, what, limits)
         assert status == 500
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", failing(RuntimeError("can't start new thread")))
-        assert caller.create("u", BODY).status_code == 503
-        patch.setattr(lance, "dataset", failing(BaseException("a panic, as the engine's come")))
-        assert caller.send("POST", "/v1/table/t/describe/", "{}").status_code == 500
-    assert caller.create("u", BODY).status_code == 200
-    assert caller.tables() == ["t", "u"]
+    assert other.create("u", BODY).status_code == 200
+    assert other.tables() == ["t", "u"]
 
 
-def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault(tmp_path):
-    with LocalService(tmp_path / "tables") as service:
-        caller = Caller(service.root, service.url, service.api_key)
+def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault_and_leaves_the_outcome_open(tmp_path):
+    def removing():
+        yield from LONG.to_batches(max_chunksize=1000)[:100]
+        until(lambda: list((tmp_path / "tables" / ".rt_frames-staging").iterdir()))
+        (tmp_path / "tables").rename(tmp_path / "gone")
+        (tmp_path / "tables").write_text("a file, so that the engine cannot make it again")
+        yield from LONG.to_batches(max_chunksize=1000)[100:]
 
-        def removing():
-            yield BODY[: len(BODY) // 2]
-            until(caller.staged)
-            (tmp_path / "tables").rename(tmp_path / "gone")
-            (tmp_path / "tables").write_text("a file, so that the engine cannot make it again")
-            yield BODY[len(BODY) // 2 :]
-
-        answer = caller.create("t", removing())
-        assert (answer.status_code, str(tmp_path) in message(answer)) == (500, False)
-        assert caller.tables() == []
-        caller.close()
-
-
-def test_a_version_that_was_replaced_stays_for_ten_minutes(client, tmp_path, monkeypatch):
-    real, kept = datetime.datetime, []
-    for minutes in (0, 0, 0, 9, 11):
-
-        class Later(real):
-            later = datetime.timedelta(minutes=minutes)
-
-            @classmethod
-            def now(cls, zone=None):
-                return real.fromtimestamp(time.time(), zone) + cls.later
-
-        monkeypatch.setattr(datetime, "datetime", Later)
-        client.create_table("t", SMALL, if_exists="replace")
-        versions = lance.dataset(str(tmp_path / "tables" / "t.lance")).versions()
-        kept.append([version["version"] for version in versions])
-    assert kept[-2:] == [[1, 2, 3, 4], [4, 5]]
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        with pytest.raises(rt.errors.ServerError, match="not known") as caught:
+            client.create_table("t", removing())
+        assert (caught.value.status, caught.value.listed, str(tmp_path) in str(caught.value)) == (500, False, False)
 
 
 def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warning(tmp_path, capfd):
@@ -368,7 +298,7 @@ def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warni
     assert capfd.readouterr().err == ""
 
 
-def test_a_service_starts_and_stops_as_often_as_it_is_told(tmp_path):
+def test_a_service_starts_and_stops_as_often_as_it_is_told_with_a_key_of_its_own(tmp_path):
     service = LocalService(tmp_path / "made" / "here", api_key="k-1")
     with pytest.raises(RuntimeError, match="not running"):
         _ = service.url
@@ -380,14 +310,7 @@ def test_a_service_starts_and_stops_as_often_as_it_is_told(tmp_path):
         assert "k-1" not in repr(service)
         service.close()
         shutil.rmtree(service.root)
-
-
-def test_every_service_has_a_random_key_and_a_bad_one_is_refused_unseen(tmp_path):
     assert len({LocalService(tmp_path).api_key for _ in range(20)}) == 20
-    for bad in ("", "a b", "k\n", "é"):
-        with pytest.raises(ValueError, match="api_key") as caught:
-            LocalService(tmp_path, api_key=bad)
-        assert not bad or bad not in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the server forgets a socket then
