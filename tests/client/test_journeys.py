@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rt_frames as rt
-from tests.support.compare import assert_same_values, stored, stored_by_lancedb
+from tests.support.compare import assert_same_values, stored
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def flights_polars(flights_csv):
 
 def test_every_value_of_the_flights_arrives_from_pandas(client, service, name, flights_pandas):
     assert flights_pandas.remote.to_table(name).rows == len(flights_pandas) == 336_776
-    for found in (stored(service, name), stored_by_lancedb(service, name)):
-        assert_same_values(found, pa.Table.from_pandas(flights_pandas, preserve_index=False))
+    assert_same_values(stored(service, name), pa.Table.from_pandas(flights_pandas, preserve_index=False))
 
 
 def test_every_value_of_the_flights_arrives_from_polars(client, service, name, flights_polars):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import json
 import threading
 from decimal import Decimal
 
@@ -15,7 +14,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.faults import connected
-from tests.support.servers import KEY, Server
+from tests.support.servers import Server
 
 ROWS = pa.table({
     "n": pa.array([1, None, 3], pa.int64()),
@@ -85,10 +84,10 @@ def test_some_columns_and_rows_are_read(table):
     assert (table.count(), table.count("n IS NULL")) == (3, 1)
 
 
-CANNOT_BE_ASKED = [
-    *({"columns": columns} for columns in ("n", [], ["n", "n"])),
-    *({"where": where} for where in ("", 1, "n > 1; DROP TABLE t", "n > 1) OR (x", '"n" > 1')),
-    *({"limit": limit} for limit in (-1, True, 1.0)),
+CANNOT_BE_ASKED = [  # beside those in tests/messages.txt
+    {"columns": []},
+    *({"where": where} for where in ("", "n > 1) OR (x", '"n" > 1')),
+    *({"limit": limit} for limit in (True, 1.0)),
 ]
 
 
@@ -109,11 +108,11 @@ def test_what_the_engine_refuses_names_the_table(table):
         table.to_arrow(columns=["nowhere"], limit=0)
 
 
-@pytest.mark.parametrize("where", ["n > 1 n < 3", "(n > 1) (n < 3)", "n > 1 LIMIT 1", "n > 1 \0 AND n < 3", "n > ?"])
-def test_a_condition_is_never_read_in_part(table, where):
-    for read in (lambda: table.to_arrow(where=where), lambda: table.count(where)):
-        with pytest.raises(rt.errors.BadRequest):
-            read()
+def test_a_condition_is_never_read_in_part(table):
+    for where in ("n > 1 n < 3", "(n > 1) (n < 3)", "n > 1 LIMIT 1", "n > 1 \0 AND n < 3", "n > ?"):
+        for read in (lambda where=where: table.to_arrow(where=where), lambda where=where: table.count(where)):
+            with pytest.raises(rt.errors.BadRequest):
+                read()
 
 
 def test_a_documented_service_says_what_to_do(remote, server):
@@ -297,74 +296,8 @@ def test_an_answer_without_just_the_rows_that_were_asked_for_is_an_error(server,
         reading(server).to_arrow(columns=["n", "s"], limit=2)
 
 
-def test_a_description_that_names_a_column_twice_is_an_error(server):
-    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}] * 2
-    server.answering((200, {"version": 1, "schema": {"fields": fields}}))
-    with pytest.raises(rt.errors.ResponseError, match="'n'"):
-        rt.to_table(ROWS, "t", client=reading(server).client, if_exists="append")
-
-
-@pytest.mark.parametrize("answer", [b"x", b'"3"', b"-1", b"true", b"1.5", b"{}"])
-def test_a_count_that_is_no_number_is_an_error(server, answer):
-    server.answering((200, answer))
-    with pytest.raises(rt.errors.ResponseError, match="'t'"):
-        reading(server).count()
-
-
-# what the requests of both clients differ in, beside their order of headers, values drawn anew each time, and framing:
-# they send rows in chunks, and no length where there is no body
-OURS_ALONE = {
-    ("accept", "application/json"),
-    ("accept-encoding", "identity"),
-    ("content-type", "application/json"),  # of a drop, which has no body
-}
-THEIRS_ALONE = {
-    ("accept", "*/*"),
-    ("accept-encoding", "gzip"),
-    ("x-lancedb-database", "x"),  # of the made-up database "db://x", whose host was overridden
-    ("x-lancedb-min-read-version", "1"),  # of the table, as they last saw it
-}
-NOT_COMPARED = {"host", "user-agent", "x-request-id", "content-length", "transfer-encoding"}
-
-
-def test_requests_are_the_official_client_s_but_for_what_is_listed(server):
-    import lancedb
-
-    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
-    rows = pa.table({"n": pa.array([1], pa.int64())})
-
-    def script(connection):
-        while True:
-            request = connection.body(connection.head())
-            answers = {"/query/": in_form("file", rows), "/count_rows/": b"1"}
-            described = {"version": 1, "schema": {"fields": fields}, "table": "t"}
-            connection.answer(200, next((b for end, b in answers.items() if request.path.endswith(end)), described))
-
-    def sent(call):
-        """Return the last request of a call, and its headers."""
-        del server.requests[:]
-        call()
-        last = server.requests[-1]
-        is_json = last.headers.get("content-type") == "application/json"
-        body = (
-            json.loads(last.body) if is_json and last.body else last.body and pa.ipc.open_stream(last.body).read_all()
-        )
-        return (last.method, last.path, body), {*last.headers.items()}
-
-    server.script = script
-    database = lancedb.connect("db://x", api_key=KEY, host_override=server.url)
-    theirs, ours = database.open_table("t"), reading(server)
-    for our_call, their_call in [
-        (ours.count, theirs.count_rows),
-        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),  # ours are in parentheses
-        (
-            lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
-            lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
-        ),
-        (lambda: rt.to_table(rows, "t", client=ours.client, if_exists="append"), lambda: theirs.add(rows)),
-        (ours.drop, lambda: database.drop_table("t")),
-    ]:
-        (our_request, our_headers), (their_request, their_headers) = sent(our_call), sent(their_call)
-        assert our_request == their_request
-        assert {header for header in our_headers - their_headers if header[0] not in NOT_COMPARED} <= OURS_ALONE
-        assert {header for header in their_headers - our_headers if header[0] not in NOT_COMPARED} <= THEIRS_ALONE
+def test_a_count_that_is_no_number_is_an_error(server):
+    for answer in (b"x", b'"3"', b"-1", b"true", b"1.5", b"{}"):
+        server.answering((200, answer))
+        with pytest.raises(rt.errors.ResponseError, match="'t'"):
+            reading(server).count()

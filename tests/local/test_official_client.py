@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import warnings
 
 import lance
@@ -12,45 +14,47 @@ import pytest
 import rt_frames as rt
 from tests.local.test_service import COLUMNS
 from tests.support.compare import stored
+from tests.support.faults import connected
 from tests.support.local import TABLE, message
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import lancedb
+from tests.support.servers import KEY
 
 FOREIGN = {"map", "vector"}  # it knows no maps, and no vectors that lack a number
 ALL_TYPES = pa.table({n: pa.array(values, arrow) for n, (arrow, values) in COLUMNS.items() if n not in FOREIGN})
 ALL_TYPES = ALL_TYPES.append_column("vector", pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2)))
 
 
-@pytest.fixture(params=["documented", "lancedb"])
-def ours(request, service):
-    with rt.connect(service.url, api_key=service.api_key, dialect=request.param) as client:
-        yield client
+@pytest.fixture(scope="module")
+def lancedb():
+    """The client; importing it takes seconds, and each process of the tests imports each of their files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import lancedb
+    return lancedb
 
 
 @pytest.fixture
-def db(caller):
+def db(lancedb, caller):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield lancedb.connect("db://x", api_key=caller.key, host_override=caller.url)
 
 
-def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(db, caller, ours, service):
+def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(lancedb, db, service):
     table = ALL_TYPES.append_column("nothing", pa.nulls(3))
     theirs = db.create_table("theirs", table)
-    ours.create_table("ours", ALL_TYPES)
-    assert ours.list_tables() == list(db.table_names()) == db.list_tables().tables == ["ours", "theirs"]
+    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client:
+        client.create_table("ours", ALL_TYPES)
+        assert client.list_tables() == list(db.table_names()) == db.list_tables().tables == ["ours", "theirs"]
+        kept = stored(service, "ours")
+        assert client.table("ours").schema.equals(kept.schema)
     assert stored(service, "theirs").equals(table)
     assert theirs.schema.equals(table.schema)
     assert theirs.search().to_arrow().equals(table)
-    opened, kept = db.open_table("ours"), stored(service, "ours")
-    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as able:
-        assert able.table("ours").schema.equals(kept.schema)
+    opened = db.open_table("ours")
     assert opened.schema.equals(kept.schema)
-    found = opened.search().to_arrow()
-    assert found.equals(kept)
-    assert found.to_pydict() == ALL_TYPES.to_pydict()
+    for found in (opened.search().to_arrow(), lancedb.connect(str(service.root)).open_table("ours").to_arrow()):
+        assert found.equals(kept)
+        assert found.to_pydict() == ALL_TYPES.to_pydict()
 
 
 def test_the_official_client_creates_replaces_and_drops(db, caller):
@@ -145,3 +149,62 @@ def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller
             call()
     assert caller.version("t") == 1
     assert caller.read("t").equals(TABLE)
+
+
+# what the requests of both clients differ in, beside their order of headers, values drawn anew each time, and framing:
+# they send rows in chunks, and no length where there is no body
+OURS_ALONE = {
+    ("accept", "application/json"),
+    ("accept-encoding", "identity"),
+    ("content-type", "application/json"),  # of a drop, which has no body
+}
+THEIRS_ALONE = {
+    ("accept", "*/*"),
+    ("accept-encoding", "gzip"),
+    ("x-lancedb-database", "x"),  # of the made-up database "db://x", whose host was overridden
+    ("x-lancedb-min-read-version", "1"),  # of the table, as they last saw it
+}
+NOT_COMPARED = {"host", "user-agent", "x-request-id", "content-length", "transfer-encoding"}
+
+
+def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, server):
+    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
+    rows, sink = pa.table({"n": pa.array([1], pa.int64())}), io.BytesIO()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+
+    def script(connection):
+        while True:
+            request = connection.body(connection.head())
+            answers = {"/query/": sink.getvalue(), "/count_rows/": b"1"}
+            described = {"version": 1, "schema": {"fields": fields}, "table": "t"}
+            connection.answer(200, next((b for end, b in answers.items() if request.path.endswith(end)), described))
+
+    def sent(call):
+        """Return the last request of a call, and its headers."""
+        del server.requests[:]
+        call()
+        last = server.requests[-1]
+        is_json = last.headers.get("content-type") == "application/json"
+        body = (
+            json.loads(last.body) if is_json and last.body else last.body and pa.ipc.open_stream(last.body).read_all()
+        )
+        return (last.method, last.path, body), {*last.headers.items()}
+
+    server.script = script
+    database = lancedb.connect("db://x", api_key=KEY, host_override=server.url)
+    theirs, ours = database.open_table("t"), connected(server, dialect="lancedb").table("t")
+    for our_call, their_call in [
+        (ours.count, theirs.count_rows),
+        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),  # ours are in parentheses
+        (
+            lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
+            lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
+        ),
+        (lambda: rt.to_table(rows, "t", client=ours.client, if_exists="append"), lambda: theirs.add(rows)),
+        (ours.drop, lambda: database.drop_table("t")),
+    ]:
+        (our_request, our_headers), (their_request, their_headers) = sent(our_call), sent(their_call)
+        assert our_request == their_request
+        assert {header for header in our_headers - their_headers if header[0] not in NOT_COMPARED} <= OURS_ALONE
+        assert {header for header in their_headers - our_headers if header[0] not in NOT_COMPARED} <= THEIRS_ALONE

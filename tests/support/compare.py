@@ -11,19 +11,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["assert_same_values", "differing", "lance", "stored", "stored_by_lancedb"]
+__all__ = ["assert_same_values", "differing", "lance", "stored"]
 
 
 def stored(service, name: str) -> pa.Table:
     """Read a table with lance."""
     return lance.dataset(str(Path(service.root) / f"{name}.lance")).to_table()
-
-
-def stored_by_lancedb(service, name: str) -> pa.Table:
-    """Read a table with lancedb, whose import takes seconds."""
-    import lancedb
-
-    return lancedb.connect(str(service.root)).open_table(name).to_arrow()
 
 
 def assert_same_values(actual: pa.Table, expected: pa.Table) -> None:
