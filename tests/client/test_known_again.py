@@ -95,11 +95,12 @@ def test_pandas_columns_are_known_again(known, name):
     assert frame.remote.alter_table(name).version is None
 
 
-def test_one_process_creates_a_table_and_another_alters_it(known, service, name):
+def test_one_process_creates_a_table_and_another_alters_it(service, name):
     code = "import sys, polars as pl, rt_frames; pl.DataFrame({'n': [1, 2]}).remote.to_table(sys.argv[1])"
-    named = {"RT_FRAMES_URL": str(known), "RT_FRAMES_API_KEY": service.api_key, "RT_FRAMES_DIALECT": "lancedb"}
-    subprocess.run([sys.executable, "-c", code, name], env={**os.environ, **named}, check=True)
-    assert pd.DataFrame({"n": [3]}, dtype="int16").remote.alter_table(name).version == 2
+    target = {"RT_FRAMES_URL": str(service.root)}
+    subprocess.run([sys.executable, "-c", code, name], env={**os.environ, **target}, check=True)
+    with rt.connect(service.root):
+        assert pd.DataFrame({"n": [3]}, dtype="int16").remote.alter_table(name).version == 2
     assert stored(service, name).to_pydict() == {"n": [1, 2]}
     assert stored(service, name).schema.field("n").type == pa.int16()
 

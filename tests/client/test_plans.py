@@ -107,7 +107,7 @@ def filled(columns: Fields, values: list[list[Any]], side: int) -> pa.Table:
     return pa.table([pa.array(one, field.type) for one, field in zip(values, schema, strict=True)], schema)
 
 
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 2200), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 2200), marks=pytest.mark.long)], ids=len)
 def test_the_values_after_a_plan_are_what_arrow_makes_of_them_in_the_new_types(tmp_path, seeds):
     with rt.connect(tmp_path, default=False) as client:
         for seed in seeds:
@@ -140,18 +140,19 @@ def dataset(table: rt.RemoteTable) -> lance.LanceDataset:
 
 
 def test_outside_a_family_the_refusal_names_column_and_types_and_nothing_changes(folder):
-    kinds = {str(kind): (number, kind) for number, (_, family) in enumerate(FAMILIES) for kind in family}
-    table = rt.to_table(pa.table({"kept": [1], **{name: pa.nulls(1, kind) for name, (_, kind) in kinds.items()}}), "t")
+    kinds = [family[-1] for _, family in FAMILIES]
+    table = rt.to_table(pa.table({"kept": [1], **{str(kind): pa.nulls(1, kind) for kind in kinds}}), "t")
     dates, times = {4, 5}, 7  # the numbers of families
-    for name, (number, before) in kinds.items():
-        others = [i for i in range(len(FAMILIES)) if i != number and not (number in dates and i in {*dates, times})]
-        for after in [FAMILIES[i][1][-1] for i in others]:
-            plan = rt.plan_alterations({name: before}, {name: after})
+    for number, before in enumerate(kinds):
+        for other, after in enumerate(kinds):
+            if number == other or (number in dates and other in {*dates, times}):
+                continue
+            plan = rt.plan_alterations({str(before): before}, {str(before): after})
             assert "refused" in str(plan)
             with pytest.raises(BadRequest) as refused:
                 folder.alter_columns("t", [rt.Alteration("kept", rename="lost"), *plan])
-            assert all(word in str(refused.value) for word in (repr(name), str(before), str(after)))
-    assert (dataset(table).version, dataset(table).schema.names) == (1, ["kept", *kinds])
+            assert all(word in str(refused.value) for word in (f"'{before}'", str(before), str(after)))
+    assert (dataset(table).version, dataset(table).schema.names) == (1, ["kept", *map(str, kinds)])
 
 
 def test_a_plan_that_the_engine_takes_in_two_requests_alone_says_how_to_send_them(client, service, name):
@@ -176,35 +177,6 @@ def test_a_zone_that_is_dropped_leaves_utcs_clock_as_the_plan_says(folder, zone)
     assert table.to_arrow()["at"].to_pylist() == pa.array(zoned["at"].dt.tz_convert(None)).to_pylist()
     zoned.remote.alter_table("t", local, lossy=True)  # which takes the values for the zone's own clock
     assert table.to_arrow()["at"].to_pylist() != pa.array(zoned["at"]).to_pylist()
-
-
-@pytest.mark.parametrize(("values", "cast"), [([1.0], "int64"), (["2024-07-01"], "datetime64[us]"), ([1, 2], "str")])
-def test_a_cast_that_the_engine_never_does_is_done_as_plan_and_refusal_say(client, service, name, values, cast):
-    before = pd.DataFrame({"a": values})
-    after = before.astype(cast)
-    before.remote.to_table(name)
-    plan = after.remote.plan_alterations(before)
-    told = [str(plan)]
-    for call in (lambda: after.remote.alter_table(name, before), lambda: rt.alter_columns(name, plan)):
-        with pytest.raises((AlterationError, BadRequest)) as refused:
-            call()
-        told.append(str(refused.value))
-    assert [
-        advice in text for advice, text in zip(["rewrite=True", "new name", "rewrite=True"], told, strict=True)
-    ] == [True] * 3
-    after.remote.to_table(f"{name}_new")
-    assert stored(service, f"{name}_new").schema == after.remote.schema
-
-
-@pytest.mark.parametrize("values", [[1, 2], [1, None]], ids=["without nulls", "with a null"])
-def test_nulls_are_forbidden_only_where_there_are_none(folder, values):
-    table = rt.to_table(pa.table({"a": values}), "t")
-    if None in values:
-        with pytest.raises(BadRequest, match="'a'"):
-            table.set_nullable({"a": False})
-    else:
-        table.set_nullable({"a": False})
-    assert dataset(table).schema.field("a").nullable == (None in values)
 
 
 def test_nulls_that_are_forbidden_already_are_not_forbidden_again(folder):

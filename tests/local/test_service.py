@@ -172,13 +172,13 @@ def test_nullability_changes_both_ways_at_an_address_with_a_slash_and_without(ca
     assert caller.read("t").schema.field("n").nullable
 
 
-def test_ten_thousand_columns_are_renamed_in_one_request(caller):
-    names = [f"c{i}" for i in range(10_000)]
+def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller):
+    names = [f"c{i}" for i in range(4000)]
     lance.write_dataset(pa.table({name: [1] for name in names}), str(caller.root / "wide.lance"))
     started = time.monotonic()
     answer = caller.alter("wide", *({"path": name, "rename": f"{name}_new"} for name in names))
     assert (answer.status_code, answer.json()) == (200, {"version": 2})
-    assert time.monotonic() - started < 20  # of which the engine takes most; a walk over all names a path took minutes
+    assert time.monotonic() - started < 8  # of which the engine takes most; a walk over all names a path took longer
     assert lance.dataset(str(caller.root / "wide.lance")).schema.names == [f"{name}_new" for name in names]
 
 
