@@ -1,11 +1,16 @@
-"""`alter_table` by name, morning after morning: what may change values is asked for, what is done stays done."""
+"""`alter_table` by name, morning after morning: what may change values is asked for, what is done stays done.
+
+A table is known again by its name alone, where its service can describe it: a folder here, and another address.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import traceback
 
 import lance
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -14,6 +19,7 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import AlterationError, BadRequest, UnsupportedTypeError
 from tests.client.test_displays import seen_in
+from tests.schema.test_data_types import MAPS, RECORDED
 
 AT = datetime.datetime(2024, 5, 1, 10, 0, 0, 123456)
 STORED = pl.DataFrame(
@@ -64,9 +70,8 @@ def test_the_service_is_told_by_name_and_does_as_told(table):
     assert stored(table).schema.field("price").type == pa.float32()
 
 
-@pytest.mark.parametrize("before", [None, STORED, STORED.remote.schema, "table"])
+@pytest.mark.parametrize("before", [None, STORED])
 def test_a_second_call_changes_nothing_and_says_so(table, before):
-    before = table if isinstance(before, str) else before
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32, "tag": pl.Categorical})
     options = {"rename": RENAME, "nullable": {"quantity": False}}
     plan = today.remote.plan_alterations(rt.table("t"), **options)
@@ -131,14 +136,33 @@ def test_nullable_takes_old_and_new_names_but_not_both(table):
         today.remote.plan_alterations(STORED, rename=RENAME, nullable={"qty": False, "quantity": False})
 
 
-def test_before_may_be_the_file_of_a_schema(table, tmp_path):
-    (tmp_path / "t.schema").write_bytes(STORED.remote.schema.serialize())
-    assert STORED.cast({"qty": pl.Int32}).remote.alter_table("t", tmp_path / "t.schema").version == 2
+WORDS = {"qty": int, "price": "float64", "at": pl.Datetime("us"), "day": "date32", "tag": rt.data_type(pl.String)}
+BEFORE = [STORED, STORED.schema, STORED.remote.schema, dict(STORED.schema), WORDS, "table", "file"]
+
+
+@pytest.mark.parametrize("before", BEFORE, ids=lambda before: type(before).__name__)
+def test_before_is_whatever_tells_the_columns(table, tmp_path, before):
+    path = tmp_path / "t.schema"
+    path.write_bytes(STORED.remote.schema.serialize())
+    before = {"table": table, "file": path}[before] if isinstance(before, str) else before
+    today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
+    assert today.remote.alter_table("t", before, rename=RENAME).version == 2
+    assert stored(table).to_table().to_pydict() == today.to_arrow().to_pydict()
+
+
+def test_a_file_that_is_none_or_no_schema_is_named(table, tmp_path):
     (tmp_path / "no.schema").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"no\.schema"):
         STORED.remote.alter_table("t", tmp_path / "no.schema")
     with pytest.raises(FileNotFoundError):
         STORED.remote.alter_table("t", tmp_path / "missing.schema")
+
+
+def test_a_plan_is_kept_as_json_and_sent_later(table):
+    kept = json.dumps(STORED.rename(RENAME).remote.plan_alterations(STORED, rename=RENAME).to_json())
+    assert rt.alter_columns("t", json.loads(kept)).version == 2
+    assert stored(table).schema.names[0] == "quantity"
+    assert rt.alter_columns("t", {"alterations": []}).version is None
 
 
 def test_the_options_of_a_create_mean_the_same_in_plans():
@@ -193,3 +217,45 @@ def test_the_refusal_of_a_cast_is_one_exception_that_counts_from_zero(data):
         rt.to_table(data, "other", dtypes={"qty": "int8"})
     shown = "".join(traceback.format_exception(refused.value))
     assert shown.count("Traceback (most recent call last)") == 1
+
+
+def test_every_type_is_known_again(service, name):
+    types = [arrow for arrow, _ in RECORDED if arrow != pa.null()] + MAPS
+    data = pa.table({f"c{number}": pa.nulls(2, arrow) for number, arrow in enumerate(types)})
+    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb", default=False) as known:
+        sent = known.create_table(name, data).schema
+        for after in (data, sent):
+            assert rt.plan_alterations(known.table(name), after).to_json() == {"alterations": []}
+
+
+def test_pandas_columns_are_known_again():
+    frame = pd.DataFrame(
+        {
+            "at": pd.date_range("2020-01-01", periods=2, tz="Europe/Paris"),
+            "k": pd.Categorical(["u", "v"]),
+            "t": ["x", None],
+            "n": pd.array([1, None], "Int16"),
+            "v": list(np.zeros((2, 3), "float32")),
+        }
+    )
+    assert frame.remote.to_table("t").schema == rt.table("t").schema == frame.remote.schema
+    assert not frame.remote.plan_alterations(rt.table("t"))
+    assert frame.remote.alter_table("t").version is None
+
+
+def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(client):
+    codes = pa.DictionaryArray.from_arrays(pa.array([0, 1], "int8"), ["u", "v"])
+    lance.write_dataset(pa.table({"c": pa.nulls(2), "k": codes, "n": [1, 2]}), f"{client}/t.lance")
+    today = pd.DataFrame({"k": pd.Categorical(["u"]), "n": pd.array([1], "int8")})
+    with pytest.raises(AlterationError, match="only before: 'c'"):
+        today.remote.alter_table("t")
+    assert today.remote.alter_table("t", strict=False).version == 2
+    assert stored(client.table("t")).schema.field("n").type == pa.int8()
+    with pytest.raises(AlterationError, match="'c'"):
+        today.assign(c="x").remote.alter_table("t")
+
+
+def test_a_source_that_fails_leaves_the_table_that_was_to_be_replaced(table):
+    with pytest.raises(ZeroDivisionError):
+        rt.to_table((STORED.head(1 // number) for number in (1, 0)), "t", if_exists="replace")
+    assert stored(table).to_table().to_pydict() == STORED.to_arrow().to_pydict()
