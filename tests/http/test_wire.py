@@ -16,7 +16,7 @@ import pytest
 import rt_frames as rt
 from rt_frames import errors
 from tests.support.faults import patient
-from tests.support.servers import KEY
+from tests.support.servers import KEY, Connection
 
 FRAME = pl.DataFrame({"a": [1, 2]})
 JSON = "application/json"
@@ -179,3 +179,14 @@ def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_
     assert re.search("skipped table t.*nothing was stored", skipped)
     assert KEY not in caplog.text
     assert cell not in caplog.text
+
+
+def test_lines_that_are_no_headers_are_not_logged_as_they_may_repeat_the_key(server, caplog):
+    def script(connection: Connection) -> None:
+        key = connection.head().headers["x-api-key"]
+        connection.sock.sendall(f"HTTP/1.1 200 OK\r\n{key} : {key}\r\n{key}\r\n\r\n[]".encode())
+
+    server.script = script
+    with caplog.at_level("DEBUG"):
+        assert patient(server).list_tables() == []
+    assert server.requests[0].headers["x-api-key"] not in caplog.text
