@@ -15,7 +15,6 @@ import rt_frames as rt
 from tests.support.compare import stored
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
-from tests.support.local import Process
 from tests.support.servers import KEY, Server
 
 ROWS = 10_000  # of each frame: 80 kB, so that each is a part
@@ -227,26 +226,6 @@ def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, nam
     assert "may be there" in caught.value.__notes__[0]
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.long)])
-def test_a_commit_whose_answer_is_lost_is_never_doubled_and_never_dropped(service, name, times):
-    steps, rows = [], list[int]()
-
-    def lost(step):
-        steps.append(step)
-        return "lose the answer" if step == "complete" else ""
-
-    with relay(service, lost) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
-        client.list_tables()
-        for number in range(times):
-            if_exists = ("append", "replace")[number % 2] if number else "fail"
-            rows = ALL if if_exists != "append" else rows + ALL
-            with pytest.raises(rt.errors.OutcomeUnknown, match=f"has {number + 2} and {len(rows):,} now"):
-                client.create_table(name, whole(), if_exists=if_exists)
-            assert stored(service, name)["n"].to_pylist() == rows
-    assert steps.count("complete") == times
-    assert not {"abort", "drop"} & {*steps}
-
-
 @pytest.mark.long
 def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted):
     batches = (pa.table({"n": np.arange(500_000) + number * 500_000}) for number in range(250))
@@ -257,12 +236,13 @@ def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted)
     assert np.array_equal(hosted.tables["t"].rows["n"].to_numpy(), np.arange(250 * 500_000))
 
 
-def test_a_service_that_goes_away_between_parts_interrupts_the_upload(tmp_path):
-    with Process(tmp_path) as service:
-        client = rt.connect(service.caller.url, api_key=KEY, dialect=SMALL_PARTS, retries=0, default=False)
+def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
+    server = serving(hosted).__enter__()
+    with connected(server, dialect=SMALL_PARTS, retries=0) as client:
         client.list_tables()
+        gone = iter(server.__exit__, None)
         with pytest.raises(rt.errors.UploadInterrupted, match="may be there without rows") as caught:
-            client.create_table("t", itertools.chain(frames(4), iter(service.kill, None), frames(2)))
+            client.create_table("t", itertools.chain(frames(4), gone, frames(2)))
     assert "nothing was sent" not in str(caught.value)
     assert caught.value.bytes_sent > 0
 

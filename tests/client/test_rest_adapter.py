@@ -139,11 +139,3 @@ def test_what_it_refuses_on_its_own_account_is_told_and_changes_nothing(adapter)
         rt.to_table(pa.table({"n": pa.array(range(300_000))}), "large", compression=None)
     assert_same_values(adapter.stored("t"), WORDS.to_arrow())
     assert rt.list_tables() == ["t"]
-
-
-def test_the_default_dialect_is_told_which_one_fits(adapter):
-    with rt.connect(adapter.url, api_key=KEY, default=False) as client:
-        for call in (client.list_tables, lambda: client.create_table("t", WORDS)):
-            with pytest.raises(ResponseError, match=r'404.*dialect="lancedb"'):
-                call()
-    assert rt.list_tables() == []

@@ -100,43 +100,11 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_sent(server, options
     assert server.requests == []
 
 
-def test_what_the_engine_refuses_names_the_table(table):
-    for options in ({"columns": ["nowhere"]}, {"where": "nowhere = 1"}):
-        with pytest.raises(rt.errors.BadRequest, match=r"'t'.*nowhere"):
-            table.to_arrow(**options)
-    with pytest.raises(ValueError, match=r"columns: .*'nowhere'"):
-        table.to_arrow(columns=["nowhere"], limit=0)
-
-
 def test_a_condition_is_never_read_in_part(table):
     for where in ("n > 1 n < 3", "(n > 1) (n < 3)", "n > 1 LIMIT 1", "n > 1 \0 AND n < 3", "n > ?"):
         for read in (lambda where=where: table.to_arrow(where=where), lambda where=where: table.count(where)):
             with pytest.raises(rt.errors.BadRequest):
                 read()
-
-
-def test_a_documented_service_says_what_to_do(remote, server):
-    table = remote.table("t")
-    for call in (table.to_arrow, table.to_pandas, table.to_polars, table.count, table.drop, table.__arrow_c_stream__):
-        with pytest.raises(ValueError, match='dialect="lancedb"'):
-            call()
-    assert server.requests == []
-
-
-def test_a_dropped_table_is_gone(table):
-    table.drop()
-    assert table.client.list_tables() == []
-    for call in (table.drop, table.count, table.to_arrow):
-        with pytest.raises(rt.errors.TableNotFoundError, match="'t'"):
-            call()
-    assert table.client.create_table("t", ROWS[:1]).count() == 1
-
-
-def test_looking_at_a_handle_reads_no_rows(server):
-    server.answering((200, {"version": 1, "schema": {"fields": []}}))
-    table = reading(server)
-    repr(table), table._repr_html_(), table.schema
-    assert {post.path for post in server.posts} == {"/v1/table/t/describe/"}
 
 
 # What a service may do to an answer

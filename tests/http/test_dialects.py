@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 
 import polars as pl
 import pyarrow as pa
@@ -206,20 +205,3 @@ def test_replace_is_one_request_and_never_sent_twice(lancedb, server, caplog):
     table = rt.to_table(iter([FRAME]), "t", if_exists="replace")
     assert (table.version, table.created, table.rows) == (7, True, 2)
     assert asked(server) == [f"GET {LIST}", "POST /v1/table/t/create/?mode=overwrite"]  # what may be large looks first
-
-
-CANNOT = [
-    (lambda: FRAME.remote.to_table("t", if_exists="replace"), ["if_exists", '"replace"', 'dialect="lancedb"']),
-    (lambda: FRAME.remote.to_table("t", if_exists="append"), ["if_exists", '"append"', '"fail" or "skip"']),
-    (lambda: FRAME.remote.to_table("t", if_exists="x"), ["if_exists", '"fail" or "skip"', "'x'"]),
-    (lambda: FRAME.remote.alter_table("t"), ["alter_table('t', before)", 'dialect="lancedb"']),
-    (lambda: rt.plan_alterations(rt.table("t"), FRAME), ["before", "table 't'"]),
-]
-
-
-def test_what_a_dialect_cannot_do_is_refused_with_the_reason_before_anything_is_sent(remote, server):
-    for call, told in CANNOT:
-        with pytest.raises(ValueError, match=re.escape(told[0])) as error:
-            call()
-        assert [words for words in told if words not in str(error.value)] == []
-    assert server.requests == []

@@ -49,18 +49,6 @@ def test_each_request_has_its_address_key_and_type_and_an_id_of_its_own(remote, 
     }
 
 
-def test_each_method_of_a_table_is_one_request(remote, server):
-    calls = [
-        (lambda t: t.rename({"a": "b", "c": "d"}), [{"path": "a", "rename": "b"}, {"path": "c", "rename": "d"}]),
-        (lambda t: t.cast({"a": pl.Int8}), [{"path": "a", "data_type": {"type": "int8"}}]),
-        (lambda t: t.set_nullable({"a": True}), [{"path": "a", "nullable": True}]),
-        (lambda t: t.alter_columns({"path": "a", "rename": "b"}), [{"path": "a", "rename": "b"}]),
-    ]
-    for call, _ in calls:
-        assert call(remote.table("t")).name == "t"
-    assert [json.loads(request.body) for request in server.requests] == [{"alterations": body} for _, body in calls]
-
-
 def arrow_list() -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("name", pa.string())])) as writer:
@@ -83,13 +71,6 @@ def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(server):
         server.listing((200, whole[:size]))
         with pytest.raises(errors.ResponseError, match="list"):
             patient(server, retries=0).list_tables()
-
-
-def test_a_list_that_gives_one_page_token_twice_is_an_error(remote, server):
-    server.listing((200, {"tables": ["a"], "page_token": "x"}))
-    with pytest.raises(errors.ResponseError, match="page_token"):
-        remote.list_tables()
-    assert len(server.requests) == 2
 
 
 def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):

@@ -163,15 +163,6 @@ def test_alterations_swap_chain_rename_and_cast_at_any_depth_and_change_no_value
     assert found == ALTERED
 
 
-def test_nullability_changes_both_ways_at_an_address_with_a_slash_and_without(caller):
-    caller.create("t", nested())
-    assert caller.alter("t", {"path": "n", "nullable": False}, {"path": "t", "rename": "u"}).json() == {"version": 2}
-    assert not caller.read("t").schema.field("n").nullable
-    body = '{"alterations": [{"path": "n", "nullable": true}]}'
-    assert caller.send("POST", "/v1/table/t/alter_columns/", body, content_type=JSON).json() == {"version": 3}
-    assert caller.read("t").schema.field("n").nullable
-
-
 def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller):
     names = [f"c{i}" for i in range(4000)]
     lance.write_dataset(pa.table({name: [1] for name in names}), str(caller.root / "wide.lance"))
