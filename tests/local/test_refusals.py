@@ -50,35 +50,24 @@ COLUMNS = {
 BEFORE = pa.table({**dict(zip(nested().column_names, nested().columns, strict=True)), **COLUMNS})
 BERLIN = "timestamp:us:Europe/Berlin"
 REFUSED = {  # what is asked, the facts that are told, and the columns that are not to blame
-    **{f"no JSON {sent[:2]}": (sent, ["JSON"]) for sent in (b"", b"{", b"[" * 100_000)},
-    **{f"no alterations {sent}": (sent, ['"alterations"']) for sent in (b"[]", b"{}", b'{"alterations": []}')},
+    "no JSON": (b"[" * 100_000, ["JSON"]),
+    "no alterations": (b'{"alterations": []}', ['"alterations"']),
     "more than alterations": (b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}', ["'dry'"]),
-    "no object": (["n"], ['"path"']),
-    "no path": ([{"rename": "k"}], ['"path"']),
     "unknown field": ([{"path": "n", "name": "k"}], ["'n'", "'name'", "'rename'"]),
-    "no change": ([{"path": "n"}], ["'n'", "nothing to change"]),
-    "unknown column": ([rename("nope", "k")], ["'nope'", "'n', 'm'"]),
     "a mistyped column": ([rename("dday", "k")], ["'dday'", "did you mean 'day'?"]),
     "a mistyped field of a struct": ([rename("deep.day.x", "k")], ["'deep.day.x'", "did you mean 'days'?"]),
-    "unknown field of a struct": ([rename("s.q", "k")], ["'s.q'", "'x', 'y'"]),
     "an empty path": ([rename("", "k")], ["''"]),
     "one column twice": ([rename("n", "k"), {"path": "n", "nullable": True}], ["'n'", "more than once"]),
-    "nullable of the wrong type": ([{"path": "n", "nullable": "no"}], ["'n'", "true or false"]),
-    "a name that is taken": ([rename("n", "m")], ["'n'", "'m'"]),
     "a name that is taken inside": ([rename("s.x", "y")], ["'s.x'", "'y'"]),
     "two to one name": ([rename("n", "k"), rename("m", "k")], ["'n'", "'m'", "'k'"]),
-    "no known type": ([cast("n", "int65")], ["'n'", "data_type.type"]),
     "an incomplete type": ([cast("v", {"type": "list", "fields": [{"name": "item"}]})], ["'v'", "data_type.fields[0]"]),
-    "a type that tables cannot hold": ([cast("v", "null")], ["'v'"]),
     "a dictionary of dates": ([cast("v", "dict:date32:day:int32:false")], ["'v'"]),
     "a list too large": (
         [cast("v", {"type": "fixed_size_list", "length": 2**24 + 1, "fields": LIST_64["fields"]})], ["'v'"]
     ),
     "between families": ([cast("n", "double")], ["'n'", "int64", "double", "to integers only"]),
-    "text to number": ([cast("t", "int64")], ["'t'", "string", "int64", "can be cast to text only"]),
     "overflow": ([cast("big", "int8")], ["'big'", "int64", "int8", "300"]),
     "one bad of two": ([rename("n", "k"), cast("t", "bool")], ["'t'", "string", "bool"], "n"),
-    "an unknown one of two": ([cast("n", "int8"), rename("x", "y")], ["'x'"]),
     "swap and cast": ([cast("n", "int8", rename="m"), rename("m", "n")], ["'n'", "int64", "int8", "send two"]),
     "fields that exchange their names, both cast": (
         [cast("pair.p", "int64", rename="q"), cast("pair.q", "int64", rename="p")], ["'pair.p'", "int32", "send two"]
@@ -96,11 +85,6 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
     "a date that nanoseconds cannot hold": ([cast("day", "timestamp:ns:-")], ["'day'", "date32[day]", "would wrap"]),
     "such a date in a list in a struct": (
         [cast("deep.days", lists_of("timestamp:ns:UTC"))], ["'deep.days'", "timestamp[ns, tz=UTC]", "would wrap"]
-    ),
-    "casts beside those that are done": (
-        [cast("day", "timestamp:ms:-"), cast("n", "int32", rename="m"), cast("m", "int16", rename="n"),
-         cast("t", "int64"), cast("s.x", "string", nullable=True)],
-        ["'t' (from string to int64)", "'s.x' (from int32 to string)"], "day", "n", "m",
     ),
     "more casts than are told": (
         [cast("n", "float"), cast("t", "bool"), cast("s.x", "double")], ["'n'", "'t'", "1 more column"]
