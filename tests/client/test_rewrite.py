@@ -120,15 +120,6 @@ def test_every_cast_is_exact_or_refused(client, step):
     assert done > 300 / step
 
 
-def test_a_service_without_rewrites_says_what_is_left(remote, server):
-    before = pa.schema([("n", pa.int64())])
-    with pytest.raises(AlterationError, match="cast all its rows"):
-        TEXT.remote.alter_table("t", before, client=remote)
-    with pytest.raises(ValueError, match='dialect="lancedb"'):
-        rewrite(TEXT, before=before, client=remote)
-    assert server.posts == []
-
-
 @pytest.mark.parametrize(
     ("version", "fault", "told"), [("0.4.0", "500", "rewrite=True"), ("0.3.0", "", "so cast all its rows")]
 )
