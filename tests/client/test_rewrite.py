@@ -120,17 +120,6 @@ def test_every_cast_is_exact_or_refused(client, step):
     assert done > 300 / step
 
 
-@pytest.mark.parametrize(
-    ("version", "fault", "told"), [("0.4.0", "500", "rewrite=True"), ("0.3.0", "", "so cast all its rows")]
-)
-def test_a_refusal_offers_what_the_service_can_do_and_nothing_hides_it(version, fault, told):
-    hosted = Hosted(version=version, fault=lambda _, step: fault if step == "count_rows" else "")
-    with serving(hosted) as server, connected(server, dialect="lancedb", retries=0) as client:
-        client.create_table("t", pa.table({"n": [1]}))
-        with pytest.raises(AlterationError, match=told):
-            TEXT.remote.alter_table("t", client=client)
-
-
 @pytest.fixture
 def hosted():
     """A hosted service whose rows can be read, and a client of it with a table of two rows."""

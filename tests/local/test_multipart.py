@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import random
 import threading
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import lance
 import numpy as np
@@ -21,7 +19,7 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.hosted import SMALL_PARTS
-from tests.support.local import ARROW, Caller, Process, message, stream, until
+from tests.support.local import ARROW, Process, message, stream, until
 
 BASE = pa.table({"n": [0], "s": ["base"]})
 
@@ -158,26 +156,6 @@ def test_a_part_that_comes_too_late_is_refused(there):
         late.sendall(body[-5:])
         assert b" 404 " in late.recv(1000).split(b"\r\n")[0]
     assert numbers(there) == [0]
-
-
-def test_parts_that_meet_the_end_of_their_write_are_stored_or_refused(there):
-    callers = [Caller(there.root, there.url, there.key) for _ in range(4)]
-    for how, mode in itertools.product(("complete", "abort"), ("append", "overwrite") * 3):
-        replace(there, BASE)
-        write = Write(there)
-        with ThreadPoolExecutor(5) as pool:
-            sent = [pool.submit(write.part, rows(n), None, mode, one) for n, one in enumerate(callers, 1)]
-            ended = pool.submit(write.end, how).result().status_code
-        answers = [one.result().status_code for one in sent]
-        assert {ended, *answers} <= {200, 404, 409}
-        taken = {n for n, status in enumerate(answers, 1) if status == 200}
-        if how == "abort" or ended == 409:
-            assert numbers(there) == [0]
-        elif taken:
-            assert {*numbers(there)} == taken | ({0} if mode == "append" else set())
-        assert there.staged() == []
-    for one in callers:
-        one.close()
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.long)])

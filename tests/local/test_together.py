@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import requests
 
-from tests.support.local import ARROW, NUMBERS, TABLE, Caller, message, stream
+from tests.support.local import ARROW, TABLE, Caller, message, stream
 
 
 @pytest.fixture
@@ -125,24 +125,3 @@ def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(ca
     assert statuses.count(200) >= 45
     assert all(caller.read(name).num_rows == 1000 for name in caller.tables())
     assert replace(caller, 1).status_code == 200
-
-
-def test_two_processes_serve_one_folder_while_one_takes_an_upload(caller, other):
-    upload = threading.Event()
-
-    def slowly():
-        body = stream(NUMBERS)
-        yield body[:100]
-        assert upload.wait(60)
-        yield body[100:]
-
-    with ThreadPoolExecutor(1) as pool:
-        mine = pool.submit(caller.create, "mine", slowly())
-        assert other.create("theirs", NUMBERS).status_code == 200
-        upload.set()
-        assert mine.result().status_code == 200
-    assert caller.tables() == other.tables() == ["mine", "theirs"]
-    assert caller.alter("theirs", {"path": "a", "rename": "z"}).json() == {"version": 2}
-    assert other.alter("theirs", {"path": "z", "rename": "y"}).json() == {"version": 3}
-    assert caller.read("mine").equals(NUMBERS)
-    assert caller.read("theirs").column_names == ["y", "b", "c"]
