@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.local import ARROW, JSON, LIST_64, TABLE, message, nested, stream
+from tests.support.local import ARROW, JSON, TABLE, message, stream
 
 UTC = dt.UTC
 OTHER = pa.table({"other": [1.5, None], "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))})
@@ -124,41 +124,6 @@ def test_a_table_much_larger_than_the_memory_it_may_take_goes_through(elsewhere,
     big = lance.dataset(str(other.root / "big.lance"))
     assert big.count_rows() == 20 * batch.num_rows
     assert big.take([0, 4_999_999], columns=["c7"])["c7"].to_pylist() == [7, 250_006]
-
-
-def to(name: str) -> dict[str, str]:
-    return {"type": name}
-
-
-REQUESTS = [
-    [{"path": "n", "rename": "m"}, {"path": "m", "rename": "n"}],
-    [{"path": "n", "rename": "m"}, {"path": "m", "rename": "o"}],
-    [{"path": "m", "rename": "k", "data_type": to("uint32"), "nullable": None}],
-    [
-        {"path": "s.x", "data_type": to("int64")}, {"path": "s.y", "rename": "z"}, {"path": "v", "data_type": LIST_64},
-        {"path": "l.item.x", "rename": None, "data_type": to("int64")}, {"path": "at", "data_type": to("date32:day")},
-        {"path": "t", "data_type": to("dict:string:int32:false")},
-    ],
-]  # fmt: skip
-ALTERED = {
-    "o": ("int64", [1, 2]),
-    "k": ("uint32", [3, 4]),
-    "t": ("dictionary<values=string, indices=int32, ordered=0>", ["u", "v"]),
-    "s": ("struct<x: int64, z: string>", [{"x": 1, "z": "p"}, {"x": 2, "z": "q"}]),
-    "l": ("list<item: struct<x: int64, y: string>>", [[{"x": 5, "y": "r"}], []]),
-    "v": ("large_list<item: int64>", [[1], [2, 3]]),
-    "at": ("date32[day]", [dt.date(2020, 1, 2), None]),
-}
-
-
-def test_alterations_swap_chain_rename_and_cast_at_any_depth_and_change_no_value(caller):
-    caller.create("t", nested())
-    for version, alterations in enumerate(REQUESTS, 2):
-        answer = caller.alter("t", *alterations)
-        assert (answer.status_code, answer.json()) == (200, {"version": version})
-    after = caller.read("t")
-    found = {name: (str(after.schema.field(name).type), after[name].to_pylist()) for name in after.column_names}
-    assert found == ALTERED
 
 
 def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller):
