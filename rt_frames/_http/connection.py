@@ -124,15 +124,14 @@ class UploadConnection(HTTPConnection):
 
     def _tunnel(self) -> None:
         try:
-            with self._reading_answers(cast("float", self.timeout)):  # for all of the proxy's answer
-                super()._tunnel()
+            self._read_answers(cast("float", self.timeout))  # for all of the proxy's answer
+            super()._tunnel()
         except OSError as error:
             raise ProxyError(str(error), error) from error
 
-    @contextlib.contextmanager
-    def _reading_answers(
+    def _read_answers(
         self, seconds: float, early: bytes = b"", *, broken_off: bool = False, patient: bool = False
-    ) -> Iterator[None]:
+    ) -> None:
         """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds.
 
         Where it is ``patient``, each part must.
@@ -145,10 +144,6 @@ class UploadConnection(HTTPConnection):
             return response
 
         self.response_class = response_class  # type: ignore[assignment]  # the only method that http.client calls
-        try:
-            yield
-        finally:
-            del self.response_class  # on a reconnect, urllib3 must read a proxy's answer itself
 
     def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
         if self.sock is None:
@@ -220,10 +215,8 @@ class UploadConnection(HTTPConnection):
         broken_off = upload is not None and not upload.complete
         seconds = min(patience, LAST_WORDS) if broken_off else patience
         patient = upload is not None and upload.patient
-        with (
-            self._hanging_up(self.sock),
-            self._reading_answers(seconds, self._early, broken_off=broken_off, patient=patient),
-        ):
+        self._read_answers(seconds, self._early, broken_off=broken_off, patient=patient)
+        with self._hanging_up(self.sock):
             answer = super().getresponse()
         self._warm_until = time.monotonic() + _warm_seconds(answer)
         return answer

@@ -218,6 +218,25 @@ def test_F33_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(s
     assert {line.rpartition(" ")[0] for line in asked} == {"CONNECT service.test:443"}
 
 
+def test_F40_after_a_refusal_in_mid_upload_the_proxy_is_asked_anew(server, ca, monkeypatch):
+    def refuse_early(connection: Connection) -> None:
+        while connection.head().method == "GET":
+            connection.answer(200, {"tables": []})
+        connection.answer(413)
+        connection.sock.recv(1)
+
+    path, server.tls = ca
+    server.script, asked = refuse_early, list[str]()
+    with Server(tunnel(asked, server.port)) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "")
+        with through("https://service.test", path) as client:
+            with pytest.raises(errors.PayloadTooLarge):
+                client.create_table("t", frame(32), compression=None)
+            assert client.list_tables() == []
+    assert len(asked) > 1
+
+
 def test_F40_an_https_proxy_that_does_not_read_for_a_while_gets_every_byte(server, ca, monkeypatch):
     """TLS inside TLS must finish a record that it began, however long that takes."""
     path, server.tls = ca
