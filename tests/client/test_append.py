@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import itertools
 import random
 import re
 import uuid
@@ -23,6 +22,7 @@ import rt_frames as rt
 from tests.support.compare import lance
 from tests.support.examples import uploading
 from tests.support.faults import connected
+from tests.support.hosted import Hosted, Table, serving
 
 TABLE = pa.table({
     "n": pa.array([1], pa.int32()), "x": pa.array([0.5], pa.float32()), "s": pa.array(["a"], pa.large_string()),
@@ -238,50 +238,49 @@ def test_500_drawn_meetings_lose_no_rows(folder):
 # What a service may do to it
 
 
-def described(version: int) -> dict:
-    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
-    return {"version": version, "schema": {"fields": fields}}
+def appending(hosted: Hosted) -> rt.RemoteTable:
+    """Append two rows to a table of one, at a service that takes no parts."""
+    with serving(hosted) as server, connected(server, dialect="lancedb", retries=3) as client:
+        table = client.create_table("t", one(1))
+        return append(table, pl.DataFrame({"n": [2, 3]}))
 
 
-@pytest.mark.parametrize(("added", "said"), [(0, "nothing was added so far"), (2, "look whether the rows are there")])
-def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_rows(server, added, said):
-    versions = itertools.chain([described(3)], itertools.repeat(described(3 + bool(added))))
-
-    def script(connection):
-        while True:
-            request = connection.body(connection.head())
-            if request.path.endswith("/describe/"):
-                connection.answer(200, next(versions))
-            elif request.path.endswith("/count_rows/"):
-                connection.answer(200, b"5" if b"3" in request.body else b"%d" % (5 + added))
-            else:
-                return
-
-    server.script = script
-    client = connected(server, dialect="lancedb", retries=3)
-    with pytest.raises(rt.errors.OutcomeUnknown, match=rf"had version 3 and 5 rows before, and has .*{said}"):
-        client.create_table("t", pl.DataFrame({"n": [1, 2]}), if_exists="append")
-    assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("cut", "has 1 and 1 now: nothing was added so far"),
+        ("lose the answer", "has 2 and 3 now: look whether the rows"),
+    ],
+)
+def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_rows(fault, said):
+    hosted = Hosted(version=None, fault=lambda _, step: fault if step == "insert" else "")
+    with pytest.raises(rt.errors.TransportError, match=rf"had version 1 and 1 row before, and {said}"):
+        appending(hosted)
+    assert hosted.steps.count("insert") == 1
 
 
 @pytest.mark.parametrize("status", [409, 503, 429])
-def test_a_refused_append_is_repeated_only_where_429_says_that_nothing_was_done(server, status):
-    refused = (status, {"error": "no"}, {"Retry-After": "0"})
-    server.answering((200, described(1)), refused, (200, {**described(1), "version": 2}), (200, b"1"))
-    client = connected(server, dialect="lancedb", retries=3)
+def test_a_refused_append_is_repeated_only_where_429_says_that_nothing_was_done(status):
+    hosted = Hosted(version=None)
+    hosted.fault = lambda _, step: str(status) if step == "insert" and hosted.steps.count("insert") == 1 else ""
     if status == 429:
-        assert client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append").version == 2
+        assert appending(hosted).version == 2
     else:
         with pytest.raises(rt.errors.ResponseError) as caught:
-            client.create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+            appending(hosted)
         assert caught.value.status == status
-    assert [post.path for post in server.posts].count("/v1/table/t/insert/") == 1 + (status == 429)
+    assert hosted.steps.count("insert") == 1 + (status == 429)
 
 
-def test_who_loses_the_race_to_make_the_table_appends(server):
-    taken = (400, {"error": "table t already exists"})
-    server.answering((404, {"error": "not found"}), taken, (200, described(1)), (200, {"version": 2}))
-    made = connected(server, dialect="lancedb").create_table("t", pl.DataFrame({"n": [1]}), if_exists="append")
+def test_who_loses_the_race_to_make_the_table_appends():
+    hosted = Hosted(version=None)
+
+    def somebody_makes_it(step):
+        if step == "describe" and not hosted.tables:
+            hosted.tables["t"] = Table([[one(1)]])
+
+    hosted.changed = somebody_makes_it
+    with serving(hosted) as server, connected(server, dialect="lancedb") as client:
+        made = client.create_table("t", one(2), if_exists="append")
     assert (made.created, made.version) == (False, 2)
-    paths = [post.path.removeprefix("/v1/table/t/") for post in server.posts]
-    assert paths == ["describe/", "create/?mode=create", "describe/", "insert/"]
+    assert hosted.steps == ["describe", "create", "describe", "insert"]

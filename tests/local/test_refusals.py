@@ -56,17 +56,10 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
     "unknown field": ([{"path": "n", "name": "k"}], ["'n'", "'name'", "'rename'"]),
     "a mistyped column": ([rename("dday", "k")], ["'dday'", "did you mean 'day'?"]),
     "a mistyped field of a struct": ([rename("deep.day.x", "k")], ["'deep.day.x'", "did you mean 'days'?"]),
-    "an empty path": ([rename("", "k")], ["''"]),
-    "one column twice": ([rename("n", "k"), {"path": "n", "nullable": True}], ["'n'", "more than once"]),
     "a name that is taken inside": ([rename("s.x", "y")], ["'s.x'", "'y'"]),
-    "two to one name": ([rename("n", "k"), rename("m", "k")], ["'n'", "'m'", "'k'"]),
     "an incomplete type": ([cast("v", {"type": "list", "fields": [{"name": "item"}]})], ["'v'", "data_type.fields[0]"]),
     "a dictionary of dates": ([cast("v", "dict:date32:day:int32:false")], ["'v'"]),
-    "a list too large": (
-        [cast("v", {"type": "fixed_size_list", "length": 2**24 + 1, "fields": LIST_64["fields"]})], ["'v'"]
-    ),
     "between families": ([cast("n", "double")], ["'n'", "int64", "double", "to integers only"]),
-    "overflow": ([cast("big", "int8")], ["'big'", "int64", "int8", "300"]),
     "one bad of two": ([rename("n", "k"), cast("t", "bool")], ["'t'", "string", "bool"], "n"),
     "swap and cast": ([cast("n", "int8", rename="m"), rename("m", "n")], ["'n'", "int64", "int8", "send two"]),
     "fields that exchange their names, both cast": (
@@ -86,17 +79,12 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
     "such a date in a list in a struct": (
         [cast("deep.days", lists_of("timestamp:ns:UTC"))], ["'deep.days'", "timestamp[ns, tz=UTC]", "would wrap"]
     ),
-    "more casts than are told": (
-        [cast("n", "float"), cast("t", "bool"), cast("s.x", "double")], ["'n'", "'t'", "1 more column"]
-    ),
     "a change inside lists beside one that is done": ([no_nulls("n"), no_nulls("l.item.x")], ["'l.item.x'"], "n"),
     "a column with nulls beside one without": ([no_nulls("n"), no_nulls("at")], ["'at' (nullable=False)"], "n"),
     "a value beyond a type beside those within": (
         [cast("at", "date32:day"), cast("n", "int32"), cast("big", "int8"), cast("v", LIST_64), cast("s.x", "int8")],
         ["'big' (from int64 to int8)"], "at", "n", "v", "s.x",
     ),
-    "digits beyond a decimal": ([cast("n", "int8"), cast("dec", "decimal:128:3:2")], ["'dec'", "(30, 2)"], "n"),
-    "a time beside one that exists": ([cast("at", BERLIN), cast("spring", BERLIN)], ["'spring'", "does not"], "at"),
     "what goes together in no request": (
         [rename("t", "u"), cast("n", "int8", rename="m"), rename("m", "n")],
         ["'n' (rename to 'm', from int64 to int8)", "'t' (rename to 'u')", "'m'"],

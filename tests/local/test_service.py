@@ -136,31 +136,6 @@ def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller
     assert lance.dataset(str(caller.root / "wide.lance")).schema.names == [f"{name}_new" for name in names]
 
 
-def test_a_table_created_at_one_address_is_taken_at_the_other(caller):
-    for number, slash in enumerate(("/", "")):
-        assert put(caller, f"t{number}", TABLE, slash=slash).json() == {"version": 1}
-        taken = put(caller, f"t{number}", OTHER, slash=slash)
-        assert (taken.status_code, "already exists" in message(taken)) == (400, True)
-        assert caller.create(f"t{number}", OTHER).status_code == 409
-        assert caller.read(f"t{number}").equals(TABLE)
-
-
-def test_a_table_is_described_in_the_words_of_alterations_and_maps_in_those_of_the_specification(caller):
-    caller.create("t", pa.table({"n": [1], "k": TABLE["k"][:1], "m": OTHER["m"][:1]}))
-    key = {"name": "key", "type": {"type": "string"}, "nullable": False}
-    value = {"name": "value", "type": {"type": "int64"}, "nullable": True}
-    entries = {"name": "entries", "type": {"type": "struct", "fields": [key, value]}, "nullable": False}
-    fields = [
-        {"name": "n", "type": {"type": "int64"}, "nullable": True},
-        {"name": "k", "type": {"type": "dict:string:int32:false"}, "nullable": True},
-        {"name": "m", "type": {"type": "map", "fields": [entries]}, "nullable": True},
-    ]
-    assert described(caller, "t") == {"version": 1, "schema": {"fields": fields}}
-    caller.alter("t", {"path": "n", "rename": "o", "data_type": {"type": "int32"}})
-    fields[0] = {"name": "o", "type": {"type": "int32"}, "nullable": True}
-    assert described(caller, "t", b"") == {"version": 2, "schema": {"fields": fields}}
-
-
 def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_on_reading(caller):
     assert put(caller, "t", TABLE, "overwrite").json() == {"version": 1}
     old = lance.dataset(str(caller.root / "t.lance"))
