@@ -160,3 +160,10 @@ def test_a_rewrite_asks_for_versions_and_tells_them_where_its_end_is_open(hosted
     with pytest.raises(ValueError, match="'t'"):
         rewrite(TEXT.cast(pl.Int8), client=client)
     assert hosted.uploads == {}
+
+
+def test_a_look_that_fails_hides_no_refusal(hosted):
+    hosted, client = hosted
+    hosted.fault = lambda _, step: "500" if step == "count_rows" else ""
+    with pytest.raises(AlterationError, match="rewrite=True"):
+        TEXT.remote.alter_table("t", client=client)
