@@ -277,7 +277,7 @@ def numbers(number: int) -> pa.RecordBatch:
 
 
 def columns(number: int) -> pa.RecordBatch:
-    return pa.record_batch({f"c{n}": np.arange(10) for n in range(2000)})  # whose heads are larger
+    return pa.record_batch({f"c{n}": np.arange(100) for n in range(2000)})  # of buffers that are joined
 
 
 def dictionaries(number: int) -> pa.RecordBatch:

@@ -282,6 +282,16 @@ def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault_and_le
         assert (caught.value.status, caught.value.listed, str(tmp_path) in str(caught.value)) == (500, False, False)
 
 
+def test_a_table_that_somebody_damaged_is_the_services_fault_which_its_log_explains(caller, caplog):
+    caller.create("t", SMALL)
+    for manifest in (caller.root / "t.lance" / "_versions").iterdir():
+        manifest.write_bytes(b"damaged")
+    answer = caller.send("POST", "/v1/table/t/describe/", "{}")
+    assert (answer.status_code, str(caller.root) in message(answer)) == (500, False)
+    assert "the embedded service failed" in caplog.text
+    assert caller.create("u", SMALL).status_code == 200
+
+
 def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warning(tmp_path, capfd):
     with LocalService(tmp_path) as service:
         caller, body = Caller(service.root, service.url, service.api_key), stream(TABLE)

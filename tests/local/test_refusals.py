@@ -53,6 +53,7 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
     "no JSON": (b"[" * 100_000, ["JSON"]),
     "no alterations": (b'{"alterations": []}', ['"alterations"']),
     "more than alterations": (b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}', ["'dry'"]),
+    "no path": ([{"rename": "k"}], ['"path"']),
     "unknown field": ([{"path": "n", "name": "k"}], ["'n'", "'name'", "'rename'"]),
     "a mistyped column": ([rename("dday", "k")], ["'dday'", "did you mean 'day'?"]),
     "a mistyped field of a struct": ([rename("deep.day.x", "k")], ["'deep.day.x'", "did you mean 'days'?"]),
