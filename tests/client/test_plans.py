@@ -177,13 +177,3 @@ def test_a_zone_that_is_dropped_leaves_utcs_clock_as_the_plan_says(folder, zone)
     assert table.to_arrow()["at"].to_pylist() == pa.array(zoned["at"].dt.tz_convert(None)).to_pylist()
     zoned.remote.alter_table("t", local, lossy=True)  # which takes the values for the zone's own clock
     assert table.to_arrow()["at"].to_pylist() != pa.array(zoned["at"]).to_pylist()
-
-
-def test_nulls_that_are_forbidden_already_are_not_forbidden_again(folder):
-    frame = pl.DataFrame({"qty": [1, 2]})
-    table = frame.remote.to_table("sales").set_nullable({"qty": False})
-    assert not frame.remote.plan_alterations(table, nullable={"qty": False})
-    frame.remote.alter_table("sales", nullable={"qty": False})
-    assert table.cast({"qty": "int32"}).version == 3
-    frame.cast(pl.Int16).remote.alter_table("sales", nullable={"qty": False})  # one request takes a cast alone
-    assert table.schema == pa.schema([pa.field("qty", pa.int16(), nullable=False)])

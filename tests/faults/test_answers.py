@@ -98,17 +98,6 @@ def test_F20_F23_F24_each_status_has_its_error_and_only_what_is_safe_is_sent_aga
         assert not is_open or error.listed == (False if what == "create" else None)
 
 
-def test_the_words_and_the_code_of_a_refusal_tell_a_taken_name(server, caplog):
-    made = calls(patient(server))
-    for answer, create, alter in [
-        ((400, {"error": "table t already exists"}), errors.TableExistsError, errors.BadRequest),
-        ((409, {"error": "t", "code": 5}), errors.TableExistsError, errors.TableExistsError),
-    ]:
-        server.answering(answer)
-        fails(made["create"], create, caplog)
-        fails(made["alter"], alter, caplog)
-
-
 REASONS = {  # a body, and the message that is found in it
     "an error and a code": ({"error": "the reason", "code": 5}, "the reason"),
     "a detail": ({"type": "about:blank", "title": "Bad", "detail": "the reason"}, "the reason"),
