@@ -9,7 +9,7 @@
   just come: what a server closes meanwhile would leave the outcome open. No body rides any more once the server closed
   one just then. One that was broken off leaves no connection.
 
-Relied upon, each held by a test in tests/http:
+Relied upon, each held by a test in tests/http or tests/faults:
 
 - requests' `HTTPAdapter` takes its pools from the manager that `init_poolmanager` or `proxy_manager_for` makes, hands a
   prepared request's body to the connection as it is, and follows no redirect (its `Session` would, and take cookies

@@ -1,4 +1,4 @@
-"""A body that is not as long as was said, which no frame makes: it is private for that."""
+"""A body that is not as long as was said: no frame makes one, so that this looks inside."""
 
 from __future__ import annotations
 
