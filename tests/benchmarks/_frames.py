@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import statistics
 import time
 from typing import TYPE_CHECKING, Any
@@ -49,6 +51,39 @@ def lists(nbytes: int) -> pa.Table:
     text = strings(nbytes * 2)["place"].combine_chunks()
     offsets = pa.array(np.arange(len(text) // 4 + 1, dtype=np.int64) * 4)
     return pa.table({"places": pa.LargeListArray.from_arrays(offsets, text)})
+
+
+def wide(columns: int, rows: int) -> pa.Table:
+    rng = np.random.default_rng(1)
+    return pa.table({f"c{i}": rng.normal(size=rows) for i in range(columns)})
+
+
+def objects(cell: Callable[[int], Any]) -> pd.DataFrame:
+    return pd.DataFrame({"o": pd.Series([cell(i) for i in range(200_000)], dtype=object)})
+
+
+def shapes() -> dict[str, Callable[[], Any]]:
+    """Give what makes frames of other shapes than long tables of plain columns."""
+    few, day = np.random.default_rng(2).integers(0, len(WORDS), 2_000_000), datetime.date(2024, 1, 1)
+    text = WORDS[few[:200_000]].tolist()
+    return {
+        "10,000 x 10, Arrow": lambda: wide(10_000, 10),
+        "10,000 x 10, Polars": lambda: pl.from_arrow(wide(10_000, 10)),
+        "10,000 x 10, pandas": lambda: wide(10_000, 10).to_pandas(),
+        "3,000 x 1,000, Polars": lambda: pl.from_arrow(wide(3_000, 1_000)),
+        "3,000 x 1,000, pandas": lambda: wide(3_000, 1_000).to_pandas(),
+        "objects, text": lambda: objects(lambda i: text[i]),
+        "objects, text and None": lambda: objects(lambda i: text[i] if i % 7 else None),
+        "objects, dates": lambda: objects(lambda i: day + datetime.timedelta(i % 1000)),
+        "objects, decimals": lambda: objects(lambda i: decimal.Decimal(i) / 100),
+        "objects, dicts": lambda: objects(lambda i: {"x": i, "name": text[i]}),
+        "objects, arrays": lambda: objects(lambda i: np.arange(i % 5, dtype="float64")),
+        "pandas category": lambda: pd.DataFrame({"c": pd.Categorical.from_codes(few, WORDS)}),
+        "pandas Int64": lambda: pd.DataFrame({"n": pd.array(few, dtype="Int64")}),
+        "pandas Int64 and NA": lambda: pd.DataFrame({"n": pd.array([*range(200_000), None] * 10, dtype="Int64")}),
+        "Polars Categorical": lambda: pl.DataFrame({"c": pl.Series(WORDS[few], dtype=pl.Categorical)}),
+        "ten rows": lambda: pd.DataFrame({"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")}),
+    }
 
 
 MAKERS = {"numeric": numeric, "strings": strings, "nested": nested, "lists": lists}
@@ -99,4 +134,4 @@ def show(title: str, medians: Mapping[str, float], nbytes: int, ours: str = "rt_
     """Print how fast each way is, and how much faster ours is."""
     for name, seconds in medians.items():
         ratio = seconds / medians[ours]
-        print(f"{title:<22}{name:<28}{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s{ratio:>8.2f}x")
+        print(f"{title:<24}{name:<26}{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s{ratio:>8.2f}x")

@@ -1,6 +1,8 @@
-"""The same frame by several ways into a sink that reads and forgets. Run: ``python -m tests.benchmarks.upload``.
+"""The same frame by several ways into a sink that reads and forgets.
 
-The last column says how many times faster rt_frames is than that way; below 1 it is slower.
+Run: ``python -m tests.benchmarks.upload``, with kinds of frames to send only those. The last column says how many times
+faster rt_frames is than that way; below 1 it is slower. The kind ``shapes`` is frames of other shapes, beside what
+anybody would write: an Arrow table, its stream in a BytesIO, ``requests.post``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import pyarrow as pa
 import requests
 
 import rt_frames as rt
-from tests.benchmarks._frames import MAKERS, alternating, arrow_of, frames, show, stream_of
+from tests.benchmarks._frames import MAKERS, alternating, arrow_of, frames, shapes, show, stream_of
 from tests.benchmarks._sinks import sink
 
 if TYPE_CHECKING:
@@ -68,7 +70,12 @@ def main(kinds: list[str]) -> None:
     with sink() as port, sink("flight") as flight_port:
         url = f"http://127.0.0.1:{port}"
         with rt.connect(url, api_key="k", default=False) as client:
-            for kind in kinds:
+            for name, make in shapes().items() if "shapes" in kinds else ():
+                data = make()
+                by_hand = {"BytesIO + requests": lambda data=data: by_bytesio(url, data)}
+                ours = {"rt_frames": lambda data=data: client.create_table("t", data, progress=False)}
+                show(name, alternating(ours | by_hand, 15), arrow_of(data).nbytes)
+            for kind in [kind for kind in kinds if kind != "shapes"]:
                 for library, data in frames(kind, NBYTES).items():
                     found = alternating(ways(url, flight_port, data, client))
                     show(f"{kind}, {library}", found, arrow_of(data).nbytes)
