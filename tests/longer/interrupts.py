@@ -95,9 +95,14 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 def arm(delay: float) -> subprocess.Popen[str]:
-    """Have a SIGINT sent to this process, by another one that says when; told to end, it does both or neither."""
-    script = 'sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
-    return subprocess.Popen(["sh", "-c", script, str(delay)], stdout=subprocess.PIPE, text=True)
+    """Have a SIGINT sent to this process some time after `go`, by one that says when; ended, it does both or none."""
+    script = 'read -r _; sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
+    return subprocess.Popen(["sh", "-c", script, str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def go(killer: subprocess.Popen[str]) -> None:
+    stdin, killer.stdin = killer.stdin, None  # which is its own affair no more
+    stdin.close()
 
 
 def disarm(killer: subprocess.Popen[str]) -> float | None:
@@ -142,6 +147,7 @@ class Worker:
             self.check()
         killer = arm(self._random.uniform(0, 1.1 * self._takes[kind]))
         try:
+            go(killer)
             self.call(kind)
             sent, ended = disarm(killer), "done"
             assert sent is None, f"{kind}: SIGINT was swallowed"
