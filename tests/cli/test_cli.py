@@ -91,6 +91,13 @@ def test_serve_answers_until_it_is_interrupted_and_writes_a_line_for_each_reques
     assert env["RT_FRAMES_API_KEY"] not in log
 
 
+def test_serve_does_not_repeat_a_key_that_it_was_given(start, tmp_path):
+    process = start("serve", tmp_path, RT_FRAMES_API_KEY=KEY)
+    assert "RT_FRAMES_URL=" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert KEY not in "".join(process.communicate(timeout=20))
+
+
 def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(start, tmp_path, server):
     """Fifty megabytes of CSV would take seconds; they are read while nobody takes what was made of them."""
     with (tmp_path / "big.csv").open("wb") as file:

@@ -44,6 +44,7 @@ def column(url: tuple[str, Path], name: str) -> list[object]:
 
 def test_a_table_is_made_shown_replaced_appended_to_and_dropped(run, file, url):
     create = ("create", "t", file, *url, "--if-exists")
+    assert run(*create, "fail").stderr == ""  # which is no terminal
     facts = json.loads(run(*create, "replace", "--json").stdout)
     columns = [
         {"name": "n", "type": "int64", "nullable": True},

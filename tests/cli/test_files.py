@@ -464,6 +464,14 @@ def test_columns_are_renamed_by_the_files_names_of_them(create, content, options
     assert create(content, "t.csv", *options).to_pydict() == columns
 
 
+def test_files_of_a_pattern_follow_each_other_by_their_names(run, env, service, tmp_path, name):
+    for number in (2, 1, 3):
+        (tmp_path / f"{number}.csv").write_text(f"n\n{number}\n")
+    done = run("create", name, tmp_path / "*.csv", "--json", **env)
+    assert json.loads(done.stdout)["rows"] == 3
+    assert stored(service, name)["n"].to_pylist() == [1, 2, 3]
+
+
 GERMAN = "tag;preis;am;plz\n1;2,50;31.12.2023;01067\n"
 
 

@@ -187,6 +187,7 @@ def test_the_key_shows_nowhere_and_a_pickled_client_takes_it_from_the_environmen
     assert KEY not in everything_in(client) + repr(client.table("t"))
     packed = pickle.dumps(client)
     assert KEY.encode() not in packed
+    assert packed != pickle.dumps(rt.connect(client.url, api_key=KEY, default=False))  # what proves the key is salted
     with pytest.raises(NotConnectedError, match="RT_FRAMES_API_KEY"):
         pickle.loads(packed).list_tables()
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)

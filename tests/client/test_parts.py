@@ -87,6 +87,15 @@ def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(client, hoste
     assert numbers(hosted, "new") == ALL
 
 
+def test_parts_are_smaller_than_what_hosted_services_take_in_one_body():
+    hosted = Hosted(version="0.10.0")
+    table = pa.table({"n": np.random.default_rng(1).integers(2**62, size=2 * 10**7)})
+    with serving(hosted) as server, connected(server, dialect="lancedb", timeout=30) as client:
+        client.create_table("t", table, compression=None)
+    assert hosted.tables["t"].rows.equals(table)
+    assert hosted.steps.count("part") == 3
+
+
 @pytest.mark.parametrize("version", [None, "0.3.9", "nonsense"])
 def test_without_parts_it_is_one_request_and_413_says_what_it_means(version):
     hosted = Hosted(version=version)

@@ -80,6 +80,7 @@ def test_some_columns_and_rows_are_read(table):
     assert table.to_arrow(columns=["s", "n"], where="n > 1").to_pylist() == [{"s": "c", "n": 3}]
     assert table.to_pandas(limit=2).shape == (2, 7)
     assert table.to_polars(columns=["n"], limit=0).schema == {"n": pl.Int64}
+    assert [*table.to_pandas(columns=["s", "n"], limit=0)] == ["s", "n"]
     assert table.to_arrow(where="s = 'x;y'").num_rows == 0
     with pytest.raises(ValueError, match=r"columns: .*'nowhere'"):
         table.to_arrow(columns=["nowhere"], limit=0)  # which some servers take for no limit

@@ -169,13 +169,20 @@ def test_F20_what_errors_tell_of_headers_is_without_the_key_and_further_secrets(
 
 
 def test_F18_a_redirect_is_an_error_and_its_target_is_left_alone(server, caplog):
-    targets = ["http://localhost:{}/v1/tables", "/v2/tables", "http://127.0.0.1:{}/v1", "", "//localhost:{}/v1"]
+    targets = [
+        "http://localhost:{}/v1/tables",
+        "/v2/tables",
+        "http://me:pass-word@127.0.0.1:{}/v1",
+        "",
+        "//localhost:{}/v1",
+    ]
     with Server() as trap:
         for status, target in zip((301, 302, 303, 307, 308), targets, strict=True):
             server.listing((status, b"", {"Location": target.format(trap.port), "Set-Cookie": "a=1"}))
             server.requests.clear()
             for call in calls(patient(server)).values():
-                assert fails(call, errors.RedirectError, caplog).status == status
+                error = fails(call, errors.RedirectError, caplog)
+                assert (error.status, "pass-word" in str(error)) == (status, False)
             assert len(server.requests) == 3
             assert not any("cookie" in request.headers for request in server.requests)
     assert trap.connections == 0

@@ -129,6 +129,10 @@ def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(server, tmp_path, mon
         client = patient(server)
         client.list_tables()
         client.create_table("t", frame(1))
+        rt.connect(f"http://0.0.0.0:{server.port}", api_key=KEY, default=False, allow_insecure=True).list_tables()
+        monkeypatch.setenv("NO_PROXY", "service.test")
+        with pytest.raises(errors.ConnectError, match="nothing was sent"):
+            rt.connect("https://service.test", api_key=KEY, default=False, retries=0).list_tables()
         assert trap.connections == 0
     assert all("authorization" not in request.headers for request in server.requests)
 

@@ -199,7 +199,7 @@ REFUSED = [  # values of one type, of which another one holds none
     ([2**53 + 1, 2**63 - 1], pa.int64(), pa.float64()),
     ([-1], pa.int8(), pa.uint64()),
     ([2.0**63], pa.float64(), pa.int64()),
-    ([16777217.0, 1e300], pa.float64(), pa.float32()),
+    ([16777217.0, 2.0**40 + 1, 1e300], pa.float64(), pa.float32()),
     ([np.nan], pa.float64(), pa.bool_()),
     ([1e-30], pa.float64(), pa.decimal128(38, 0)),
     ([D("1e37")], pa.decimal128(38, 0), pa.float64()),
@@ -231,6 +231,14 @@ def test_a_value_that_another_type_holds_is_kept_and_any_other_is_refused_by_row
         assert row_of(found) == 1
     else:
         assert str(found[1].as_py()) == str(result)
+
+
+@pytest.mark.parametrize("make", [pa.table, pl.DataFrame, pd.DataFrame])
+def test_the_row_of_a_value_is_counted_from_the_beginning_of_a_large_frame(make):
+    numbers = np.arange(3_000_000) % 100
+    numbers[-7] = 300
+    with pytest.raises(UnsupportedTypeError, match="'x', row 2999993: "):
+        send(make({"x": numbers}), dtypes={"x": "int8"})
 
 
 LISTS = pa.list_(pa.struct([("a", pa.int8())]))

@@ -58,6 +58,11 @@ def test_a_batch_that_does_not_shrink_goes_uncompressed(codec):
     assert send(noise, compression=codec).body == send(noise).body
 
 
+def test_metadata_of_a_schema_stays_here():
+    table = pa.table({"n": [1]}).replace_schema_metadata({"mine": "secret"})
+    assert send(table).schema.metadata is None
+
+
 def test_slices_without_rows_that_come_through_a_c_stream_are_left_out():
     days = pa.array([1, None, 3, 4], pa.timestamp("ms"))
     table = pa.table({"t": pa.chunked_array([days.slice(3, 0), days.slice(1, 2), days.slice(4)])})
