@@ -104,7 +104,7 @@ def test_every_cast_is_exact_or_refused(client, step):
         for after in [arrow for arrow in values if arrow != before][(7 * i + n) % step :: step]:
             sent = array(before, [value])
             table = client.create_table("t", pa.table({"c": sent}), if_exists="replace")
-            frame = pd.DataFrame({"c": pd.Series([], dtype=pd.ArrowDtype(after))})
+            frame = pd.DataFrame({"c": pd.array(array(after, values[after][:1]), dtype=pd.ArrowDtype(after))})
             is_done, target = True, rt.plan_alterations(pa.schema([("c", before)]), frame)
             try:
                 rewrite(frame)

@@ -233,7 +233,7 @@ def test_a_value_that_another_type_holds_is_kept_and_any_other_is_refused_by_row
         assert str(found[1].as_py()) == str(result)
 
 
-@pytest.mark.parametrize("make", [pa.table, pl.DataFrame, pd.DataFrame])
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, lambda columns: pa.table(columns).to_reader()])
 def test_the_row_of_a_value_is_counted_from_the_beginning_of_a_large_frame(make):
     numbers = np.arange(3_000_000) % 100
     numbers[-7] = 300

@@ -200,6 +200,7 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self._listener.shutdown(socket.SHUT_RDWR)  # closing it would not wake the thread that waits in `accept`
         self._listener.close()
         for sock in self._open:  # its own thread closes it: another one would free a number that this one still reads
             with contextlib.suppress(OSError):
