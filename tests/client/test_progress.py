@@ -122,13 +122,13 @@ def test_a_long_upload_is_shown_on_a_terminal_alone(client, service, name, capfd
 
 
 ON_A_BROKEN_STDERR = """
-import sys, polars as pl, rt_frames as rt
+import io, sys, traceback, polars as pl, rt_frames as rt
+sys.excepthook = lambda *raised: traceback.print_exception(*raised, file=sys.stdout)
 url, api_key, name = sys.argv[1:]
 rt.connect(url, api_key=api_key)
-full, broken = sys.stderr, type("Broken", (), {"write": lambda *_: 1 / 0, "flush": lambda *_: None})()
-for number, sys.stderr in enumerate([full, None, broken, full]):
-    if number == 3:
-        sys.stderr.close()
+broken = type("Broken", (), {"write": lambda *_: 1 / 0, "flush": lambda *_: None})()
+(closed := io.StringIO()).close()
+for number, sys.stderr in enumerate([sys.stderr, None, broken, closed]):
     frames = (pl.DataFrame({"n": range(100_000)}) for _ in range(5))
     print(rt.to_table(frames, f"{name}_{number}", progress=True).rows)
 """
