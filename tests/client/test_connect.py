@@ -110,6 +110,7 @@ ODD = [  # beside those in tests/messages.txt: a target, options, and what is bl
     ("", {}, r"rt\.connect\("),
     ("//example.com/tables", {}, "http:// or https:// is missing"),
     ("somebody:password@example.com/", {}, "'example.com/' is neither"),
+    ("https://somebody:password@example.com:x", {}, "got 'example.com:x'"),
     ("s3://bucket/tables", LOCAL, "got 's3://"),
     ("127.0.0.1:8911", {}, "http:// or https:// is missing"),
     ("localhost:8911/", LOCAL, "http:// or https:// is missing"),

@@ -9,7 +9,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.support.local import JSON, LIST_64, NUMBERS, message, nested, stream
+from tests.support.local import ARROW, JSON, LIST_64, NUMBERS, message, nested, stream
 
 
 def to(name: str) -> dict[str, str]:
@@ -209,6 +209,13 @@ def test_nulls_under_a_null_are_no_nulls_of_a_field_that_is_not_nullable(caller)
     table = pa.table({"s": struct, "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), not_null(pa.int64())))})
     assert caller.create("t", table).status_code == 200
     assert caller.read("t").to_pylist() == table.to_pylist()
+
+
+def test_rows_without_a_column_that_may_not_be_null_are_refused_by_its_name(caller):
+    caller.create("t", pa.table({"m": [1], "x": [1]}, schema=pa.schema([("m", pa.int64()), not_null(pa.int64())])))
+    answer = caller.send("POST", "/v1/table/t/insert/", stream(pa.table({"m": [2]})), content_type=ARROW)
+    assert (answer.status_code, "'x' is missing" in message(answer)) == (400, True)
+    assert caller.read("t")["m"].to_pylist() == [1]
 
 
 def test_json_that_the_engine_keeps_is_stored_with_its_values_at_every_depth(caller):
