@@ -76,8 +76,8 @@ def _make(task: Any) -> bool:
     made, call, arguments = task
     try:
         made.put((call(*arguments), None))
-    except BaseException as error:  # noqa: BLE001  # raised by `result`
-        made.put((None, error))
+    except BaseException as error:  # noqa: BLE001  # raised by `result`, without this frame, which runs on
+        made.put((None, error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)))
     del task, made, call, arguments
     return True
 
