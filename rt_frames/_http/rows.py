@@ -1,7 +1,7 @@
 """Rows from a service, as an Arrow stream or file: read as they arrive, and never fewer than were sent.
 
 Arrow accepts a stream that is cut between two messages, so its end marker is checked here. An Arrow file is such a
-stream after eight bytes, followed by a footer that ends in the word with which the file starts.
+stream after a padded word, followed by a footer that ends in that word.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rt_frames._text import count, list_names, one_line, show_value
 RECEIVE_BYTES = 2**20
 _ALL = 2**63 - 1  # rows
 _FILE = b"ARROW1\0\0"  # the start of an Arrow file and, without the zeros, its end
+_FILE_ALIGNMENT = 64  # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
 _MESSAGE = b"\xff\xff\xff\xff"  # the start of each message of a stream
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
@@ -129,9 +130,12 @@ class _Answer:
         if encoding := find_encoding(response.headers):
             raise ValueError(f"the answer is encoded as {encoding!r:.40}")
         start = self._receive(len(_FILE))
-        if start != _FILE and not start.startswith(_MESSAGE):
+        self._is_file = start == _FILE
+        if self._is_file:
+            start = self._skip_padding()
+        if not start.startswith(_MESSAGE):
             raise ValueError(f"the answer is no Arrow stream, it starts with {start!r}")
-        self._start, self._is_file = (b"", True) if start == _FILE else (start, False)
+        self._start = start
 
     def read(self, size: int) -> bytes:
         """Return so many bytes, in memory that is taken as they come."""
@@ -151,6 +155,15 @@ class _Answer:
 
     def close(self) -> None:
         self._response.close()
+
+    def _skip_padding(self) -> bytes:
+        """Return the first eight bytes of the stream in a file."""
+        start = b""
+        for _ in range(len(_FILE), _FILE_ALIGNMENT + 1, 8):
+            start = self._receive(8)
+            if start != bytes(8):
+                break
+        return start
 
     def _receive(self, size: int) -> bytes:
         pieces, left = [], size

@@ -7,6 +7,7 @@ import io
 import threading
 from decimal import Decimal
 
+import arro3.io
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -115,6 +116,10 @@ def test_a_condition_is_never_read_in_part(table):
 
 def in_form(form: str, rows: pa.Table, each: int = 1) -> bytes:
     sink = io.BytesIO()
+    if form == "file in Rust":
+        batches = rows.to_batches(max_chunksize=each)
+        arro3.io.write_ipc(pa.RecordBatchReader.from_batches(rows.schema, batches), sink)
+        return sink.getvalue()
     make = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
     with make(sink, rows.schema) as writer:
         for batch in rows.to_batches(max_chunksize=each):
@@ -148,7 +153,7 @@ def answering(server: Server, *answers: bytes) -> None:
     server.script = script
 
 
-@pytest.mark.parametrize("form", ["stream", "file"])
+@pytest.mark.parametrize("form", ["stream", "file", "file in Rust"])
 @pytest.mark.parametrize("framing", ["length", "close", "chunked"])
 def test_an_answer_that_is_cut_anywhere_is_an_error_and_no_shorter_table(server, form, framing):
     body = in_form(form, ROWS)
@@ -246,6 +251,7 @@ NOT_THE_ROWS = {  # status, headers, body, what is told
     "markers alone": (200, {}, b"\xff" * 100, ""),
     "Parquet": (200, {}, b"PAR1", "no Arrow stream"),
     "the head of a file": (200, {}, b"ARROW1\0\0", ""),
+    "zeros behind the head of a file": (200, {}, b"ARROW1" + bytes(4000), "no Arrow stream"),
     "compressed": (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b", "gzip"),
     "204": (204, {}, b"", "204"),
     "206": (206, {}, TWO, "206"),
