@@ -59,7 +59,8 @@ class Dialect(NamedTuple):
     multipart_complete: str | None = None
     multipart_abort: str | None = None
     names: str = r"(?s:.*)"
-    part_bytes: int | None = 64 * 2**20  # hosted services refuse bodies of more than 100 MB
+    # hosted services refuse bodies of more than 100 MB; fewer parts wait for fewer answers
+    part_bytes: int | None = 90_000_000
 
     def path(self, operation: Operation | str, name: str) -> str:
         """Return the address of an operation that such a server has, on one table."""
