@@ -265,6 +265,10 @@ class RemoteTable:
     created: bool | None = None
     request_id: str | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
+    _since: int | None = field(init=False, compare=False)  # the version that a read is at least of
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_since", self.version)
 
     @property
     @hide_frames
@@ -280,7 +284,7 @@ class RemoteTable:
         at: int64
         """
         if self._schema is None:
-            object.__setattr__(self, "_schema", self._service.describe(self.name).schema)
+            object.__setattr__(self, "_schema", self._service.describe(self.name, since=self._since).schema)
         return self._schema
 
     def __repr__(self) -> str:
@@ -290,7 +294,7 @@ class RemoteTable:
         """List the columns for a notebook, which asks for them where the service can tell."""
         if self._schema is None:
             with contextlib.suppress(Exception):  # a display never raises
-                schema = self._service.describe(self.name, patience=SHOW_SECONDS).schema
+                schema = self._service.describe(self.name, since=self._since, patience=SHOW_SECONDS).schema
                 object.__setattr__(self, "_schema", schema)
         fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
         title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
@@ -312,7 +316,7 @@ class RemoteTable:
             if unknown := [name for name in names if name not in self.schema.names]:
                 raise ValueError(f"columns: there is no {unknown[0]!r}; {did_you_mean(unknown[0], self.schema.names)}")
             return pa.RecordBatchReader.from_batches(pa.schema([self.schema.field(name) for name in names]), [])
-        rows = self._service.read(self.name, asked)
+        rows = self._service.read(self.name, asked, since=self._since)
         return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
 
     @hide_frames
@@ -438,7 +442,7 @@ class RemoteTable:
         >>> rt.table("readings").count("at > 0")
         2
         """
-        return self._service.count(self.name, where)
+        return self._service.count(self.name, where, since=self._since)
 
     @hide_frames
     def drop(self) -> None:
@@ -461,6 +465,8 @@ class RemoteTable:
         """
         self._service.drop(self.name)
         self._forget_schema()
+        # another table of that name would count its versions from 1
+        object.__setattr__(self, "_since", None)
 
     @property
     def _service(self) -> Service:

@@ -26,7 +26,7 @@ from rt_frames._http.options import (
 )
 from rt_frames._http.response import parse_count, parse_indices, parse_no_rows, parse_schema, parse_version
 from rt_frames._http.rows import Rows, check_where, query
-from rt_frames._http.session import JSON, Request, Result, Session
+from rt_frames._http.session import JSON, Request, Result, Session, fresh_headers
 from rt_frames._names import DialectName, check_table_name, duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
@@ -127,6 +127,11 @@ class Service:
         return self._session.takes_parts and self.dialect.part_bytes is not None
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether it has told that it is an embedded service, which checks itself that nobody else writes meanwhile."""
+        return self._session.is_embedded
+
+    @property
     def can_rewrite(self) -> bool:
         """Whether it has told that a table can be replaced by what was read of it."""
         return self._session.takes_parts
@@ -145,8 +150,8 @@ class Service:
         request = Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body), **about)
         return self.session.send(request)
 
-    def describe(self, name: str, **about: Any) -> Description:
-        """Ask for a table's schema and version."""
+    def describe(self, name: str, *, since: int | None = None, **about: Any) -> Description:
+        """Ask for a table's schema and version, as they are now; ``since`` is a version that is known."""
         if self.dialect.describe is None:
             return Description(None, None)
         # without it, some servers leave the schema out
@@ -155,30 +160,48 @@ class Service:
         def parse(answer: Response) -> Description:
             return Description(_to_schema(answer), parse_version(answer))
 
-        found: Description = self.send_json("describe", name, asked, parse, **about).value
+        found: Description = self._read("describe", name, asked, parse, since=since, **about)
         return found
 
-    def read(self, name: str, asked: Mapping[str, Any]) -> Rows:
+    def read(self, name: str, asked: Mapping[str, Any], *, since: int | None = None) -> Rows:
         """Ask for rows, which are read as they come."""
-        rows: Rows = self.send_json("query", name, asked, parse_no_rows, streams=asked).value
+        rows: Rows = self._read("query", name, asked, parse_no_rows, since=since, streams=asked)
         return rows
 
     def read_version(self, name: str, version: int | None) -> Rows:
         """Ask for all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
-    def count(self, name: str, where: str | None = None, version: int | None = None, **about: Any) -> int:
+    def count(
+        self, name: str, where: str | None = None, version: int | None = None, *, since: int | None = None, **about: Any
+    ) -> int:
         """Count rows."""
-        asked = {"version": version} if where is None else {"version": version, "predicate": check_where(where)}
-        found: int = self.send_json("count_rows", name, asked, parse_count, **about).value
+        asked: dict[str, Any] = {"version": version}
+        if where is not None:
+            asked["predicate"] = check_where(where)
+        found: int = self._read("count_rows", name, asked, parse_count, since=since, **about)
         return found
 
     def list_indices(self, name: str) -> list[str]:
         """List the names of a table's indices; none where such a service cannot."""
         with contextlib.suppress(errors.ResponseError):
-            found: list[str] = self.send_json("indices", name, {"version": None}, parse_indices).value
+            found: list[str] = self._read("indices", name, {"version": None}, parse_indices)
             return found
         return []
+
+    def _read(
+        self,
+        operation: Operation,
+        name: str,
+        asked: Mapping[str, Any],
+        parse: Callable[[Response], Any],
+        *,
+        since: int | None = None,
+        **about: Any,
+    ) -> Any:
+        """Ask for something that changes nothing; what is not of a given version is read fresh."""
+        headers = {} if asked.get("version") is not None else fresh_headers(since)
+        return self.send_json(operation, name, asked, parse, headers=headers, **about).value
 
     def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""

@@ -115,7 +115,8 @@ def explain_failed_append(service: Service, name: str, before: Description, fail
 def _compare_versions(service: Service, name: str, before: Description, *, is_new: bool = False) -> str:
     """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell."""
     _, version = service.describe(name)
-    rows, had = service.count(name), service.count(name, version=before.version)
+    rows = service.count(name, version=version)
+    had = service.count(name, version=before.version)
     was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
     if (version, rows) == (before.version, had):
         left = f"; table {name!r}, which was made for it, is there: append to it, or drop it" if is_new else ""

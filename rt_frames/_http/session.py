@@ -18,6 +18,7 @@ the server's Retry-After is obeyed up to 60 s.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import http.client
 import logging
 import math
@@ -174,6 +175,15 @@ class Request(NamedTuple):
 LIST = Request("list", "GET", "", JSON, parse_table_names)
 
 
+def fresh_headers(version: int | None = None) -> dict[str, str]:
+    """Return the headers by which LanceDB's servers, which cache, read what is stored now, and at least a version."""
+    now = datetime.datetime.now(datetime.UTC)
+    headers = {"x-lancedb-min-timestamp": now.isoformat(timespec="microseconds")}
+    if version is not None:
+        headers["x-lancedb-min-version"] = str(version)
+    return headers
+
+
 class Result(NamedTuple):
     """What a successful request brought: the value in its answer, its id, and the bytes of body sent.
 
@@ -217,6 +227,7 @@ class Session:
         self._secrets = Secrets([key, *map(Secret, headers.values())])
         self._adapter: tuple[int, Adapter] | None = None
         self.takes_parts = False  # as known from answers
+        self.is_embedded = False  # likewise
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -230,8 +241,10 @@ class Session:
         seen: set[str] = set()
         first = path = self._dialect.tables
         deadline = time.monotonic() + self.timeouts.read
+        headers = fresh_headers() if self._dialect.describe else {}
+        about = LIST._replace(table=before.table, rows=before.rows, used_up=before.used_up, headers=headers)
         while True:
-            request = LIST._replace(path=path, table=before.table, rows=before.rows, used_up=before.used_up)
+            request = about._replace(path=path)
             result = self.send(request, retries)
             page, token = result.value
             names += page
@@ -312,8 +325,9 @@ class Session:
             return "list the tables to see whether it is there"
         return "" if request.is_read else "look at the table's columns before sending the change again"
 
-    def _note_version(self, answer: requests.Response) -> None:
-        """Note whether a server takes writes in parts, which it tells by its version alone."""
+    def _note_server(self, answer: requests.Response) -> None:
+        """Note whether a server is an embedded service, and whether it takes writes in parts, as its version says."""
+        self.is_embedded = "x-rt-frames" in answer.headers
         if told := re.match(r"(\d{1,9})\.(\d{1,9})\.", answer.headers.get("phalanx-version", "")):
             self.takes_parts = (int(told[1]), int(told[2])) >= (0, 4) and self._dialect.multipart_create is not None
 
@@ -340,7 +354,7 @@ class Session:
         try:
             stream = self._exchange(request, upload, request_id)
             status = str(stream.status_code)
-            self._note_version(stream)
+            self._note_server(stream)
             if request.streams and stream.status_code == 200 and upload and upload.complete:
                 return self._open_rows(request, stream, request_id)
             with stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import warnings
@@ -164,6 +165,7 @@ THEIRS_ALONE = {
     ("x-lancedb-database", "x"),  # of the made-up database "db://x", whose host was overridden
     ("x-lancedb-min-read-version", "1"),  # of the table, as they last saw it
 }
+READS = ("/count_rows/", "/query/")
 NOT_COMPARED = {"host", "user-agent", "x-request-id", "content-length", "transfer-encoding"}
 
 
@@ -189,11 +191,21 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, serv
         body = (
             json.loads(last.body) if is_json and last.body else last.body and pa.ipc.open_stream(last.body).read_all()
         )
-        return (last.method, last.path, body), {*last.headers.items()}
+        headers = last.headers
+        asked_at = headers.pop("x-lancedb-min-timestamp", None)
+        if asked_at and last.path.endswith(READS):  # theirs send it with writes, too
+            age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(asked_at)
+            headers["x-lancedb-min-timestamp"] = "now" if age < dt.timedelta(minutes=1) else asked_at
+        return (last.method, last.path, body), {*headers.items()}
 
     server.script = script
-    database = lancedb.connect("db://x", api_key=KEY, host_override=server.url)
+    always_fresh = dt.timedelta(0)
+    database = lancedb.connect("db://x", api_key=KEY, host_override=server.url, read_consistency_interval=always_fresh)
     theirs, ours = database.open_table("t"), connected(server, dialect="lancedb").table("t")
+
+    def append():
+        return rt.to_table(rows, "t", client=ours.client, if_exists="append")
+
     for our_call, their_call in [
         (ours.count, theirs.count_rows),
         (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),  # ours are in parentheses
@@ -201,7 +213,8 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, serv
             lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
             lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
         ),
-        (lambda: rt.to_table(rows, "t", client=ours.client, if_exists="append"), lambda: theirs.add(rows)),
+        (append, lambda: theirs.add(rows)),
+        (lambda: append().count(), lambda: (theirs.add(rows), theirs.count_rows())),  # what a handle wrote, it reads
         (ours.drop, lambda: database.drop_table("t")),
     ]:
         (our_request, our_headers), (their_request, their_headers) = sent(our_call), sent(their_call)

@@ -1,6 +1,7 @@
 """A service as hosted ones of the LanceDB family are: at most 100 MB in one body, and writes in parts.
 
-It keeps what it is sent in memory; a test may have any request of it fail. It looks inside for one thing: how large
+It keeps what it is sent in memory, and reads behind a cache of versions, as LanceDB's servers do, unless it is asked
+for what is fresh; a test may have any request of it fail. It looks inside for one thing: how large
 parts are is no option, and tests want small ones.
 """
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 import rt_frames as rt
 from rt_frames._http.dialects import LANCEDB
+from tests.support.local import stream
 from tests.support.servers import Connection, Request, Server
 
 MOST = 100 * 10**6  # bytes
@@ -30,7 +32,7 @@ def with_parts_of(nbytes: int | None) -> Any:
 
 
 SMALL_PARTS = with_parts_of(100_000)
-FIELDS = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
+READS = ("describe", "count_rows", "query")
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Hosted:
     part_ids: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
     changed: Callable[[str], None] = lambda _step: None
+    cached: dict[str, int] = field(default_factory=dict)  # the versions that reads see
 
     def __post_init__(self) -> None:
         self._ids = itertools.count()
@@ -120,15 +123,24 @@ class Hosted:
             return 200, {"version": len(self.tables[name].versions)}
         if name not in self.tables:
             return 404, {"error": "there is no such table"}
-        return getattr(self, step)(self.tables[name], name, query, rows, request.body)
+        table = self.tables[name]
+        if step in READS:
+            if "x-lancedb-min-timestamp" in request.headers or self.cached.get(name, 1) > len(table.versions):
+                self.cached[name] = len(table.versions)
+            pinned = json.loads(request.body or b"{}").get("version")
+            seen = pinned or max(self.cached.get(name, 1), int(request.headers.get("x-lancedb-min-version", 1)))
+            table = Table(table.versions[:seen])
+        return getattr(self, step)(table, name, query, rows, request.body)
 
     def describe(self, table: Table, *_: Any) -> tuple[int, Any]:
         fields = rt.data_type(pa.struct(list(table.rows.schema)))["fields"]
         return 200, {"version": len(table.versions), "schema": {"fields": fields}}
 
-    def count_rows(self, table: Table, _name: str, _query: Any, _rows: Any, body: bytes) -> tuple[int, Any]:
-        version = json.loads(body).get("version") or len(table.versions)
-        return 200, sum(rows.num_rows for rows in table.versions[version - 1])
+    def count_rows(self, table: Table, *_: Any) -> tuple[int, Any]:
+        return 200, table.rows.num_rows
+
+    def query(self, table: Table, *_: Any) -> tuple[int, Any]:
+        return 200, stream(table.rows)
 
     def drop(self, _table: Table, name: str, *_: Any) -> tuple[int, Any]:
         del self.tables[name]
