@@ -23,7 +23,7 @@ from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
 from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._http.options import Key, Secret, hide_values
-from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept, needs_rewrite
+from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import plan
 from rt_frames._schema.data_type import arrow_type
@@ -444,8 +444,8 @@ def alter_table(
     lossy : bool, default False
         Whether casts may change stored values: round, truncate or shift them, or make them infinite.
     rewrite : bool, default False
-        Whether to do casts that the engine refuses, or that may change values, by reading all rows, casting them
-        exactly and replacing them in one commit. A value that does not fit is refused with its row. Indices are
+        Whether to do all of it in one commit, by reading all rows, casting them exactly and replacing them; also what
+        the engine refuses, or what may change values. A value that does not fit is refused with its row. Indices are
         dropped, with a warning, and nobody else may write to the table meanwhile, which the embedded service ensures.
         Needs a folder, or ``dialect="lancedb"`` and a server that takes multipart writes.
     dtypes, index, clean_names : optional
@@ -490,7 +490,7 @@ def _alter_table(
     found = plan_alterations(asked if before is None else before, data, **options)
     if before is not None and asked.schema is not None:
         found = _check_state(asked.name, found, plan_alterations(asked, data, **options))
-    if rewrite and needs_rewrite(found):
+    if rewrite and found:
         altered = asked._rewrite(found)  # noqa: SLF001  # same package
     else:
         check_values_kept(found, lossy=lossy, instead=asked._instead)  # noqa: SLF001  # same package

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,83 +14,101 @@ from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._frames.rewrite import altered_schema, with_schema
+from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
 from rt_frames._http.parts import Parts, Sent, send_parts
 from rt_frames._http.response import Failure, parse_version
 from rt_frames._http.session import Request
 from rt_frames._schema.casts import INSTEAD
+from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service import Description, Service
 from rt_frames._text import Message, count
 from rt_frames._writes import Written, explain_failed_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from rt_frames._frames.source import Source
+    from rt_frames._http.session import Session
     from rt_frames._schema.alterations import AlterationPlan
 
 log = logging.getLogger("rt_frames")
 
 
 def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan) -> Written:
-    """Give a table of this schema the columns of a plan, if nobody else writes meanwhile."""
+    """Do all of a plan, which was made for this schema, in one commit, unless somebody else writes meanwhile.
+
+    The upload is begun before the table is described and read, so that a service can tell whether it was changed since.
+    """
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
         raise ValueError(f"rewrite: the service of table {name!r} does not tell that it takes writes in parts")
-    table = _UnchangedCheck(service, name, schema)
-    renamed, casts = altered_schema(schema, plan)
-    rows = pa.RecordBatchReader.from_batches(renamed, table.read(renamed))
-    source = open_source(rows, dtypes=casts, exact=True)
-    source = dataclasses.replace(source, schema=source.schema.with_metadata(schema.metadata))
-    stream = IPCStream(source, CompressionPolicy("auto", service.link, is_loopback=service.is_loopback))
-    bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-
-    def send(*request: Any) -> Sent:
-        sent, trouble = send_parts(bodies, *request)
-        if trouble is None:
-            table.check(*service.describe(name))  # not every service checks this itself
-        return sent, trouble
-
+    rewriting = _Rewriting(service, name, schema, plan)
     request = Request("alter", "POST", "", MIME, parse_version, table=name, replayable=False)
-    parts = Parts(request, service.dialect, send)
+    parts = Parts(request, service.dialect, rewriting.send)
 
     def look(failure: Failure) -> str:
-        return explain_failed_parts(service, name, parts, table.before, lambda: "nothing was changed", failure)
+        return explain_failed_parts(service, name, parts, rewriting.before, lambda: "nothing was changed", failure)
 
     indices = service.list_indices(name)
-    try:
-        result = service.session.send(request._replace(attempt=parts.attempt, look=look))
-    finally:
-        source.close()
+    result = service.session.send(request._replace(attempt=parts.attempt, look=look))
     if indices:
         log.warning("table %s has no indices any more; these went with the rewrite: %s", name, ", ".join(indices))
-    log.info("rewrote table %s, %s, %s", name, count(stream.rows, "row"), result.request_id)
-    return Written(None, stream.rows, result.sent, result.value, created=False, request_id=result.request_id)
+    log.info("rewrote table %s, %s, %s", name, count(rewriting.rows, "row"), result.request_id)
+    return Written(None, rewriting.rows, result.sent, result.value, created=False, request_id=result.request_id)
 
 
-class _UnchangedCheck:
-    """A table that nobody may write to from when it is read on."""
+class _Rewriting:
+    """One version of a table, read and sent under the columns that a plan gives it."""
 
-    def __init__(self, service: Service, name: str, schema: pa.Schema) -> None:
-        self._service, self._name, self.before = service, name, Description(schema, None)
+    def __init__(self, service: Service, name: str, schema: pa.Schema, plan: AlterationPlan) -> None:
+        self._service = service
+        self._name = name
+        self._plan = plan
+        self.before = Description(schema, None)
+        self.rows = 0
 
-    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield all rows under the names of a schema; nothing is asked before the first is wanted."""
-        known, version = self._service.describe(self._name)
-        self.before = self.before._replace(version=version)
-        self.check(known, version)
-        rows = self._service.read_version(self._name, version)
-        self.check(rows.schema, version)
-        yield from with_schema(rows, schema)
-
-    def check(self, schema: pa.Schema | None, version: int | None) -> None:
-        """Raise where it is not any more as it was."""
-        if version is None:
+    def send(self, session: Session, request: Request, request_id: str) -> Sent:
+        """Send all rows of the newest version as parts of an upload that was begun."""
+        service = self._service
+        known = service.describe(self._name)
+        if known.version is None:
             raise ValueError(
                 f"rewrite: the service does not tell the version of table {self._name!r}, which a rewrite needs"
             )
-        if (schema, version) != self.before:
+        self._check(known.schema, self.before.schema)
+        self.before = known
+        source = self._open()
+        try:
+            stream = IPCStream(source, CompressionPolicy("auto", service.link, is_loopback=service.is_loopback))
+            bodies = functools.partial(stream.parts, service.dialect.part_bytes)
+            sent, trouble = send_parts(bodies, session, request, request_id)
+        finally:
+            source.close()
+        self.rows = stream.rows
+        if trouble is None and not service.is_embedded:  # which checks this itself, when it commits
+            self._check(service.describe(self._name), known)
+        return sent, trouble
+
+    def _open(self) -> Source:
+        """Read the version that was described, renamed and cast as the plan says; columns keep their metadata."""
+        rows = self._service.read_version(self._name, self.before.version)
+        try:
+            self._check(_stored(rows.schema), _stored(self.before.schema))
+            renamed, casts = altered_schema(rows.schema, self._plan)
+            reader = pa.RecordBatchReader.from_batches(renamed, iter(with_schema(rows, renamed)))
+            source = open_source(reader, dtypes=casts, exact=True)
+        except BaseException:
+            rows.close()
+            raise
+        return dataclasses.replace(source, schema=with_metadata_of(source.schema, renamed))
+
+    def _check(self, found: object, expected: object) -> None:
+        if found != expected:
             text = f"could not rewrite table {self._name!r}: somebody else wrote to it meanwhile; nothing was changed"
             raise errors.ConflictError(text, table=self._name)
+
+
+def _stored(schema: pa.Schema | None) -> list[pa.Field]:
+    """Return columns without extension types, which some services do not describe."""
+    return [field.with_type(map_types(field.type, storage)) for field in schema or ()]
 
 
 def offer_rewrite(service: Service, name: str) -> Message:

@@ -247,11 +247,6 @@ def _row(one: Alteration) -> tuple[str, ...]:
     return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + against
 
 
-def needs_rewrite(plan: AlterationPlan) -> bool:
-    """Return whether a plan has casts that the engine refuses, or that may change values."""
-    return any(one.refused or one.loss for one in plan)
-
-
 def check_values_kept(plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message] | None = None) -> None:
     """Refuse casts that the engine refuses, and without ``lossy`` those that may change stored values.
 

@@ -177,11 +177,25 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
 
 def to_schema(described: Any) -> pa.Schema:
-    """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema."""
+    """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema.
+
+    Extension types are restored if the service gives their names in the metadata of fields, as Arrow does.
+    """
     _expect(Mapping, described, "schema", 'an object with "fields"')
+    fields = _parse_fields({"type": "schema", **described}, "schema", -1)
+    schema = pa.schema(fields, _parse_metadata(described))
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(schema.serialize()))
+    except pa.ArrowException as error:
+        raise ValueError(f"schema: {error}") from None
+
+
+def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metadata of a field or schema; what is no text is no metadata of Arrow's."""
     metadata = described.get("metadata")
-    is_text = isinstance(metadata, Mapping) and all(isinstance(one, str) for pair in metadata.items() for one in pair)
-    return pa.schema(_parse_fields({"type": "schema", **described}, "schema", -1), metadata if is_text else None)
+    if not isinstance(metadata, Mapping):
+        return {}
+    return {key: value for key, value in metadata.items() if isinstance(key, str) and isinstance(value, str)}
 
 
 def _parse(given: Any, at: str, level: int) -> pa.DataType:
@@ -243,7 +257,7 @@ def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Fiel
         if types.is_null(arrow) and not nullable:
             raise ValueError(f"{here}.nullable: a null type is always nullable")
         try:
-            parsed.append(pa.field(name, arrow, nullable))
+            parsed.append(pa.field(name, arrow, nullable, _parse_metadata(child)))
         except UnicodeError as error:
             raise ValueError(f"{here}.name: {error}") from None
     return parsed

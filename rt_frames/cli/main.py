@@ -452,7 +452,7 @@ def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **
 @click.option(
     "--rewrite",
     is_flag=True,
-    help="Do such casts, and refused ones, exactly: by replacing all rows.",
+    help="Do all of it in one commit, and each cast exactly, by replacing all rows.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and change nothing.")
 @_service
@@ -466,7 +466,7 @@ def alter(
     In one request, or in two if the engine does not take all in one. PATH is a column's name, or outer.inner for a
     field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
-    from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept, needs_rewrite
+    from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 
     if rewrite and lossy:
         raise click.UsageError("--rewrite and --lossy exclude each other; give one of them")
@@ -480,7 +480,7 @@ def alter(
     if rewrite:
         table._check_rewrites()  # noqa: SLF001  # same package
     plan = _with_known_types(table, plan)
-    requests, rewrite = plan.requests(), rewrite and needs_rewrite(plan)
+    requests = [plan] if rewrite else plan.requests()
     if dry_run:
         bodies = "\n".join(json.dumps(part.to_json()) for part in requests)
         click.echo(bodies if as_json else repr(plan))
@@ -488,7 +488,7 @@ def alter(
         check_values_kept(plan, lossy=lossy, instead=table._instead)  # noqa: SLF001  # same package
     if not dry_run:
         table = table._rewrite(plan) if rewrite else _send(table, plan, is_told=not as_json)  # noqa: SLF001  # same package
-        _report("rewrote" if rewrite else "altered", table, as_json, requests=1 if rewrite else len(requests))
+        _report("rewrote" if rewrite else "altered", table, as_json, requests=len(requests))
 
 
 def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteTable:

@@ -12,8 +12,8 @@ import rt_frames as rt
 from rt_frames.errors import AlterationError, ConflictError, UnsupportedTypeError
 from tests.schema.test_casts import array, edges, meant
 from tests.support.faults import connected
-from tests.support.hosted import Hosted, serving
-from tests.support.local import nested, stream
+from tests.support.hosted import Hosted, Table, serving
+from tests.support.local import nested
 
 TEXT = pl.DataFrame(schema={"n": pl.String})
 
@@ -28,8 +28,8 @@ def stored(table):
     return lance.dataset(f"{table.client}/{table.name}.lance")
 
 
-def rewrite(after: pl.DataFrame | pd.DataFrame, **options) -> rt.RemoteTable:
-    return after.remote.alter_table("t", **{"rewrite": True, **options})
+def rewrite(after: pl.DataFrame | pd.DataFrame | pa.Schema, **options) -> rt.RemoteTable:
+    return rt.alter_table(after, "t", **{"rewrite": True, **options})
 
 
 def test_all_of_a_plan_is_done_at_any_depth(client):
@@ -48,6 +48,38 @@ def test_all_of_a_plan_is_done_at_any_depth(client):
     ]  # fmt: skip
     assert table.rename({"at": "day"}).version == 3
     assert not pl.DataFrame(schema={**after, "day": pl.Date}).drop("at").remote.plan_alterations(rt.table("t"))
+
+
+IDS = pa.array([bytes(15) + b"1", None], pa.uuid())
+KINDS = {
+    "id": IDS,
+    "doc": pa.array(['{"a":1}', None], pa.json_(pa.string())),
+    "ids": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), IDS),
+    "who": pa.StructArray.from_arrays([IDS], ["id"]),
+}
+
+
+def test_uuids_and_json_at_any_depth_stay_what_they_are(client, hosted):
+    """A hosted service describes what they are stored as, and sends them as they are."""
+    wanted = pa.table({**KINDS, "m": [1.0, 2.0]})
+    for it in (client, hosted[1]):
+        table = it.create_table("kinds", pa.table({**KINDS, "n": [1, 2]}))
+        rt.alter_table(wanted, "kinds", rewrite=True, rename={"n": "m"}, client=it)
+        assert table.to_arrow().schema == wanted.schema
+        assert table.to_arrow().to_pylist() == wanted.to_pylist()
+
+
+def test_all_of_a_plan_goes_in_one_commit_whatever_the_engine_does_alone(client):
+    table = rt.to_table(pl.DataFrame({"a": [1, 2], "b": ["x", "y"]}), "t")
+    asked = {"rename": {"b": "name"}, "nullable": {"a": False, "name": False}}
+    frame = pl.DataFrame(schema={"a": pl.Int32, "name": pl.String})
+    assert rewrite(frame, **asked).version == 2
+    required = [pa.field("a", pa.int32(), nullable=False), pa.field("name", pa.large_string(), nullable=False)]
+    assert stored(table).schema == pa.schema(required)
+    assert rewrite(frame, **asked).version is None  # there is nothing left
+    assert rewrite(frame.rename({"a": "c"}), rename={"a": "c"}).rows == 2
+    with pytest.raises(UnsupportedTypeError, match="column 'name', row 0"):
+        rewrite(pl.DataFrame(schema={"c": pl.Int8, "name": pl.Int64}))
 
 
 UNFIT = [
@@ -71,13 +103,23 @@ def test_what_does_not_fit_is_refused_by_row_and_nothing_changes(client, values,
 
 
 def test_metadata_stays_and_indices_go_with_a_warning(client, caplog):
-    table = client.table("t")
-    made = pa.table({"n": [1, 2]}).replace_schema_metadata({"made": "by others"})
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    inside = pa.field("g", pa.float32(), metadata={"unit": "g"})
+    item = pa.field("item", pa.int64(), metadata={"unit": "m"})
+    fields = [
+        pa.field("id", pa.int64(), nullable=False, metadata=key),
+        pa.field("n", pa.int64(), metadata={"unit": "kg"}),
+        pa.field("s", pa.struct([inside])),
+        pa.field("l", pa.list_(item)),
+    ]
+    made = pa.table({"id": [7], "n": [1], "s": [{"g": 0.5}], "l": [[1]]}, pa.schema(fields, {"made": "by others"}))
     lance.write_dataset(made, stored_path := f"{client}/t.lance").create_scalar_index("n", "BTREE")
-    rewrite(TEXT)
+    rewrite(made.schema.set(1, pa.field("m", pa.string())), rename={"n": "m"})
     assert ["n_idx" in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
-    assert lance.dataset(stored_path).schema.metadata == {b"made": b"by others"}
-    assert stored(table).to_table()["n"].to_pylist() == ["1", "2"]
+    found = lance.dataset(stored_path)
+    assert found.to_table().to_pylist() == [{"id": 7, "m": "1", "s": {"g": 0.5}, "l": [1]}]
+    fields[1] = fields[1].with_name("m").with_type(pa.string())
+    assert found.schema.equals(pa.schema(fields, {"made": "by others"}), check_metadata=True)
 
 
 def is_same(before: pa.Array, after: pa.Array) -> bool:
@@ -124,7 +166,6 @@ def test_every_cast_is_exact_or_refused(client, step):
 def hosted():
     """A hosted service whose rows can be read, and a client of it with a table of two rows."""
     hosted = Hosted()
-    hosted.query = lambda table, *_: (200, stream(table.rows))
     with serving(hosted) as server, connected(server, dialect="lancedb", retries=0) as client:
         client.create_table("t", pa.table({"n": [1, 2]}))
         client.list_tables()
@@ -160,6 +201,21 @@ def test_a_rewrite_asks_for_versions_and_tells_them_where_its_end_is_open(hosted
     with pytest.raises(ValueError, match="'t'"):
         rewrite(TEXT.cast(pl.Int8), client=client)
     assert hosted.uploads == {}
+
+
+def test_what_a_service_caches_is_not_read(hosted):
+    hosted, client = hosted
+    table = client.table("t")
+    for rows in range(3, 6):
+        assert table.count() == table.to_arrow().num_rows == rows - 1
+        hosted.tables["t"].versions.append([pa.table({"n": [1] * rows})])
+    assert rewrite(TEXT, client=client).rows == 5
+    assert client.table("t").schema == pa.schema({"n": pa.large_string()})
+    hosted.tables["t"].versions.append([pa.table({"n": ["1"] * 6})])
+    with pytest.raises(UnsupportedTypeError, match="'n' is bool"):
+        rt.to_table(pa.table({"n": [True]}), "t", if_exists="append", client=client)
+    hosted.tables["t"] = Table(hosted.tables["t"].versions[:1])  # dropped and made again
+    assert table.count() == 2
 
 
 def test_a_look_that_fails_hides_no_refusal(hosted):
