@@ -25,7 +25,7 @@ from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._http.options import Key, Secret, hide_values
 from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 from rt_frames._schema.any_dtype import data_type
-from rt_frames._schema.compare import plan
+from rt_frames._schema.compare import check_no_cycle, plan
 from rt_frames._schema.data_type import arrow_type
 from rt_frames._service import Service
 from rt_frames._text import Message, list_some, show_value
@@ -488,6 +488,7 @@ def _alter_table(
     asked: RemoteTable, data: Any, before: Any, options: dict[str, Any], *, lossy: bool, rewrite: bool
 ) -> RemoteTable:
     found = plan_alterations(asked if before is None else before, data, **options)
+    check_no_cycle(options["rename"] or {})
     if before is not None and asked.schema is not None:
         found = _check_state(asked.name, found, plan_alterations(asked, data, **options))
     if rewrite and found:

@@ -107,6 +107,17 @@ def _to_paths_of(
     return left, dict(zip(paths, nullable.values(), strict=True))
 
 
+def check_no_cycle(rename: Mapping[str, str]) -> None:
+    """Refuse columns that exchange their names: the schema does not tell whether they have done so."""
+    for start in rename:
+        seen = [start]
+        while (path := join_path(seen[-1].rpartition(".")[0], rename[seen[-1]])) in rename and path not in seen:
+            seen.append(path)
+        if path == start and len(seen) > 1:
+            text = f"rename: columns {list_names(seen)} exchange their names, which a second call would undo"
+            raise AlterationError(f"{text}; rename one of them to a third name first, in a call of its own")
+
+
 def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
     if asked is None:
         return {}

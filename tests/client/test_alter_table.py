@@ -69,6 +69,33 @@ def test_the_service_is_told_by_name_and_does_as_told(table):
     assert stored(table).schema.field("price").type == pa.float32()
 
 
+PAIRS = pl.DataFrame({"a": [1], "b": [2], "c": [3], "s": [{"x": 4, "y": 5}]})
+EXCHANGES = [
+    {"a": "b", "b": "a"},
+    {"a": "b", "b": "c", "c": "a"},
+    {"s.x": "y", "s.y": "x"},
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"before": PAIRS}, {"rewrite": True}], ids=str)
+@pytest.mark.parametrize("rename", EXCHANGES, ids=str)
+def test_names_that_are_exchanged_are_refused_since_a_second_call_would_change_them_back(rename, options):
+    table = PAIRS.remote.to_table("t")
+    with pytest.raises(AlterationError, match="exchange their names.*third name"):
+        PAIRS.remote.alter_table("t", rename=rename, **options)
+    assert stored(table).version == 1
+    assert table.rename(rename).version == 2  # does as it is told
+
+
+def test_names_that_move_on_are_no_exchange():
+    table = PAIRS.remote.to_table("t")
+    rename = {"a": "b", "b": "d"}
+    after = PAIRS.rename(rename)
+    for _ in range(2):
+        after.remote.alter_table("t", rename=rename)
+        assert stored(table).to_table().to_pylist() == after.to_dicts()
+
+
 @pytest.mark.parametrize("before", [None, STORED])
 def test_a_second_call_changes_nothing_and_says_so(table, before):
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32, "tag": pl.Categorical})
