@@ -102,6 +102,7 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
         value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
         exact=frozenset(exact),
+        appends=table is not None,
     )
     source.check_values(refusals)
     refusals.check(names)

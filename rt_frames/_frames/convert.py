@@ -19,6 +19,7 @@ from pyarrow import types
 
 from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import cast_exactly
+from rt_frames._frames.kinds import Code, check_alike, check_appended, has_no_value, not_alike, not_in_table
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import (
@@ -128,20 +129,13 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         raise UnsupportedTypeError(Message(text, "pass {}", dtypes={column.name: _example(column.type)}))
 
 
-class _Code(str):
-    """A dtype written as code, for a message."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
 def _example(arrow: pa.DataType) -> Any:
     """Return a dtype to pass for a column that cannot be sent: text in the place of nulls, lists of variable size."""
     if not types.is_nested(arrow):
         return "large_string"
     made = map_types(to_portable(arrow), _storable)
     if made == pa.list_(pa.uuid()):
-        return _Code("pyarrow.list_(pyarrow.uuid())")
+        return Code("pyarrow.list_(pyarrow.uuid())")
     try:
         return "…" if contains(made, lambda t: isinstance(t, pa.BaseExtensionType)) else to_data_type(made)
     except UnsupportedTypeError:
@@ -171,13 +165,30 @@ def first_bad(length: int, convert: Callable[[int, int], object], error: Excepti
     return None, error
 
 
-def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return a type that holds the values of both; text holds all."""
-    try:
-        schemas = [pa.schema({"c": arrow}) for arrow in (one, other)]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except pa.ArrowException:
-        return pa.large_string()
+class _Column(NamedTuple):
+    """How one column is converted, and what errors tell of it."""
+
+    place: str
+    cast: bool  # whether its type is wanted by the caller or a table; otherwise it is that of the first batch
+    rounds: bool  # whether fractions may be rounded
+    appended: bool  # whether its type is that of a table, whose kind of values it needs
+
+    def check_kind(self, have: pa.DataType, target: pa.DataType, path: str) -> None:
+        """Refuse values of a kind that the column does not take."""
+        if self.appended:
+            check_appended(have, target, path)
+        elif not self.cast:
+            check_alike(have, target, path, self.place)
+
+    def check_parts(self, have: pa.DataType, target: pa.DataType, path: str) -> None:
+        """Refuse parts other than those of the target, which no cast of the caller's makes of them."""
+        if self.appended:
+            raise not_in_table(have, target, path)
+        if not self.cast:
+            raise not_alike(have, target, path, self.place)
+
+
+_AS_STORED = _Column("", cast=True, rounds=False, appended=False)
 
 
 class Converter:
@@ -193,6 +204,8 @@ class Converter:
         Values of top-level dictionaries that are known beforehand.
     exact : collection of str
         Columns that are cast without rounding fractions.
+    appends : bool
+        Whether those are cast to the types of a table that rows are added to.
 
     Attributes
     ----------
@@ -206,23 +219,30 @@ class Converter:
         casts: Collection[str] = (),
         dictionaries: Mapping[str, pa.Array] | None = None,
         exact: Collection[str] = (),
+        *,
+        appends: bool = False,
     ) -> None:
-        self._schema, self._dictionary_columns, self._required, self._nested = layout
-        self._casts, self._unrounded, self._place, self._exact, self._rounds = casts, exact, "", False, True
+        self._schema = layout.schema
+        self._dictionary_columns = layout.dictionaries
+        self._required = layout.required
+        self._nested = layout.nested
+        self._casts = casts
+        self._exact = exact
+        self._appends = appends
         known = {
             (name, arrow.value_type): values.cast(arrow.value_type)
             for name, values in (dictionaries or {}).items()
             if types.is_dictionary(arrow := self._schema.field(name).type)
         }
         self.dictionaries = Dictionaries(known)
-        self._alike: dict[str, pa.DataType] = {}
 
     def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""
         by_column = self._dictionary_columns or self._required or self._nested
         if not by_column and batch.schema.equals(self._schema):
             return batch
-        self._place, have, want = place, batch.schema.names, self._schema.names
+        have = batch.schema.names
+        want = self._schema.names
         if have != want:
             if sorted(have) != sorted(want):
                 sides = (
@@ -235,114 +255,104 @@ class Converter:
         columns, refusals = [], Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
             try:
-                columns.append(self._column(array, field, rows_before))
+                columns.append(self._column(array, field, place, rows_before))
                 if field.name in self._required:
                     # Arrow cannot drop nulls of nested extension types
-                    stored = self._convert(columns[-1], map_types(field.type, storage), field.name)
-                    _check_required(stored, field, field.name)
+                    stored = self._convert(columns[-1], map_types(field.type, storage), field.name, _AS_STORED)
+                    _check_required(stored, field, field.name, appends=self._appends)
             except UnsupportedTypeError as error:
                 refusals.setdefault(field.name, error)
         refusals.check(want)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, array: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
-        if array.type == field.type and field.name not in self._dictionary_columns and not _is_cut(array):
+    def _column(self, array: pa.Array, field: pa.Field, place: str, rows_before: int) -> pa.Array:
+        name = field.name
+        if array.type == field.type and name not in self._dictionary_columns and not _is_cut(array):
             return array
-        self._check_values_alike(array.type, field)
-        self._exact, self._rounds = field.name in self._casts, field.name not in self._unrounded
+        is_exact = name in self._exact
+        column = _Column(place, name in self._casts, rounds=not is_exact, appended=is_exact and self._appends)
         try:
-            return self._convert(array, field.type, field.name)
+            return self._convert(array, field.type, name, column)
         except UnsupportedTypeError:
             raise
         except CONVERSION_ERRORS as error:
             row, reason = first_bad(
-                len(array), lambda a, b: self._convert(array.slice(a, b - a), field.type, field.name), error
+                len(array), lambda a, b: self._convert(array.slice(a, b - a), field.type, name, column), error
             )
             where = "" if row is None else f", row {rows_before + row}"
-            where += f" of {self._place}" if self._place else ""
+            where += f" of {place}" if place else ""
             raise UnsupportedTypeError(
-                f"column {field.name!r}{where}: {array.type} cannot be converted to {field.type}: "
+                f"column {name!r}{where}: {array.type} cannot be converted to {field.type}: "
                 f"{str(reason)[:300]}; correct the values or choose another type"
             ) from None
 
-    def _check_values_alike(self, arrow: pa.DataType, field: pa.Field) -> None:
-        """Refuse a type of other values than the first batch's; batches of one type are looked at once."""
-        same = arrow in (field.type, self._alike.get(field.name))
-        if same or field.name in self._casts:
-            return
-        became = to_portable(arrow, field.name)
-        if not fits(became, field.type, _are_texts):
-            where = self._place or "a later batch"
-            text = f"column {field.name!r} is {became} in {where} and {field.type} in the first one"
-            if types.is_nested(field.type) or types.is_nested(became):
-                raise UnsupportedTypeError(f"{text}; make them alike first")
-            common = _common_type(became, field.type)
-            raise UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={field.name: str(common)}))
-        self._alike[field.name] = arrow
-
-    def _convert(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _convert(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
-        if self._exact and array.type != target and not types.is_null(array.type) and not types.is_nested(target):
-            array = _cast_leaf(_decode(array), target, path, rounds=self._rounds)
+        if array.type != target:
+            array = _cast_values(array, target, path, column)
         while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
             array = array.storage
         if isinstance(array, pa.ExtensionArray) and array.type != target:
-            return pa.ExtensionArray.from_storage(target, self._convert(array.storage, target.storage_type, path))
+            stored = self._convert(array.storage, target.storage_type, path, column)
+            return pa.ExtensionArray.from_storage(target, stored)
         if types.is_run_end_encoded(array.type):
-            return self._convert(array.values, target, path).take(_positions_in_runs(array))
+            return self._convert(array.values, target, path, column).take(_positions_in_runs(array))
         if types.is_dictionary(target):
             coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
-            values = self._convert(coded.dictionary, target.value_type, path)
+            values = self._convert(coded.dictionary, target.value_type, path, column)
             return self.dictionaries.unify(coded.indices, values, path)
         if types.is_dictionary(array.type):
-            return self._convert(array.dictionary, target, path).take(array.indices)
+            return self._convert(array.dictionary, target, path, column).take(array.indices)
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
         if array.type == target and not contains(target, types.is_dictionary) and not _is_cut(array):
             return array if len(array) else pa.nulls(0, target)
-        return self._convert_nested(array, target, path) if types.is_nested(target) else array.cast(target)
+        return self._convert_nested(array, target, path, column) if types.is_nested(target) else array.cast(target)
 
-    def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         if types.is_struct(target) and types.is_struct(array.type):
-            return self._struct(array, target, path)
+            return self._struct(array, target, path, column)
         if types.is_map(target) and types.is_map(array.type):
-            return self._map(array, target, path)
+            return self._map(array, target, path, column)
         if not types.is_nested(array.type) or types.is_struct(array.type) or not is_list(target):
+            column.check_parts(array.type, target, path)
             raise ValueError(f"{path} is {array.type}, not {target}")
         if types.is_fixed_size_list(array.type):
             if types.is_fixed_size_list(target):
-                return self._fixed_size_list(array, target, path)
+                return self._fixed_size_list(array, target, path, column)
+            column.check_parts(array.type, target, path)
             fixed = pa.list_(target.value_field, array.type.list_size)
-            return self._fixed_size_list(array, fixed, path).cast(target)
+            return self._fixed_size_list(array, fixed, path, column).cast(target)
         if types.is_fixed_size_list(target):
-            return self._list(array, pa.list_(target.value_field), path).cast(target)
-        return self._list(array, target, path)
+            return self._list(array, pa.list_(target.value_field), path, column).cast(target)
+        return self._list(array, target, path, column)
 
-    def _struct(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _struct(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
+            column.check_parts(array.type, target, path)
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
         parts = dict(zip(have, array.flatten(), strict=True))  # without values under a null struct
-        fields = [self._convert(parts[f.name], f.type, join_path(path, f.name)) for f in target]
+        fields = [self._convert(parts[f.name], f.type, join_path(path, f.name), column) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
-    def _map(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _map(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         offsets, *parts = _from_first(array.offsets, array.keys, array.items)
         keys, items = (
-            self._convert(part, field.type, join_path(path, field.name))
+            self._convert(part, field.type, join_path(path, field.name), column)
             for part, field in zip(parts, target.field(0).type, strict=True)
         )
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
 
-    def _fixed_size_list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _fixed_size_list(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         size = array.type.list_size
         if size != target.list_size:
             raise ValueError(f"its lists have {size} items, not {target.list_size}")
         (items,) = _parts(array)
-        items = self._convert(items, target.value_type, join_path(path, target.value_field.name))
+        items = self._convert(items, target.value_type, join_path(path, target.value_field.name), column)
         return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
 
-    def _list(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    def _list(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
         kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
         field, offsets, items = target.value_field, array.offsets, array.values
@@ -350,7 +360,7 @@ class Converter:
         if not view:
             offsets, items = _from_first(offsets, items)
         # flatten() loses buffers of extension types
-        items = self._convert(items, field.type, join_path(path, field.name))
+        items = self._convert(items, field.type, join_path(path, field.name), column)
         if view:
             lengths = pc.call_function("list_value_length", [array]).fill_null(0).cast(pa.int64())
             items = items.take(_positions_in_views(offsets.to_numpy(), lengths.to_numpy()))
@@ -398,9 +408,17 @@ def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, A
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
-def _cast_leaf(array: pa.Array, target: pa.DataType, path: str, *, rounds: bool) -> pa.Array:
+def _cast_values(array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    """Return nulls for an array without a value, and values that are not nested as the column casts them."""
+    if has_no_value(array):
+        return pa.nulls(len(array))
+    if types.is_nested(target):
+        return array
+    column.check_kind(array.type, target, path)
+    if not column.cast:
+        return array
     try:
-        return cast_exactly(array, target, rounds=rounds)
+        return cast_exactly(_decode(array), target, rounds=column.rounds)
     except CONVERSION_ERRORS as error:
         raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
 
@@ -430,12 +448,13 @@ def _requires_values(field: pa.Field) -> bool:
     return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
-def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
+def _check_required(array: pa.Array, field: pa.Field, path: str, *, appends: bool) -> None:
     """Refuse nulls where the schema says that there are none."""
     if not field.nullable and array.null_count:
-        raise UnsupportedTypeError(
-            f"column {path!r} has nulls, but its field is not nullable; make the field nullable, or fill the nulls"
-        )
+        cure = "make the field nullable, or fill the nulls"
+        if appends:
+            cure = f"fill the nulls, or let the table take them, with rt.table(name).set_nullable({{{path!r}: True}})"
+        raise UnsupportedTypeError(f"column {path!r} has nulls, but its field is not nullable; {cure}")
     if not any(_requires_values(child) for child in _value_fields(field.type)):
         return
     present = array.drop_null()  # values under a null are never seen
@@ -444,7 +463,7 @@ def _check_required(array: pa.Array, field: pa.Field, path: str) -> None:
     else:
         parts = [present.items if types.is_map(field.type) else present.flatten()]
     for child, part in zip(_value_fields(field.type), parts, strict=True):
-        _check_required(part, child, join_path(path, child.name))
+        _check_required(part, child, join_path(path, child.name), appends=appends)
 
 
 def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
@@ -454,24 +473,3 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Return whether a type, or one inside it, passes a test."""
     return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
-
-
-def fits(arrow: pa.DataType, target: pa.DataType, are_alike: Callable[[pa.DataType, pa.DataType], bool]) -> bool:
-    """Return whether values of a type may lie in another, if those inside are alike; fields go by their names."""
-    arrow, target = both = [t.value_type if types.is_dictionary(t) else t for t in (arrow, target)]
-    if types.is_null(arrow) or arrow == target:
-        return True
-    if all(map(types.is_struct, both)):
-        have, want = ({field.name: field.type for field in child_fields(t)} for t in both)
-        return have.keys() == want.keys() and all(fits(have[name], want[name], are_alike) for name in want)
-    if all(map(types.is_map, both)):
-        keys_fit = fits(arrow.key_type, target.key_type, are_alike)
-        return keys_fit and fits(arrow.item_type, target.item_type, are_alike)
-    if all(map(is_list, both)):
-        same_size = list_kind(arrow)[1] in (0, list_kind(target)[1])
-        return same_size and fits(arrow.value_type, target.value_type, are_alike)
-    return are_alike(arrow, target)
-
-
-def _are_texts(*both: pa.DataType) -> bool:
-    return all(types.is_string(t) or types.is_large_string(t) for t in both)

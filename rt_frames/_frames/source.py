@@ -85,7 +85,9 @@ class Source:
     casts : dict of str to pyarrow.DataType
         Types that the caller asked for, or that a table has.
     exact : set of str
-        Columns that are cast to the types of a table, which no fraction is rounded for.
+        Columns of which no fraction is rounded.
+    appends : bool
+        Whether those are cast to the types of a table that the rows are added to.
     dictionaries : callable
         Gives the values of dictionaries that are known beforehand, by column.
     plain : bool
@@ -104,6 +106,7 @@ class Source:
     value_checked: frozenset[str] = frozenset()
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
+    appends: bool = False
     layout: Layout = _UNKNOWN
     dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
     plain: bool = False
@@ -135,7 +138,7 @@ class Source:
     def converter(self) -> Converter:
         """Return what makes parts portable. Without dictionaries, which grow, several may share the parts."""
         dictionaries = self.dictionaries() if self.layout.dictionaries else None
-        return Converter(self.layout, self.casts, dictionaries, self.exact)
+        return Converter(self.layout, self.casts, dictionaries, self.exact, appends=self.appends)
 
     def converted_parts(self) -> Iterator[Part]:
         """Yield the rows in the schema, in parts as they lie in memory."""
@@ -169,7 +172,8 @@ class Source:
         for name in self.schema.names:
             if name in self.value_checked and name not in refusals:
                 with refusals.of(name):
-                    convert = Converter(self.layout.only(name), self.casts, exact=self.exact)
+                    layout = self.layout.only(name)
+                    convert = Converter(layout, self.casts, exact=self.exact, appends=self.appends)
                     for part in self._cut(name):
                         convert(part.batch, part.place, part.rows_before)
 

@@ -58,6 +58,8 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
         return pa.decimal128(dtype.precision, dtype.scale)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
+    if isinstance(dtype, _EXTENSION) and dtype.ext_name() == "arrow.json":
+        return pa.json_(from_polars(dtype.ext_storage(), path, level + 1))
     if isinstance(dtype, _NESTED):
         return _from_nested(dtype, path, level + 1)
     advice = next(advice for unknown, advice in _ADVICE.items() if isinstance(dtype, unknown))

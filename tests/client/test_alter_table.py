@@ -81,7 +81,7 @@ EXCHANGES = [
 @pytest.mark.parametrize("rename", EXCHANGES, ids=str)
 def test_names_that_are_exchanged_are_refused_since_a_second_call_would_change_them_back(rename, options):
     table = PAIRS.remote.to_table("t")
-    with pytest.raises(AlterationError, match="exchange their names.*third name"):
+    with pytest.raises(AlterationError, match=r"exchange their names.*third name"):
         PAIRS.remote.alter_table("t", rename=rename, **options)
     assert stored(table).version == 1
     assert table.rename(rename).version == 2  # does as it is told

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from polars.testing.parametric import column, dataframes
 
 import rt_frames as rt
+from tests.local.test_service import COLUMNS
 from tests.support.compare import lance
 from tests.support.examples import uploading
 from tests.support.faults import connected
@@ -160,6 +161,94 @@ def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(
     with pytest.raises((TypeError, ValueError), match=named):
         append(table, pa.table(columns))
     assert rows(table).num_rows == 1
+
+
+IDS = pa.array([bytes(range(16)), None, bytes(16)], pa.uuid())
+KINDS = pa.table({
+    **{name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()},
+    "id": IDS, "doc": pa.array(["1", None, "{}"], pa.json_(pa.string())),
+})  # fmt: skip
+NAN = pd.DataFrame({name: [float("nan")] * 3 for name in KINDS.column_names})
+NULLS = dict.fromkeys(KINDS.column_names, [None])
+NOT_A_NUMBER = pa.array([float("nan")], pa.float64(), from_pandas=True)
+INSIDE = pa.StructArray.from_arrays([NOT_A_NUMBER, NOT_A_NUMBER], ["x", "y"])
+RUNS = pa.RunEndEncodedArray.from_arrays([2], pa.nulls(1, pa.int8()))
+WITHOUT_A_VALUE = {  # and how many rows it has
+    "NaN of pandas": (NAN, 3),
+    "None of pandas": (NAN.astype(object).where(NAN.notna(), None), 3),
+    "no rows of pandas": (NAN[:0], 0),
+    "text of Polars": (pl.DataFrame(NULLS, schema=dict.fromkeys(NAN, pl.String)), 1),
+    "numbers of Arrow, streamed": (pa.table(dict.fromkeys(NAN, pa.nulls(2, pa.int8()))).to_reader(), 2),
+    "a query": (pl.LazyFrame(NULLS, schema=dict.fromkeys(NAN, pl.Date)), 1),
+    "runs": (pa.table(dict.fromkeys(NAN, RUNS)), 2),
+    "fields of structs": (pa.table({"point": INSIDE, "points": pa.ListArray.from_arrays([0, 0], INSIDE)}), 1),
+}
+
+
+@pytest.mark.parametrize(("data", "number"), WITHOUT_A_VALUE.values(), ids=WITHOUT_A_VALUE)
+def test_a_column_without_a_value_fits_every_column(folder, name, data, number):
+    table = folder.create_table(name, KINDS)
+    append(table, data)
+    found = rows(table)
+    assert found.schema == KINDS.schema
+    assert found[:3].to_pylist() == KINDS.to_pylist()
+    added = found[3:].drop_columns(["point", "points"])
+    assert added.num_rows == number
+    assert set(map(str, added.to_pydict().values())) == {str([None] * number)}
+
+
+def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_with_nothing_stored(folder, name):
+    table = folder.create_table(name, KINDS)
+    append(table, iter([KINDS, NAN]))
+    assert rows(table)[:6].to_pylist() == KINDS.to_pylist() * 2
+    made = folder.create_table(f"{name}_made", iter([KINDS, NAN]))
+    for found in (rows(made), rows(table)[3:]):
+        assert found[3:].to_pydict() == {label: [None] * 3 for label in NAN}
+    wrong = NAN.astype({"day": object})
+    wrong.loc[2, "day"] = "a day"
+    for data in (iter([KINDS, wrong]), iter([NAN, wrong]), wrong):
+        with pytest.raises(rt.errors.UnsupportedTypeError, match=r"'day' is large_string.* date32"):
+            append(table, data)
+    assert rows(table).num_rows == 9
+
+
+FROM_POLARS = ["id", "doc", "bytes", "fixed", "vector", "kind"]
+
+
+def test_what_was_read_is_added_again_by_every_library(folder, name):
+    table = folder.create_table(name, KINDS)
+    chosen = table.to_polars(columns=FROM_POLARS)
+    for data in (table.to_arrow(), table.to_pandas(), chosen, chosen.lazy(), table):
+        append(table, data)
+    found = rows(table).select(FROM_POLARS)
+    assert found.to_pylist() == found[:3].to_pylist() * 6
+
+
+def test_the_dtype_that_a_refusal_offers_is_one_that_can_be_passed(folder, name):
+    table = folder.create_table(name, KINDS.select(["id", "doc", "uint64", "day"]))
+    texts = {"id": str(uuid.UUID(int=5)), "doc": "[1]", "uint64": "5", "day": "2024-02-29"}
+    for label, text in texts.items():
+        with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"'{label}' is .*pass dtypes=") as refused:
+            append(table, pa.table({label: [1] if label == "doc" else [text]}))
+        offered = eval(str(refused.value).rpartition("dtypes=")[2], {"pyarrow": pa})
+        append(table, pl.DataFrame({label: [text]}), dtypes=offered)
+    added = rows(table)[3:].to_pylist()
+    assert [row[label] for label, row in zip(texts, added, strict=True)] == [
+        uuid.UUID(int=5), "[1]", 5, dt.date(2024, 2, 29),
+    ]  # fmt: skip
+
+
+def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, name):
+    fields = [pa.field("n", pa.int64(), nullable=False), pa.field("s", pa.string(), nullable=False)]
+    table = folder.create_table(name, pa.table({"n": [1], "s": ["a"]}, pa.schema(fields)))
+    data = pd.DataFrame({"n": [2.0, None], "s": [float("nan")] * 2})
+    with pytest.raises(rt.errors.UnsupportedTypeError) as refused:
+        append(table, data)
+    for label in ("n", "s"):
+        (cure,) = re.findall(rf"rt\.table\(name\)(\.set_nullable\({{'{label}': True}}\))", str(refused.value))
+        eval(f"table{cure}", {"table": folder.table(name)})
+    append(table, data)
+    assert rows(table)["n"].to_pylist() == [1, 2, None]
 
 
 def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):

@@ -17,7 +17,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rt_frames.errors import UnsupportedTypeError
+from tests.local.test_service import COLUMNS
 from tests.support.sent import send
+
+EVERY_TYPE = [arrow for arrow, _ in COLUMNS.values()]
 
 D = decimal.Decimal
 UTC, TOKYO = dt.UTC, dt.timezone(dt.timedelta(hours=9))
@@ -287,6 +290,23 @@ def test_fields_of_structs_go_by_name_and_none_is_dropped_or_made_up(make):
 def test_what_lies_under_a_missing_struct_is_no_value():
     column = pa.StructArray.from_arrays([pa.array([1, 300])], ["a"], mask=pa.array([False, True]))
     assert cast(column, pa.struct([("a", pa.int8())])).to_pylist() == [{"a": 1}, None]
+
+
+NOTHING = {
+    "NaN": pd.DataFrame({"x": [np.nan, np.nan]}),
+    "NaN as objects": pd.DataFrame({"x": [np.nan, None]}, dtype=object),
+    "NaT": pd.DataFrame({"x": [pd.NaT, pd.NaT]}),
+    "nulls of Polars": pl.DataFrame({"x": [None, None]}, schema={"x": pl.Int8}),
+    "items without a value": [pa.table({"x": pa.nulls(1, arrow)}) for arrow in (pa.bool_(), pa.list_(pa.string()))],
+}
+
+
+@pytest.mark.parametrize("data", NOTHING.values(), ids=NOTHING)
+@pytest.mark.parametrize("target", [*EVERY_TYPE, pa.uuid(), pa.json_()], ids=str)
+def test_a_column_without_a_value_is_cast_to_every_type(data, target):
+    made = send(data, dtypes={"x": target}).table()["x"]
+    assert (made.null_count, len(made)) == (2, 2)
+    assert made.type == send(pa.table({"x": pa.nulls(1, target)})).schema.field("x").type
 
 
 OBJECTS = [  # values of several kinds, a type, and what they are there, or the row that does not fit

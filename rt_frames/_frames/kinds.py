@@ -1,0 +1,105 @@
+"""What kinds of values may join the others of a column: those of its table, or those of the batches before.
+
+Only columns with a value have a kind; one without any fits every column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import map_types, storage
+from rt_frames._schema.portable import to_portable
+from rt_frames._text import Message
+from rt_frames.errors import UnsupportedTypeError
+
+_NUMBERS = {"integers", "floats", "decimals"}
+
+
+class Code(str):
+    """A dtype written as code, for a message."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def has_no_value(array: pa.Array) -> bool:
+    """Return whether all is null."""
+    if types.is_run_end_encoded(array.type):
+        array = array.values
+    return bool(array.null_count == len(array))
+
+
+def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
+    """Refuse values of another family than the table's column has, inside a column, too."""
+    have = to_portable(have, path)
+    if not _is_family(_stored(have), _stored(target)):
+        raise not_in_table(have, target, path)
+
+
+def not_in_table(have: pa.DataType, target: pa.DataType, path: str) -> UnsupportedTypeError:
+    """Make the error for a column, or a field inside one, that is not what the table has."""
+    text = f"column {path!r} is {have}, and {target} in the table"
+    if "." in path or types.is_nested(target) or types.is_dictionary(target):  # these have no name to pass
+        return UnsupportedTypeError(f"{text}; give it that type first")
+    return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)}))
+
+
+def check_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> None:
+    """Refuse values of another kind than those of the first batch."""
+    became = to_portable(have, path)
+    if _decoded(became) != _decoded(target) and not (_is_text(became) and _is_text(target)):
+        raise not_alike(became, target, path, place)
+
+
+def not_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> UnsupportedTypeError:
+    """Make the error for a column, or a field inside one, that is not what it was in the first batch."""
+    text = f"column {path!r} is {have} in {place or 'a later batch'} and {target} in the first one"
+    if "." in path or types.is_nested(have) or types.is_nested(target):
+        return UnsupportedTypeError(f"{text}; make them alike first")
+    common = str(_common_type(have, target))
+    return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: common}))
+
+
+def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
+    if have == target:
+        return True
+    families = {_family(have), _family(target)}
+    return "" not in families and (len(families) == 1 or families <= _NUMBERS)
+
+
+def _family(arrow: pa.DataType) -> str:
+    # Polars and pandas know bytes of no fixed size
+    return "binary" if types.is_fixed_size_binary(arrow) else family(arrow)
+
+
+def _stored(arrow: pa.DataType) -> pa.DataType:
+    return _decoded(map_types(arrow, storage))
+
+
+def _decoded(arrow: pa.DataType) -> pa.DataType:
+    return arrow.value_type if types.is_dictionary(arrow) else arrow
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    arrow = _decoded(arrow)
+    return bool(types.is_string(arrow) or types.is_large_string(arrow))
+
+
+def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return a type that holds the values of both; text holds all."""
+    try:
+        schemas = [pa.schema({"c": arrow}) for arrow in (one, other)]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return pa.large_string()
+
+
+def _spell(arrow: pa.DataType) -> Any:
+    """Write a dtype as a caller passes it."""
+    if isinstance(arrow, pa.UuidType):
+        return Code("pyarrow.uuid()")
+    return Code("pyarrow.json_()") if isinstance(arrow, pa.JsonType) else str(arrow)
