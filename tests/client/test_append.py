@@ -169,7 +169,7 @@ KINDS = pa.table({
     "id": IDS, "doc": pa.array(["1", None, "{}"], pa.json_(pa.string())),
 })  # fmt: skip
 NAN = pd.DataFrame({name: [float("nan")] * 3 for name in KINDS.column_names})
-NULLS = dict.fromkeys(KINDS.column_names, [None])
+NULLS = {label: [None] for label in NAN}
 NOT_A_NUMBER = pa.array([float("nan")], pa.float64(), from_pandas=True)
 INSIDE = pa.StructArray.from_arrays([NOT_A_NUMBER, NOT_A_NUMBER], ["x", "y"])
 RUNS = pa.RunEndEncodedArray.from_arrays([2], pa.nulls(1, pa.int8()))
