@@ -6,6 +6,7 @@ workers of a Dask cluster send their own.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
@@ -41,6 +42,10 @@ IfExists = Literal["fail", "skip", "replace", "append"]
 CLEAN_UP_SECONDS = 10.0  # to wait for an answer after a write has failed
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
 NOTHING_STORED = "nothing of it is stored"
+_MAY_BE_LATE = "but the service may still do it: wait until its time-out is over, and check again before you send again"
+_CHECK_FIRST = "check whether the rows are there before you send them again"
+_DROP_LATE = "wait until the service's time-out is over, drop table {!r} if it is there, and send again"
+_EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before a larger upload, one list request checks address, key and name
 
 
@@ -73,6 +78,11 @@ def write(service: Service, name: str, data: Any, how: WriteOptions) -> Written:
     service.dialect.check_if_exists(how.if_exists)
     check_compression(how.compression)
     table = _find_table(service, name) if how.if_exists == "append" else None
+    return _write(service, name, data, how, table)
+
+
+def _write(service: Service, name: str, data: Any, how: WriteOptions, table: Description | None) -> Written:
+    """Store a frame, as rows of a table or in the place of none."""
     options: dict[str, Any] = {"dtypes": how.dtypes, "index": how.index, "clean_names": how.clean_names}
     options["table"] = table and table.schema
     cluster = find_cluster(service, data, options, how.compression)
@@ -89,12 +99,13 @@ def write(service: Service, name: str, data: Any, how: WriteOptions) -> Written:
         if listed and request.may_be_there:
             return _skip(service, request)
         return _upload(service, request._replace(listed_before=listed), source, how, cluster)
-    except errors.TableExistsError:
-        if how.if_exists != "append" or not source.replayable:
+    except errors.TableExistsError:  # created by somebody else meanwhile
+        table = _find_table(service, name) if how.if_exists == "append" and source.replayable else None
+        if table is None:
             raise
     finally:
         source.close()
-    return write(service, name, data, how)  # created by somebody else meanwhile
+    return _write(service, name, data, how, table)
 
 
 def _find_table(service: Service, name: str) -> Description | None:
@@ -109,19 +120,31 @@ def _find_table(service: Service, name: str) -> Description | None:
 
 
 def explain_failed_append(service: Service, name: str, before: Description, failure: Failure) -> str:
-    return _compare_versions(service, name, before) if failure.is_open else ""
+    """Say what became of an append in one request."""
+    if not failure.is_open:
+        return ""
+    # what was cut off is never carried out
+    late = "so it is safe to send again" if failure.kind is errors.UploadInterrupted else _MAY_BE_LATE
+    return _compare_versions(service, name, before, late)
 
 
-def _compare_versions(service: Service, name: str, before: Description, *, is_new: bool = False) -> str:
-    """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell."""
-    _, version = service.describe(name)
-    rows = service.count(name, version=version)
+def _compare_versions(service: Service, name: str, before: Description, late: str) -> str:
+    """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell.
+
+    ``late`` says what to do if nothing is done so far.
+    """
+    try:
+        _, version = service.describe(name)
+        rows = service.count(name, version=version)
+    except errors.TableNotFoundError:
+        return f"there is no table {name!r} any more, so nothing of it is stored"
+    if version is None:
+        return f"its version is not told, and it has {count(rows, 'row')} now; {_CHECK_FIRST}"
     had = service.count(name, version=before.version)
     was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
     if (version, rows) == (before.version, had):
-        left = f"; table {name!r}, which was made for it, is there: append to it, or drop it" if is_new else ""
-        return f"{was}: nothing was added so far{left}"
-    return f"{was}: look whether the rows are there before you send them again"
+        return f"{was}: nothing was done so far, {late}"
+    return f"{was}: {_CHECK_FIRST}"
 
 
 def _skip(service: Service, request: Request) -> Written:
@@ -157,7 +180,7 @@ def _upload(
         if isinstance(stream, IPCStream) and (fits or not service.takes_parts):
             result = service.session.send(request._replace(body=stream, length=stream.length))
         else:
-            result = _send_in_parts(service, request, source, stream)
+            result = _send_in_parts(service, request, source, how, stream)
     if not result.created:
         return _skip(service, request)
     size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
@@ -169,31 +192,74 @@ def _upload(
     return Written(schema, stream.rows, result.sent, result.value, created=is_new, request_id=result.request_id)
 
 
-def _send_in_parts(service: Service, request: Request, source: Source, stream: IPCStream | ClusterStream) -> Result:
+class _Made(NamedTuple):
+    """A table without rows that a write in parts made for them."""
+
+    table: Description
+    etag: str | None
+
+
+def _make_table(service: Service, request: Request, source: Source, how: WriteOptions) -> _Made | None:
+    """Make the table that parts are to fill; None if there is one, which is to be skipped or replaced."""
+    name = str(request.table)
+    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
+    path = service.dialect.path("create", name)
+    create = request._replace(
+        path=path, operation="create", parse=_parse_made, body=empty, length=empty.length, on_sent=None, step="empty",
+        look=functools.partial(_explain_failed_table, name),
+    )  # fmt: skip
+    try:
+        result = service.session.send(create)
+    except errors.TableExistsError:
+        if how.if_exists != "replace" or not _is_there(service, name):
+            raise
+        return None
+    except (errors.OutcomeUnknown, errors.ServerError) as error:
+        is_welcome = how.if_exists == "replace" or (how.if_exists == "append" and source.replayable)
+        if not is_welcome or not _is_there(service, name):
+            raise
+        if how.if_exists == "append":
+            raise errors.TableExistsError(str(error), table=name) from None
+        return None
+    if not result.created:
+        return None
+    version, etag = result.value
+    return _Made(Description(source.schema, version), etag)
+
+
+def _explain_failed_table(name: str, failure: Failure) -> str:
+    if not failure.is_open:
+        return ""
+    return f"no row was sent; {_DROP_LATE.format(name)}"
+
+
+def _is_there(service: Service, name: str) -> bool:
+    with contextlib.suppress(errors.RemoteError):
+        service.describe(name)
+        return True
+    return False
+
+
+def _send_in_parts(
+    service: Service, request: Request, source: Source, how: WriteOptions, stream: IPCStream | ClusterStream
+) -> Result:
     """Send what is too large for one request; where there is no table yet, an empty one is made first."""
-    session, name, made, etag = service.session, str(request.table), None, None
+    session = service.session
+    name = str(request.table)
+    made = None
     if request.operation == "create" or request.listed_before is False:
-        empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
-        path = service.dialect.path("create", name)
-        create = request._replace(path=path, operation="create", body=empty, length=empty.length, on_sent=None)
-        try:
-            result = session.send(create._replace(parse=_parse_made))
-        except errors.TableExistsError:
-            if request.operation == "create":
-                raise
-        else:
-            if not result.created:
-                return result
-            version, etag = result.value
-            made = Description(source.schema, version)
-    before = made or service.describe(name)
+        made = _make_table(service, request, source, how)
+        if made is None and request.operation == "create":
+            return Result(None, "", 0, created=False)
+    before = made.table if made else service.describe(name)
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
     else:
         send = functools.partial(send_parts, functools.partial(stream.parts, service.dialect.part_bytes))
-    parts = Parts(request, service.dialect, send)
-    end = functools.cache(functools.partial(_end_parts, service, name, parts, made, etag))
-    look = functools.partial(explain_failed_parts, service, name, parts, before, end, is_new=made is not None)
+    parts = Parts(request, service.dialect, send, made.etag if made else None)
+    end = functools.cache(functools.partial(_end_parts, service, name, parts, made))
+    late = _DROP_LATE.format(name) if made else _MAY_BE_LATE
+    look = functools.partial(explain_failed_parts, service, name, parts, before, end, late=late)
     try:
         return session.send(request._replace(attempt=parts.attempt, look=look))
     except BaseException as error:  # including the source's, and Ctrl-C
@@ -212,30 +278,33 @@ def explain_failed_parts(
     end: Callable[[], str],
     failure: Failure,
     *,
-    is_new: bool = False,
+    late: str = _MAY_BE_LATE,
 ) -> str:
     """Say what became of a write in parts that failed; once its end was asked for, it may have been done."""
     if not parts.completing or failure.kind in _REFUSED:
         return end()
-    return _compare_versions(service, name, before, is_new=is_new)
+    return _compare_versions(service, name, before, late)
 
 
-def _end_parts(service: Service, name: str, parts: Parts, made: Description | None, etag: str | None) -> str:
-    """Say that nothing is stored; an empty table that was made for it goes, where nobody has changed it."""
+def _end_parts(service: Service, name: str, parts: Parts, made: _Made | None) -> str:
+    """Say that nothing is stored; an empty table that was made for it is dropped, if nobody has changed it."""
     if made is None:
         return NOTHING_STORED
     try:
-        version = None if parts.completing else service.describe(name, patience=CLEAN_UP_SECONDS).version
-        if None not in (version, made.version):
-            if version != made.version or service.count(name, patience=CLEAN_UP_SECONDS):
-                return f"{NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
-            service.drop(name, etag=etag, patience=CLEAN_UP_SECONDS)
+        version = service.describe(name, patience=CLEAN_UP_SECONDS).version
+        if None in (version, made.table.version):
+            return f"{NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
+        rows = service.count(name, version=version, patience=CLEAN_UP_SECONDS)
+        if version != made.table.version or rows:
+            return f"{NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
+        if not parts.completing:
+            service.drop(name, etag=made.etag, patience=CLEAN_UP_SECONDS)
             return NOTHING_STORED
     except errors.TableNotFoundError:
         return NOTHING_STORED
     except Exception:  # must not mask why the write failed
         log.debug("table %s could not be dropped again", name, exc_info=True)
-    return f"{NOTHING_STORED}, but table {name!r}, which was made for it, may be there without rows; drop it then"
+    return f"{NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
 
 
 def _parse_made(response: Response) -> tuple[int | None, str | None]:

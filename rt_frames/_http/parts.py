@@ -17,12 +17,19 @@ from urllib.parse import quote
 
 from rt_frames import errors
 from rt_frames._http.dialects import Dialect
-from rt_frames._http.response import Failure, parse_upload_id
+from rt_frames._http.response import STORED_NOTHING, Failure, parse_upload_id
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._http.upload import Buffers
 
 ABORT_SECONDS = 2.0  # the answer is not needed, and Ctrl-C may have come because none arrive
-_MAY_PASS = (errors.TransportError, errors.ServerError, errors.RateLimited, errors.TableNotFoundError)
+# before the commit a conflict is about the upload, of which a proxy may have sent a part twice
+_MAY_PASS = (
+    errors.TransportError,
+    errors.ServerError,
+    errors.RateLimited,
+    errors.TableNotFoundError,
+    errors.ConflictError,
+)
 
 Sent = tuple[int, Failure | BaseException | None]  # bytes sent, and the error that stopped the rest
 
@@ -38,6 +45,8 @@ class Parts:
         One of a server that takes parts.
     send : callable
         Sends all parts, given the session, a request with their address, and its id.
+    etag : str, optional
+        Of the table that the parts are for, if nobody may have changed it.
 
     Attributes
     ----------
@@ -45,29 +54,42 @@ class Parts:
         Whether the request that makes them visible was begun: from then on nothing is given up.
     """
 
-    def __init__(self, request: Request, dialect: Dialect, send: Callable[[Session, Request, str], Sent]) -> None:
-        self._request, self._dialect, self._send, self.completing = request, dialect, send, False
+    def __init__(
+        self,
+        request: Request,
+        dialect: Dialect,
+        send: Callable[[Session, Request, str], Sent],
+        etag: str | None = None,
+    ) -> None:
+        self._request = request
+        self._dialect = dialect
+        self._send = send
+        self._condition = {"If-Match": etag} if etag else {}
+        self._sent = 0  # bytes, by all attempts
+        self.completing = False
 
     def attempt(self, session: Session, request_id: str) -> Result | Failure | BaseException:
         """Send all parts, and make them visible."""
         self.completing = False
         begun = session.repeat(self._empty("multipart_create")._replace(parse=parse_upload_id), request_id)
         if not isinstance(begun, Result):
-            return begun
+            return self._explain_failure(begun)
         upload = f"?upload_id={quote(begun.value, safe='')}"
         mode = "&mode=overwrite" if self._request.operation in ("replace", "alter") else ""
         path = self._dialect.path("append", str(self._request.table))
         try:
             sent, trouble = self._send(session, self._request._replace(path=f"{path}{upload}{mode}"), request_id)
+            self._sent += sent
             if trouble is not None:
-                return self._explain_failure(trouble, sent)
-            complete, self.completing = self._empty("multipart_complete", upload, step="complete"), True
-            outcome = session.repeat(complete, request_id)
-            self.completing = not (isinstance(outcome, Failure) and outcome.kind is errors.ConnectError)
+                return self._explain_failure(trouble)
+            complete = self._empty("multipart_complete", upload, step="complete")
+            self.completing = True
+            outcome = session.repeat(complete._replace(headers=self._condition), request_id)
+            self.completing = not _is_without_effect(outcome)
         finally:
             if not self.completing:
                 self._abort(session, upload)
-        return outcome._replace(sent=sent) if isinstance(outcome, Result) else self._explain_failure(outcome, sent)
+        return outcome._replace(sent=sent) if isinstance(outcome, Result) else self._explain_failure(outcome)
 
     def _empty(self, operation: str, query: str = "", step: Literal["part", "complete"] = "part") -> Request:
         """Return a request about all parts, which has no body."""
@@ -77,15 +99,15 @@ class Parts:
             path=path, content_type=JSON, body=[[b""]], length=0, on_sent=None, replayable=replayable, step=step
         )
 
-    def _explain_failure(self, outcome: Failure | BaseException, sent: int) -> Failure | BaseException:
-        """Note of a failure how much was sent in all, and whether the write may begin anew."""
+    def _explain_failure(self, outcome: Failure | BaseException) -> Failure | BaseException:
+        """Note of a failure how much was sent in all, and whether the write may begin again."""
         if not isinstance(outcome, Failure):
             return outcome
         if issubclass(outcome.kind, errors.TransportError):
-            outcome.facts["bytes_sent"] = outcome.facts.get("bytes_sent", 0) + sent
-        if outcome.kind is errors.ConnectError and sent:
+            outcome.facts["bytes_sent"] = outcome.facts.get("bytes_sent", 0) + self._sent
+        if outcome.kind is errors.ConnectError and self._sent:
             outcome = outcome._replace(kind=errors.UploadInterrupted)
-        again = issubclass(outcome.kind, _MAY_PASS) and outcome.facts.get("status") not in (501, 507)
+        again = issubclass(outcome.kind, _MAY_PASS) and outcome.facts.get("status") not in (501, STORED_NOTHING)
         if self.completing:
             again = outcome.kind is errors.ConflictError and self._request.operation == "replace"
         return outcome._replace(nothing_done=again)
@@ -96,6 +118,13 @@ class Parts:
         for _ in range(2):
             if isinstance(session.repeat(request, str(uuid.uuid4()), retries=0), Result):
                 return
+
+
+def _is_without_effect(outcome: Result | Failure | BaseException) -> bool:
+    """Return whether a commit is certain not to have been made: it was not sent, or there was no room for it."""
+    if not isinstance(outcome, Failure):
+        return False
+    return outcome.kind is errors.ConnectError or outcome.facts.get("status") == STORED_NOTHING
 
 
 def send_parts(

@@ -228,6 +228,8 @@ class Failure(NamedTuple):
     @property
     def is_open(self) -> bool:
         """Whether it leaves open what was done."""
+        if self.facts.get("status") == STORED_NOTHING:
+            return False
         return self.kind in (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
 
     def with_advice(self, advice: str) -> Failure:
@@ -266,7 +268,9 @@ def explain_refusal(
         advice = f"wait {f'{max(wait, 1):,.0f} s ' if wait else ''}before the next call"
     elif kind is errors.ServerError and operation in READS and status != 501:
         advice = "try again later"
-    elif (status == STORED_NOTHING and message) or (kind is errors.BadRequest and operation in READS):
+    elif status == STORED_NOTHING and message:
+        advice = "nothing was stored"
+    elif kind is errors.BadRequest and operation in READS:
         advice = ""
     elif kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"

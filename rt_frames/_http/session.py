@@ -52,13 +52,13 @@ from rt_frames._http.dialects import DIALECTS, Dialect
 from rt_frames._http.options import Key, Secret, Secrets, Timeouts, find_ca_bundle, is_loopback
 from rt_frames._http.response import (
     READS,
-    STORED_NOTHING,
     Failure,
     Hints,
     Response,
     explain_refusal,
     explain_unreadable,
     find_doubt,
+    find_message,
     parse_table_names,
     read_response,
 )
@@ -73,6 +73,7 @@ JSON = "application/json"
 MAX_PAGES, MAX_NAMES = 10_000, 10**6  # names in one list; all must arrive within the read timeout
 RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
 MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
+_ASKED_TWICE = (404, 413, 429)  # of a commit that may have been carried out when a proxy asked for it first
 _REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's message, before the rest of the status
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
@@ -112,7 +113,7 @@ class Request(NamedTuple):
     headers : dict of str to str
         Further ones.
     step : str
-        Of a write in parts: a "part", which nobody sees before "complete".
+        Of a write in parts: the "empty" table that it begins with, or a "part", which nobody sees before "complete".
     patience : float
         Seconds for its answer, where that is less than anybody asked for.
     attempt : callable, optional
@@ -140,7 +141,7 @@ class Request(NamedTuple):
     may_be_there: bool = False
     streams: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = MappingProxyType({})
-    step: Literal["", "part", "complete"] = ""
+    step: Literal["", "empty", "part", "complete"] = ""
     patience: float = math.inf
     attempt: Callable[[Session, str], Result | Failure | BaseException] | None = None
     look: Callable[[Failure], str] | None = None
@@ -313,7 +314,7 @@ class Session:
             advice = self._advise(failure, request)
         if no_such_address and not advice:
             advice = "there is no such project at this address; check the URL, or the database, region and domain"
-        return request.error(failure if status == STORED_NOTHING else failure.with_advice(advice))
+        return request.error(failure.with_advice(advice))
 
     def _advise(self, failure: Failure, request: Request) -> str:
         """Say what to do where the outcome is open."""
@@ -433,10 +434,14 @@ def _interpret(request: Request, upload: Upload | None, response: Response, secr
     status = response.status
     if status < 200:
         return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
+    if status in _ASKED_TWICE and request.step == "complete":
+        answer = f"the service answered {status}, {find_message(response.without(secrets).body)}".rstrip(", ")
+        return _open_outcome(request, upload, f"{answer}, and may have been asked twice")
     if status >= 300:
         sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
-        operation = "append" if request.step else request.operation  # the table exists
-        return explain_refusal(response.without(secrets), operation, request.what, sent, is_seen=request.step != "part")
+        table_exists = request.step in ("part", "complete")
+        operation = "append" if table_exists else request.operation
+        return explain_refusal(response.without(secrets), operation, request.what, sent, is_seen=not table_exists)
     if upload is not None and not upload.complete:
         upload.answered = True
         return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
@@ -488,6 +493,9 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failu
     facts = {"bytes_sent": upload.sent}
     if request.step == "complete":
         text = f"table {request.table!r}: no response confirms that its parts were made visible ({reason})"
+        return Failure(errors.OutcomeUnknown, text, facts)
+    if request.step == "empty":
+        text = f"table {request.table!r}: no response confirms that it was made, without rows at first ({reason})"
         return Failure(errors.OutcomeUnknown, text, facts)
     tells_part = (request.makes_table or request.look) and not upload.complete and not upload.answered
     if request.step == "part" or tells_part:

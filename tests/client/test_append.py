@@ -337,8 +337,8 @@ def appending(hosted: Hosted) -> rt.RemoteTable:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("cut", "has 1 and 1 now: nothing was added so far"),
-        ("lose the answer", "has 2 and 3 now: look whether the rows"),
+        ("cut", "has 1 and 1 now: nothing was done so far"),
+        ("lose the answer", "has 2 and 3 now: check whether the rows"),
     ],
 )
 def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_rows(fault, said):

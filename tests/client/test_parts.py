@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import requests
 
@@ -254,6 +255,39 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
             client.create_table("t", itertools.chain(frames(4), gone, frames(2)))
     assert "nothing was sent" not in str(caught.value)
     assert caught.value.bytes_sent >= sum(hosted.sizes) > max(hosted.sizes)
+
+
+def test_what_was_sent_before_the_service_went_away_counts_though_a_second_attempt_finds_nobody(hosted):
+    server = serving(hosted).__enter__()
+
+    def goes_away(_, step):
+        if step == "part" and hosted.steps.count("part") == 3:
+            server.__exit__()
+            return "cut"
+        return ""
+
+    hosted.fault = goes_away
+    with connected(server, dialect=SMALL_PARTS, retries=1) as client:
+        client.list_tables()
+        with pytest.raises(rt.errors.UploadInterrupted) as caught:
+            client.create_table("t", pa.dataset.dataset(whole()), compression=None)
+    assert caught.value.attempts == 2
+    assert caught.value.bytes_sent > 2 * 8 * ROWS
+    assert "nothing was sent" not in str(caught.value)
+
+
+def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
+    direct = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
+
+    def replaced(step):
+        if step == "complete":
+            direct.create_table(name, OLD, if_exists="replace")
+
+    with relay(service, replaced) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
+        client.list_tables()
+        with pytest.raises(rt.errors.ConflictError, match=f"somebody else has changed table '{name}', which stays"):
+            client.create_table(name, whole(), compression=None)
+    assert stored(service, name)["n"].to_pylist() == [-1]
 
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):

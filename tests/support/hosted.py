@@ -59,6 +59,7 @@ class Hosted:
     part_ids: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
     changed: Callable[[str], None] = lambda _step: None
+    held: list[tuple[Request, str]] = field(default_factory=list)
     cached: dict[str, int] = field(default_factory=dict)  # the versions that reads see
 
     def __post_init__(self) -> None:
@@ -81,6 +82,10 @@ class Hosted:
             if fault.isdigit():
                 connection.answer(int(fault), {"error": "made up"}, {"Retry-After": "0"})
                 continue
+            if fault == "late":
+                self.held.append((request, step))
+                connection.answer(504, {"error": "made up"})
+                continue
             with self.lock:
                 status, answer = self.answer(request, step)
                 if fault == "twice":
@@ -93,6 +98,11 @@ class Hosted:
                 connection.sock.recv(1)
                 return None
             connection.answer(status, answer, {"phalanx-version": self.version} if self.version else {})
+
+    def release(self) -> None:
+        """Do what was answered before it was done."""
+        while self.held:
+            self.answer(*self.held.pop())
 
     @staticmethod
     def step(request: Request) -> str:
@@ -111,7 +121,10 @@ class Hosted:
         query = {name: values[-1] for name, values in parse_qs(urlsplit(request.path).query).items()}
         if step == "list":
             return 200, {"tables": sorted(self.tables)}
-        name = re.match("/v1/table/([^/]+)/", request.path)[1]
+        found = re.match("/v1/table/([^/]+)/", request.path)
+        if not found:
+            return 404, {"error": "there is no such address"}
+        name = found[1]
         if len(request.body) > MOST:
             return 413, {"error": "Payload Too Large"}
         rows = pa.ipc.open_stream(request.body).read_all() if step in ("create", "insert", "part") else None
@@ -159,7 +172,8 @@ class Hosted:
         found, _, parts, modes = self.uploads.get(query["upload_id"], ("", 0, {}, set()))
         if found != name:
             return 404, {"error": "there is no such upload"}
-        assert query["upload_part_id"] not in parts
+        if query["upload_part_id"] in parts:
+            return 409, {"error": "there is such a part"}
         assert query["upload_part_id"] not in self.part_ids
         self.part_ids.append(query["upload_part_id"])
         parts[query["upload_part_id"]] = rows

@@ -1,0 +1,130 @@
+"""What an error advises is carried out, as a reader of it would: then every row is there once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import rt_frames as rt
+from tests.support.faults import connected
+from tests.support.hosted import SMALL_PARTS, Hosted, serving, with_parts_of
+
+PIECES = [pa.table({"n": np.arange(start, start + 10_000)}) for start in (0, 10_000, 20_000)]
+ROWS = pa.dataset.dataset(pa.concat_tables(PIECES))  # of no known size: three parts
+OLD = pa.table({"n": [-1]})
+
+
+class Writer:
+    """Somebody who writes, and does what errors say."""
+
+    def __init__(self, hosted: Hosted, client: rt.Client, if_exists: str) -> None:
+        self.hosted, self.client, self.if_exists = hosted, client, if_exists
+        self.before = self.count()
+
+    def send(self) -> None:
+        self.hosted.fault = lambda *_: ""
+        self.client.create_table("t", ROWS, if_exists=self.if_exists, compression=None)
+
+    def count(self) -> int | None:
+        return self.client.table("t").count() if "t" in self.client.list_tables() else None
+
+    def wait(self) -> None:
+        self.hosted.fault = lambda *_: ""
+        self.hosted.release()
+
+    def drop(self) -> None:
+        self.hosted.fault = lambda *_: ""
+        with contextlib.suppress(rt.errors.TableNotFoundError):
+            self.client.table("t").drop()
+
+    def send_if_unchanged(self) -> None:
+        self.wait()
+        if self.count() == self.before:
+            self.send()
+
+    def wait_drop_and_send(self) -> None:
+        self.wait()
+        self.drop()
+        self.send()
+
+    def drop_and_send(self) -> None:
+        self.drop()
+        self.send()
+
+    def append(self) -> None:
+        self.if_exists = "append"
+        self.send()
+
+
+ADVICE = {  # in the order in which they are looked for: what an error says, and what is then done
+    "time-out is over, drop table 't' if it is there, and send again": Writer.wait_drop_and_send,
+    "may be there without rows: drop it before you send again": Writer.drop_and_send,
+    "wait until its time-out is over, and check again before you send again": Writer.send_if_unchanged,
+    "check whether the rows are there before you send them again": Writer.send_if_unchanged,
+    "check before sending again": Writer.send_if_unchanged,
+    "check that it is complete before you go on": Writer.send_if_unchanged,
+    "check it, or replace it again": Writer.send,
+    "safe to send again": Writer.send,
+    "so nothing of it is stored": Writer.send,
+    "nothing of it is stored": Writer.send,
+    '"append" to add these': Writer.append,
+    "nothing was stored": Writer.send,
+    "check it, then try again": Writer.send_if_unchanged,
+    "before the next call": Writer.send,
+}
+FAULTS = ["cut", "lose the answer", "late", "500", "503", "504", "429", "409", "507"]
+IN_PARTS = [
+    *itertools.product(["create", "create_parts", "part", "complete"], [*FAULTS, "twice"]),
+    *itertools.product(["create_parts", "part", "complete"], ["404", "413"]),
+]
+CASES = [
+    *((SMALL_PARTS, *case) for case in IN_PARTS),
+    *((with_parts_of(None), *case) for case in itertools.product(["create", "insert"], FAULTS)),
+]
+
+
+@pytest.mark.parametrize("if_exists", ["fail", "append", "replace", "append to none", "replace none"])
+@pytest.mark.parametrize(("dialect", "step", "fault"), CASES, ids=lambda case: str(case)[:12])
+@pytest.mark.parametrize("retries", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_after_what_an_error_advises_every_row_is_there_once(if_exists, dialect, step, fault, retries):
+    hosted = Hosted()
+    left = [fault, fault]
+    if_exists, _, has_none = if_exists.partition(" ")
+    with serving(hosted) as server, connected(server, dialect=dialect, retries=retries, timeout=20) as client:
+        if if_exists != "fail" and not has_none:
+            client.create_table("t", OLD)
+        client.list_tables()
+        writer = Writer(hosted, client, if_exists)
+        hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+        try:
+            client.create_table("t", ROWS, if_exists=if_exists, compression=None)
+        except rt.errors.RemoteError as error:
+            said = str(error)
+            done = next((do for words, do in ADVICE.items() if words in said), None)
+            assert done, said
+            done(writer)
+        hosted.release()
+    kept = [-1] if if_exists == "append" and not has_none else []
+    assert hosted.tables["t"].rows["n"].to_pylist() == [*kept, *range(30_000)]
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "twice", "404", "413"])
+@pytest.mark.parametrize("step", ["describe", "query", "create_parts", "part", "complete"])
+def test_after_what_the_error_of_a_rewrite_advises_all_is_rewritten_once(step, fault):
+    hosted = Hosted()
+    left = [fault]
+    texts = pa.schema({"n": pa.string()})
+    with serving(hosted) as server, connected(server, dialect="lancedb", retries=0, timeout=20) as client:
+        client.create_table("t", OLD)
+        hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+        for _ in range(2):  # whatever was advised, looking first is a part of the call
+            with contextlib.suppress(rt.errors.RemoteError):
+                rt.alter_table(texts, "t", rewrite=True, client=client)
+            hosted.release()
+    assert hosted.tables["t"].rows.to_pydict() == {"n": ["-1"]}
+    assert len(hosted.tables["t"].versions) == 2
