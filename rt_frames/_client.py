@@ -15,6 +15,7 @@ import pyarrow as pa
 from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.compression import Compression
+from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.dialects import Dialect
 from rt_frames._http.options import Key, hide_values
 from rt_frames._http.response import parse_version
@@ -189,7 +190,8 @@ class Client:
         >>> rt.connect(default=False).create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
         2
         """
-        rows = data._reader() if isinstance(data, RemoteTable) else data  # noqa: SLF001  # so that its errors stay ours
+        # so that its errors stay ours, and it can be read again
+        rows = Readable(data._reader) if isinstance(data, RemoteTable) else data  # noqa: SLF001
         how = WriteOptions(dtypes, index, clean_names, if_exists, compression, progress)
         with errors.about(name):
             return RemoteTable(name, self, *write(self._service, name, rows, how))

@@ -227,6 +227,8 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
     if _is_iterable(data):
         return _open_iterator(iter(data), options, refusals)
     _check_index(data, options)
+    if isinstance(data, from_arrow.Readable):
+        return from_arrow.open_readable(data, options.clean)
     if library := _library(data):
         opened: Source = library.open_frame(data, options, refusals)
         return opened

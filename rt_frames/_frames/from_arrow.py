@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -63,6 +64,29 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Sourc
             reader.close()
 
     return Source(schema, chunks, replayable=False, close=close)
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Rows that can be asked for more than once."""
+
+    read: Callable[[], pa.RecordBatchReader]
+
+
+def open_readable(data: Readable, clean: CleanNames | None) -> Source:
+    """Open rows that are asked for again each time; the first answer tells the schema."""
+    first = open_reader(data.read(), clean)
+    unread = [first]
+
+    def chunks() -> Iterable[Chunk]:
+        source = unread.pop() if unread else open_reader(data.read(), clean)
+        return source.chunks()
+
+    def close() -> None:
+        for source in unread:
+            source.close()
+
+    return replace(first, chunks=chunks, replayable=True, close=close)
 
 
 def open_dataset(dataset: ds.Dataset, clean: CleanNames | None) -> Source:

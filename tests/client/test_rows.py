@@ -275,3 +275,19 @@ def test_a_count_that_is_no_number_is_an_error(server):
         server.answering((200, answer))
         with pytest.raises(rt.errors.ResponseError, match="'t'"):
             reading(server).count()
+
+
+def test_a_handle_is_read_again_whenever_it_is_sent(table, server):
+    client = table.client
+    with pytest.raises(rt.errors.TableExistsError) as refused:
+        rt.to_table(table, "t", client=client)
+    assert "exhausted" not in str(refused.value)
+    for _ in range(2):
+        assert rt.to_table(table, "t", client=client, if_exists="replace").to_arrow().equals(ROWS)
+    server.answering((429, {}, {"Retry-After": "0"}), (200, {}))
+    connected(server, retries=1, timeout=20).create_table("copy", table)
+    first, second = (pa.ipc.open_stream(post.body).read_all() for post in server.posts)
+    assert first.equals(second)
+    assert first.equals(ROWS)
+    with pytest.raises(ValueError, match="index: only a pandas frame"):
+        rt.to_table(table, "u", client=client, index=True)
