@@ -101,7 +101,8 @@ LANCEDB = Dialect(
     alter="/v1/table/{}/alter_columns/",
     replace="/v1/table/{}/create/?mode=overwrite",
     append="/v1/table/{}/insert/",
-    describe="/v1/table/{}/describe/",
+    # without it, here or in the body, servers may leave schema and version out
+    describe="/v1/table/{}/describe/?load_detailed_metadata=true",
     query="/v1/table/{}/query/",
     count_rows="/v1/table/{}/count_rows/",
     drop="/v1/table/{}/drop/",

@@ -53,7 +53,7 @@ def test_every_operation_goes_where_the_official_client_sends_it(lancedb, server
     assert asked(server) == [
         "POST /v1/table/t-1.x_Y/create/?mode=create",
         "POST /v1/table/t-1.x_Y/create/?mode=overwrite",
-        "POST /v1/table/t-1.x_Y/describe/",
+        "POST /v1/table/t-1.x_Y/describe/?load_detailed_metadata=true",
         "POST /v1/table/t-1.x_Y/alter_columns/",
         f"GET {LIST}",
     ]
@@ -166,6 +166,24 @@ def test_a_description_is_asked_for_once_and_not_by_repr_and_may_be_without_a_sc
     assert table.schema == table.schema == pa.schema({"a": pa.int64()})
     assert len(server.requests) == 1
     assert "1 column" in repr(table)
+
+
+def test_a_strict_server_tells_schema_and_version_as_it_is_asked_for_them_in_the_address(lancedb, server):
+    def script(connection) -> None:
+        while True:
+            request = connection.body(connection.head())
+            described = {"location": "s3://x"}
+            if request.path.endswith("/describe/?load_detailed_metadata=true"):
+                described = {"location": "s3://x", "version": 3, "schema": SCHEMA}
+            connection.answer(200, described)
+
+    server.script = script
+    assert rt.table("t").schema == pa.schema({"a": pa.int64()})
+    assert FRAME.remote.to_table("t", if_exists="append").created is False
+    FRAME.cast(pl.Int32).remote.alter_table("t")
+    described, appended, _, altered = server.posts[1:]
+    assert (appended.path, altered.path) == ("/v1/table/t/insert/", "/v1/table/t/alter_columns/")
+    assert json.loads(described.body) == {"load_detailed_metadata": True}
 
 
 def test_a_description_is_asked_for_again_since_that_changes_nothing(lancedb, server):
