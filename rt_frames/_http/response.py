@@ -30,7 +30,6 @@ READS = (
     "query",
     "indices",
 )  # operations that change nothing and may always be repeated
-NAME_TAKEN = 5  # the code in an error of the Lance namespace specification
 STORED_NOTHING = 507  # RFC 4918: no room to store it, so nothing was done
 MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters of a service's message that an error keeps
 _BY_STATUS = {
@@ -42,6 +41,12 @@ _BY_STATUS = {
     413: errors.PayloadTooLarge,
     422: errors.BadRequest,
     429: errors.RateLimited,
+}
+# the Lance namespace specification has several errors for 404 and for 409, which their code tells apart
+_BY_CODE = {
+    12: errors.BadRequest,  # no such column
+    14: errors.ConflictError,
+    19: errors.ConflictError,  # the table's state does not allow it
 }
 
 
@@ -206,8 +211,7 @@ _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
     "would carry the API key",
     errors.ServerError: "it is not known whether the service acted",
-    405: "it takes no such request at that address",
-    501: "it takes no such request at that address",
+    **dict.fromkeys((405, 406, 501), "it takes no such request at that address"),
     408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
     411: "it wants the length first, which compression=None sends for a frame in memory",
     STORED_NOTHING: "nothing was stored; try again when there is room",
@@ -237,12 +241,18 @@ class Failure(NamedTuple):
         return self._replace(text=f"{self.text}; {advice}") if advice else self
 
 
-def error_class(status: int, operation: errors.Operation, message: str = "") -> type[errors.ResponseError]:
+def error_class(
+    status: int, operation: errors.Operation, message: str = "", code: Any = None
+) -> type[errors.ResponseError]:
     """Return the error that an answer means which is not a success."""
-    if operation == "create" and (status == 409 or (status == 400 and "already exists" in message.lower())):
+    if operation == "create" and status == 400 and "already exists" in message.lower():
         return errors.TableExistsError
     if (status == 404 and operation in ("list", "create", "replace")) or (status == 409 and operation in READS):
         return errors.ResponseError  # not about a table
+    if status in (404, 409) and isinstance(code, int) and code in _BY_CODE:
+        return _BY_CODE[code]
+    if operation == "create" and status == 409:
+        return errors.TableExistsError
     if status // 100 == 3:
         return errors.RedirectError
     return errors.ServerError if status // 100 == 5 else _BY_STATUS.get(status, errors.ResponseError)
@@ -257,9 +267,7 @@ def explain_refusal(
     """
     status = response.status
     message = find_message(response.body)
-    kind = error_class(status, operation, message)
-    if kind is errors.ConflictError and _get(_decode_json(response.body), "code") == NAME_TAKEN:
-        kind = errors.TableExistsError
+    kind = error_class(status, operation, message, _get(_decode_json(response.body), "code"))
     facts = {"status": status, "message": message, "body": _show_body(response)}
     said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
     advice = _ADVICE.get(status) or _ADVICE.get(kind, "")

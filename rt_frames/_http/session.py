@@ -301,7 +301,7 @@ class Session:
     def _complete(self, failure: Failure, request: Request) -> errors.RemoteError:
         """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
         status, operation = failure.facts.get("status"), request.operation
-        no_such_address = status in (405, 501) or (status == 404 and operation in ("list", "create", "replace"))
+        no_such_address = status in (405, 406, 501) or (status == 404 and operation in ("list", "create", "replace"))
         if no_such_address and not request.attempt and (other := self._find_dialect()):
             hint = "this server speaks another dialect: connect with {}, or else check the URL"
             return request.error(failure._replace(hint=(hint, {"dialect": other})))

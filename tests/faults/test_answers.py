@@ -73,7 +73,7 @@ STATUSES = {  # what a list, a create and an alteration raise, and which of them
     404: (errors.ResponseError, errors.ResponseError, errors.TableNotFoundError, []),
     409: (errors.ResponseError, errors.TableExistsError, errors.ConflictError, []),
     413: (*[errors.PayloadTooLarge] * 3, []),
-    415: (*[errors.ResponseError] * 3, []),
+    **dict.fromkeys((406, 415), (*[errors.ResponseError] * 3, [])),
     429: (*[errors.RateLimited] * 3, ["list", "create", "alter"]),
     **dict.fromkeys((500, 502, 503, 504), (*[errors.ServerError] * 3, ["list"])),
     **dict.fromkeys((501, 507), (*[errors.ServerError] * 3, [])),
@@ -96,6 +96,40 @@ def test_F20_F23_F24_each_status_has_its_error_and_only_what_is_safe_is_sent_aga
         assert ("not known" in str(error) or "no response confirms" in str(error)) == is_open
         assert ("nothing was" in str(error)) == (status in (400, 422, 507))
         assert not is_open or error.listed == (False if what == "create" else None)
+
+
+NOT_OF_A_TABLE, COLUMN = errors.ResponseError, errors.BadRequest
+CODED = [  # what a create, an alteration, a query and an append raise, by the code in the answer
+    (409, 5, [errors.TableExistsError, errors.ConflictError, NOT_OF_A_TABLE, errors.ConflictError]),
+    (409, 14, [errors.ConflictError, errors.ConflictError, NOT_OF_A_TABLE, errors.ConflictError]),
+    (409, 19, [errors.ConflictError, errors.ConflictError, NOT_OF_A_TABLE, errors.ConflictError]),
+    (404, 4, [NOT_OF_A_TABLE, *[errors.TableNotFoundError] * 3]),
+    (404, 12, [NOT_OF_A_TABLE, *[COLUMN] * 3]),
+    *((409, code, [errors.TableExistsError, errors.ConflictError]) for code in ("14", True, [14], {}, 14.5, 2**70)),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "kinds"), CODED, ids=[f"{status} {code}" for status, code, _ in CODED])
+def test_a_code_tells_apart_what_has_one_status(server, status, code, kinds):
+    described = {"version": 1, "schema": {"fields": [{"name": "a", "type": {"type": "int64"}, "nullable": True}]}}
+
+    def script(connection: Connection) -> None:
+        while request := connection.body(connection.head()):
+            if request.method == "GET":
+                connection.answer(200, {"tables": []})
+            elif "/describe/" in request.path:
+                connection.answer(200, described)
+            else:
+                connection.answer(status, {"error": "no", "code": code})
+
+    server.script = script
+    client = connected(server, retries=0, dialect="lancedb")
+    create, alter = list(calls(client).values())[1:]
+    asked = [create, alter, client.table("t").to_arrow, lambda: client.create_table("t", SMALL, if_exists="append")]
+    for call, kind in zip(asked, kinds, strict=False):
+        with pytest.raises(errors.ResponseError) as raised:
+            call()
+        assert type(raised.value) is kind
 
 
 REASONS = {  # a body, and the message that is found in it

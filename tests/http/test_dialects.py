@@ -98,7 +98,8 @@ def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
         assert known.table("t").schema == pa.schema({"a": pa.int64()})
 
 
-OTHER = [("documented", "lancedb", 404), ("lancedb", "documented", 405), ("documented", "lancedb", 501)]
+OTHER = [("documented", "lancedb", 404), ("lancedb", "documented", 405)]
+OTHER += [("documented", "lancedb", 406), ("documented", "lancedb", 501)]
 
 
 @pytest.mark.parametrize(("dialect", "other", "status"), OTHER)

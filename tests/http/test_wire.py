@@ -98,6 +98,13 @@ def test_skip_believes_the_list_and_a_refusal_that_the_list_confirms(remote, ser
     assert [r.method for r in server.requests] == (["GET", "POST", "GET"] if refusal else ["GET"])
 
 
+@pytest.mark.parametrize("code", [14, 19])
+def test_skip_is_for_a_name_that_is_taken_and_no_other_conflict(remote, server, code):
+    server.listing(NONE, (409, {"error": "try again", "code": code}), TAKEN)
+    with pytest.raises(errors.ConflictError):
+        FRAME.remote.to_table("t", if_exists="skip")
+
+
 @pytest.mark.parametrize(
     ("refusal", "kind"),
     [
