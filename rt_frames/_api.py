@@ -93,7 +93,7 @@ def connect(
     retries : int, default 2
         How many times to repeat a request that cannot take effect twice.
     headers : dict of str to str, optional
-        Additional headers for every request.
+        Additional headers for every request. Their values are secrets, except those of ``x-lancedb-…`` headers.
     verify : bool or path, default True
         Whether to check the server's certificate; a path names the CA bundle. True uses the first of
         ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, otherwise certifi's.

@@ -17,6 +17,7 @@ from rt_frames._frames.compression import LinkMemory
 from rt_frames._http.dialects import Dialect, parse_dialect
 from rt_frames._http.options import (
     Key,
+    Secret,
     hide_values,
     is_loopback,
     parse_base_url,
@@ -119,7 +120,7 @@ class Service:
     @property
     def is_picklable(self) -> bool:
         """Whether it can be pickled: further headers may be secrets, and no environment holds them."""
-        return not self._options["headers"]
+        return not any(isinstance(value, Secret) for value in self._options["headers"].values())
 
     @property
     def takes_parts(self) -> bool:

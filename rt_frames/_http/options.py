@@ -61,7 +61,7 @@ class Key(Secret):
 
 
 class Secrets(tuple[Secret, ...]):
-    """What is struck out of other people's words: the key, and the values of further headers."""
+    """What is struck out of other people's words: the key, and the secret values of further headers."""
 
     def hide(self, text: str) -> str:
         """Strike them out, also where they are written with escapes; a short key only where it is a whole word."""
@@ -112,10 +112,21 @@ def parse_retries(retries: Any) -> int:
 
 
 def hide_values(headers: Any) -> Any:
-    """Make secrets of the values of further headers, in the first line that sees them; what is no text, None."""
+    """Make secrets of the values of further headers, in the first line that sees them; what is no text, None.
+
+    Those of LanceDB's own headers name a database and the like, which is no secret.
+    """
     if not isinstance(headers, Mapping):
         return headers
-    return {name: Secret(value) if isinstance(value, str) else None for name, value in headers.items()}
+    hidden: dict[Any, str | None] = {}
+    for name, value in headers.items():
+        if not isinstance(value, str):
+            hidden[name] = None
+        elif isinstance(name, str) and name.lower().startswith("x-lancedb-"):
+            hidden[name] = value
+        else:
+            hidden[name] = Secret(value)
+    return hidden
 
 
 def parse_headers(headers: Any) -> dict[str, str]:

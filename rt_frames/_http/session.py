@@ -225,7 +225,7 @@ class Session:
         self.base, self.timeouts, self.retries = base, timeout, retries
         self.verify = find_ca_bundle(verify, base)
         self._dialect, self._key, self._headers = dialect, key, dict(headers)
-        self._secrets = Secrets([key, *map(Secret, headers.values())])
+        self._secrets = Secrets([key, *(value for value in headers.values() if isinstance(value, Secret))])
         self._adapter: tuple[int, Adapter] | None = None
         self.takes_parts = False  # as known from answers
         self.is_embedded = False  # likewise

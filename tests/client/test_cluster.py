@@ -201,11 +201,20 @@ def test_partitions_without_rows_need_not_fit(remote, service, name):
         assert stored(service, name).to_pydict() == ROWS.to_dict("list")
 
 
-def test_further_headers_stay_here_and_so_the_rows_come_here(service, workers, name):
-    headers = {"x-lancedb-database": "mine"}
-    with rt.connect(service.url, api_key=KEY, dialect="lancedb", headers=headers, default=False) as client:
-        assert client.create_table(name, frame()).rows == len(ROWS)
-    assert stored(service, name).to_pydict() == ROWS.to_dict("list")
+SECRET, OPEN = {"x-tenant": "mine"}, {"X-LanceDB-Database": "mine"}
+
+
+@pytest.mark.parametrize(("headers", "partitions"), [(SECRET, [0]), (OPEN, [1, 3, 5, 7]), ({**OPEN, **SECRET}, [0])])
+def test_headers_go_to_the_workers_unless_they_may_be_secrets_and_the_rows_come_here(
+    hosted, workers, headers, partitions
+):
+    options = {"dialect": SMALL_PARTS, "retries": 1, "timeout": 10, "headers": headers}
+    with serving(hosted) as server, connected(server, **options) as client:
+        assert client.create_table("t", frame()).rows == len(ROWS)
+    assert {int(one[:8], 16) for one in hosted.part_ids} == {*partitions}
+    assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
+    for name, value in headers.items():
+        assert {request.headers.get(name.lower()) for request in server.requests} == {value}
 
 
 def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scripted, hosted):

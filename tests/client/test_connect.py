@@ -245,6 +245,24 @@ def test_further_headers_are_secrets_too(server):
         pickle.dumps(client)
 
 
+def test_what_lancedb_s_own_headers_say_travels_with_a_pickle_and_may_be_told(server, monkeypatch):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    headers = {"x-lancedb-database": "my database", "X-LanceDB-Min-Version": "12345678", "x-lancedb-": "mine-alone"}
+    client = rt.connect(server.url, api_key=KEY, headers=headers, default=False)
+    for one in (client, pickle.loads(pickle.dumps(client)), pickle.loads(pickle.dumps(client.table("t"))).client):
+        server.listing((400, {"error": f"no {', '.join(headers.values())} for {KEY}"}))
+        server.requests.clear()
+        with pytest.raises(rt.errors.BadRequest, match=r"no my database, 12345678, mine-alone for \*\*\*"):
+            one.list_tables()
+        sent = server.requests[0].headers
+        assert [sent[name.lower()] for name in headers] == [*headers.values()]
+    for secret in ("authorization", "xx-lancedb-token", "x-lancedb"):
+        client = rt.connect(server.url, api_key=KEY, headers={**headers, secret: "Bearer s3cret"}, default=False)
+        assert "s3cret" not in everything_in(client)
+        with pytest.raises(TypeError, match="further headers are secrets"):
+            pickle.dumps(client)
+
+
 def test_a_thousand_lists_open_one_connection(server, remote):
     for _ in range(1000):
         assert remote.list_tables() == []
