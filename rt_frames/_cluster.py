@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import sys
@@ -22,7 +23,7 @@ from rt_frames._service import Service
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rt_frames._frames.compression import Compression
     from rt_frames._http.session import Request, Session
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 VERSION = "__import__('rt_frames').__version__"  # must run without the package
-MARK_SECONDS = 1.0  # seconds that a second writer of a partition waits in vain
 
 
 class Job(NamedTuple):
@@ -92,20 +92,21 @@ class ClusterStream:
 
         # what can be pickled
         bare = request._replace(on_sent=None, attempt=None, look=None, hints={}, headers={})
-        write = functools.partial(_write, self._job, self._schema, bare, request_id, str(uuid.uuid4()))
-        task = dask.delayed(write, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
-        futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])
-        self.rows, sent = 0, 0
-        try:
-            for future in as_completed(futures):  # type: ignore[no-untyped-call]  # nor has distributed
-                rows, size, failure = future.result()
-                self.rows, sent = self.rows + rows, sent + size
-                if failure is not None:
-                    return sent, failure.with_advice("this happened on a worker of the cluster")
-                if request.on_sent is not None:
-                    request.on_sent(sent)
-        finally:
-            self._client.cancel(futures)
+        with _begin(self._client) as write:
+            send = functools.partial(_write, self._job, self._schema, bare, request_id, write)
+            task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
+            futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])
+            self.rows, sent = 0, 0
+            try:
+                for future in as_completed(futures):  # type: ignore[no-untyped-call]  # nor has distributed
+                    rows, size, failure = future.result()
+                    self.rows, sent = self.rows + rows, sent + size
+                    if failure is not None:
+                        return sent, failure.with_advice("this happened on a worker of the cluster")
+                    if request.on_sent is not None:
+                        request.on_sent(sent)
+            finally:
+                self._client.cancel(futures)
         return sent, None
 
 
@@ -184,13 +185,40 @@ def _write(
     return stream.rows, sent, failure
 
 
+# on the scheduler, whose one thread makes these calls: the partitions of each write on the way that were begun
+_begun: dict[str, set[int]] = {}
+
+
+@contextlib.contextmanager
+def _begin(client: Any) -> Iterator[str]:
+    """Begin a write. Its end is the end of what its tasks may send: those on the way are not stopped."""
+    write = str(uuid.uuid4())
+    client.run_on_scheduler(_add, write)
+    try:
+        yield write
+    finally:
+        with contextlib.suppress(OSError):  # a scheduler that is gone keeps nothing
+            client.run_on_scheduler(_remove, write)
+
+
+def _add(write: str) -> None:
+    _begun[write] = set()
+
+
+def _remove(write: str) -> None:
+    _begun.pop(write, None)
+
+
+def _mark(write: str, number: int) -> bool:
+    """Return whether a partition may be sent: nobody has begun it before, and its write has not ended."""
+    begun = _begun.get(write)
+    if begun is None or number in begun:
+        return False
+    begun.add(number)
+    return True
+
+
 def _is_first(write: str, number: int) -> bool:
     """Mark a partition as being sent: the scheduler lets one worker through alone, whatever they see of each other."""
-    queue = sys.modules["distributed"].Queue(f"rt_frames-{write}-{number}", maxsize=1)
-    if queue.qsize():  # an error of `put` is logged by the scheduler
-        return False
-    try:
-        queue.put(True, timeout=MARK_SECONDS)
-    except TimeoutError:
-        return False
-    return True
+    first: bool = sys.modules["distributed"].get_client().run_on_scheduler(_mark, write, number)
+    return first

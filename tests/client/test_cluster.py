@@ -1,10 +1,14 @@
-"""Dask frames on a cluster: its workers send the partitions, in one commit, or nothing of them is seen."""
+"""Dask frames on a cluster: its workers send the partitions, in one commit, or nothing of them is seen.
+
+It looks inside for one thing: what a write leaves on the scheduler, which nothing else shows.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import os
+import threading
 import time
 
 import dask
@@ -229,6 +233,60 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scrip
         scripted.create_table("u", frame())
     assert caught.value.attempts == 1
     assert list(hosted.tables) == ["t"]
+
+
+def kept(dask_scheduler):
+    """Return what a scheduler keeps of writes."""
+    from rt_frames import _cluster
+
+    return [*dask_scheduler.extensions["queues"].queues, *_cluster._begun]
+
+
+@pytest.mark.parametrize(("make", "fault"), [(partition, ""), (failing, ""), (odd, ""), (partition, "part")])
+def test_a_write_leaves_nothing_on_the_scheduler_whatever_became_of_it(scripted, hosted, workers, make, fault):
+    hosted.fault = lambda _, step: "422" if step == fault else ""
+    with contextlib.suppress(LookupError, rt.errors.RemoteError):
+        scripted.create_table("t", frame(make=make))
+    assert "part" in hosted.steps
+    assert workers.run_on_scheduler(kept) == []
+
+
+LATE, FIRST_SENT, GO_ON = threading.Event(), threading.Event(), threading.Event()
+
+
+def waiting(number):
+    if number == 4:
+        LATE.set()
+        GO_ON.wait(20)
+    if number == 6:
+        LATE.wait(20)
+        FIRST_SENT.wait(20)
+        raise LookupError("of mine")
+    return partition(number)
+
+
+def running(dask_worker):
+    return len(dask_worker.state.all_running_tasks)
+
+
+def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(hosted, monkeypatch):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    hosted.changed = lambda step: FIRST_SENT.set() if step == "part" else None
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 8, "dashboard_address": "127.0.0.1:0"}
+    with (
+        distributed.Client(**options) as workers,
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+    ):
+        with pytest.raises(LookupError):
+            client.create_table("t", frame(2, 7, waiting))
+        steps = len(hosted.steps)
+        GO_ON.set()
+        until = time.monotonic() + 20
+        while any(workers.run(running).values()) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(hosted.steps) == steps
+        assert workers.run_on_scheduler(kept) == []
 
 
 async def lose_a_worker(dask_scheduler):
