@@ -369,13 +369,13 @@ class Converter:
 
 
 def _is_cut(array: pa.Array) -> bool:
-    """Return whether something inside is an empty slice behind some rows, which Arrow's writer gets wrong."""
+    """Return whether something inside is empty, which Arrow's writer gets wrong if it is a slice behind some rows."""
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if not types.is_nested(array.type) or types.is_union(array.type):
         return False
     if not len(array):
         return array.offset > 0 or not types.is_struct(array.type)
-    return any((not len(part) and part.offset > 0) or _is_cut(part) for part in _parts(array))
+    return any(not len(part) or _is_cut(part) for part in _parts(array))
 
 
 def _parts(array: pa.Array) -> list[pa.Array]:

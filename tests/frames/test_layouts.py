@@ -228,6 +228,9 @@ def lists(offsets: list[int], items: pa.Array) -> pa.Array:
 
 
 MAPS = pa.array([[("a", 1)], [("b", 2), ("c", None)], []], pa.map_(pa.string(), pa.int64()))
+TWO = pa.array([2], pa.int32()).buffers()[1]
+NO_TEXT = pa.Array.from_buffers(pa.string(), 0, [None, TWO, pa.py_buffer(b"abc")])  # as other writers slice
+NO_LISTS = pa.Array.from_buffers(pa.list_(pa.int64()), 0, [None, TWO], children=[pa.array([1, 2, 3])])
 NOTHING_AT_TWO = pa.Array.from_buffers(pa.timestamp("ns"), 0, [None, pa.py_buffer(b"")], offset=2)
 EMPTY_SLICES = {
     "items without a buffer, as Polars gives them": lists([0, 0, 0], NOTHING_AT_TWO),
@@ -238,6 +241,10 @@ EMPTY_SLICES = {
     "codes": lists([0, 0], pa.array(["a", "b"]).dictionary_encode().slice(2, 0)),
     "UUIDs": lists([0, 0], pa.array([bytes(16)] * 2, pa.uuid()).slice(2, 0)),
     "fixed-size lists": lists([0, 0], pa.array([[1, 2]], pa.list_(pa.int8(), 2)).slice(1, 0)),
+    "text whose offsets do not begin at 0": lists([0, 0, 0], NO_TEXT),
+    "structs of lists whose offsets do not begin at 0": lists([0, 0], pa.StructArray.from_arrays([NO_LISTS], ["x"])),
+    "keys whose offsets do not begin at 0": pa.MapArray.from_arrays([0, 0], NO_TEXT, pa.array([], pa.int8())),
+    "lists of lists of text whose offsets do not begin at 0": lists([0, 1, 2], lists([0, 0, 0], NO_TEXT)),
 }
 
 
