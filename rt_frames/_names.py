@@ -67,7 +67,8 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     They are text; levels are joined with ``_``, it stands for what names cannot hold, and ends those that the engine
     keeps for itself; doubles are numbered.
     """
-    found = [(label, _clean(label)) for label in labels]
+    # other labels may refuse to be compared, as pandas' NA does
+    found = [(label if isinstance(label, str) else None, _clean(label)) for label in labels]
     taken = {name for label, name in found if name == label}  # existing names win
     names, numbers = dict[str, None](), Counter[str]()
     for label, name in found:

@@ -84,7 +84,7 @@ def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str],
     """Name the columns, and return those that are levels of the index, which come first."""
     found, index = list(frame.index.names), options.keep_index
     chosen = () if index is False or (index is None and _is_row_number_index(frame.index)) else range(len(found))
-    if chosen and found == [None]:
+    if chosen and len(found) == 1 and found[0] is None:
         labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
     else:
         labels = [f"level_{i}" if found[i] is None else found[i] for i in chosen]

@@ -151,6 +151,20 @@ def test_every_kind_of_data_names_all_its_columns_that_cannot_be_sent(data):
 
 
 SALES = pd.DataFrame({"city": ["Bern", "Bern", "Genf"], "month": [1, 2, 1], "sold": [3, 4, 5]})
+
+
+class Label:
+    """A label that cannot be compared."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError
+
+    def __str__(self) -> str:
+        return "a.b"
+
+
 ODD_NAMES = [
     (SALES.pivot_table(index="city", columns="month", values="sold"), ["city", "1", "2"]),
     (SALES.groupby("city").agg({"sold": ["min", "max"]}), ["city", "sold_min", "sold_max"]),
@@ -160,6 +174,9 @@ ODD_NAMES = [
     (pd.DataFrame([[1, 2, 3, 4]], columns=["x", "x", "x_2", ""]), ["x", "x_3", "x_2", "_"]),
     (pd.DataFrame([[1, 2]], columns=pd.Index(["a\nb", "a\ud800"], dtype=object)), ["a_b", "a_"]),
     (pd.DataFrame([[1]], columns=pd.to_datetime(["2020-01-01"])), ["2020-01-01 00:00:00"]),
+    (pd.DataFrame([[1, 2]], columns=pd.Index([pd.NA, "<NA>"], dtype=object)), ["<NA>_2", "<NA>"]),
+    (pd.DataFrame({"a": [1]}, index=pd.Index(["x"], name=pd.NA)), ["<NA>", "a"]),
+    (pd.DataFrame([[1, 2]], columns=pd.Index([Label(), "a_b"], dtype=object)), ["a_b_2", "a_b"]),
     (pl.DataFrame({"a.b": [1], "": [2]}), ["a_b", "_"]),
     (pl.LazyFrame({"a.b": [1], "a_b": [2]}), ["a_b_2", "a_b"]),
     (pa.table([[1], [2]], ["a", "a"]), ["a", "a_2"]),
