@@ -99,7 +99,15 @@ def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str],
 
 def _is_row_number_index(index: pd.Index[Any]) -> bool:
     """Return whether an index only counts the rows; names, dates, text and several levels are data."""
-    return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
+    if index.nlevels > 1 or index.name is not None:
+        return False
+    dtype = index.dtype
+    if not isinstance(dtype, pd.ArrowDtype):
+        return pd.api.types.is_integer_dtype(dtype)
+    arrow = dtype.pyarrow_dtype  # of views and run-ends, pandas knows no kind
+    if pa.types.is_run_end_encoded(arrow):
+        arrow = arrow.value_type
+    return bool(pa.types.is_integer(arrow))
 
 
 def _types(

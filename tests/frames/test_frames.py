@@ -209,6 +209,12 @@ def one(level: object = None, *, column: str = "a", **named: object) -> pd.DataF
 
 
 DAY, MULTI = pd.DatetimeIndex(["2020-01-01"]), pd.MultiIndex.from_tuples([(1, "x"), (2, "y")], names=["k", None])
+
+
+def in_runs(level: object) -> pd.Index:
+    return pd.Index(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.RunEndEncodedArray.from_arrays([1], [level])])))
+
+
 FRAMES = [  # frames, the option, and the columns
     (one(), None, ["a"]),
     (one(), True, ["index", "a"]),
@@ -225,6 +231,13 @@ FRAMES = [  # frames, the option, and the columns
     (pd.DataFrame({"a": [1]}, pd.MultiIndex.from_tuples([(1, 2)])), None, ["level_0", "level_1", "a"]),
     *[(one(level), None, ["index", "a"]) for level in (1.5, True)],
     *[(one(7, dtype=dtype), None, ["a"]) for dtype in ("Int64", "uint8")],
+    *[
+        (one("x", dtype=pd.ArrowDtype(arrow)), None, ["index", "a"])
+        for arrow in (pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()))
+    ],
+    *[(one([7], dtype=pd.ArrowDtype(pa.list_view(pa.int8()))), option, ["index", "a"]) for option in (None, True)],
+    (pd.DataFrame({"a": [1]}, in_runs(7)), None, ["a"]),
+    (pd.DataFrame({"a": [1]}, in_runs("x")), None, ["index", "a"]),
     (pd.DataFrame({"a": [1.5, 2.5, 9.0]}).describe(), None, ["index", "a"]),
     (pd.DataFrame({"a": [1, 2, 3], "b": [3, 1, 2]}).corr(), None, ["index", "a", "b"]),
     (pd.DataFrame({"a": [1, 2, 3]}).query("a > 1"), None, ["a"]),
