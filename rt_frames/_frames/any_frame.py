@@ -24,6 +24,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanNames, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
+from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -73,7 +74,8 @@ def _parse_options(dtypes: Mapping[str, Any] | None, index: bool | None, clean_n
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
-    casts = {name: to_arrow_type(dtype, name) for name, dtype in (dtypes or {}).items()}
+    # a data_type object is read as it is, and may say what tables do not keep
+    casts = {name: to_portable(to_arrow_type(dtype, name), name) for name, dtype in (dtypes or {}).items()}
     return Options(casts, index if index is None else bool(index), CleanNames() if clean_names else None)
 
 

@@ -131,6 +131,8 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
 
     def inside(field: pa.Field) -> pa.Field:
         made = to_portable(field.type, join_path(path, field.name), level)
+        if types.is_fixed_size_list(arrow):  # of whose items the engine keeps the type alone
+            return pa.field("item", made)
         return pa.field(field.name or unnamed, made, field.nullable or types.is_null(made))
 
     if types.is_map(arrow) and types.is_null(to_portable(arrow.key_type, path, level)):

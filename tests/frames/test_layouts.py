@@ -223,6 +223,39 @@ def test_items_without_a_name_get_one():
     assert (column.type, column.to_pylist()) == (pa.list_(pa.list_(pa.float32(), 2)), [[[1, 2]], None])
 
 
+VECTOR = pa.list_(pa.field("x", pa.float32(), nullable=False), 2)
+VECTORS = {
+    "with a null among their items": pa.array([[1, 2], None, [3, None]], VECTOR),
+    "in a struct": pa.array([{"s": [1, 2]}], pa.struct([("s", VECTOR)])),
+    "in lists": pa.array([[[1, 2]], []], pa.list_(pa.field("y", VECTOR, nullable=False))),
+    "of vectors": pa.array([[[1, 2], [3, 4]]], pa.list_(pa.field("y", VECTOR, nullable=False), 2)),
+    "in maps": pa.array([[("a", [1, 2])], None], pa.map_(pa.string(), VECTOR)),
+}
+
+
+@pytest.mark.parametrize("array", VECTORS.values(), ids=VECTORS)
+def test_of_the_items_of_fixed_size_lists_only_the_type_is_told_as_no_table_keeps_more(service, name, array):
+    frame = pa.table({"c": array})
+    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb"):
+        table = rt.to_table(frame, name)
+        assert table.schema.equals(stored(service, name).schema)
+        assert stored(service, name)["c"].to_pylist() == array.to_pylist()
+        for after in (frame, frame.schema, table.schema):
+            assert "nothing to alter" in repr(rt.alter_table(after, name))
+
+
+def test_an_object_in_dtypes_says_no_more_than_tables_keep(client, service, name):
+    item = {"name": "x", "type": {"type": "float"}, "nullable": False}
+    dtypes = {
+        "v": {"type": "fixed_size_list", "length": 2, "fields": [item]},
+        "d": {"type": "dict:string:int8:true"},
+        "l": {"type": "list", "fields": [{**item, "type": {"type": "dict:string:int8:false"}}]},
+    }
+    frame = pl.DataFrame({"v": [[1.0, 2.0]], "d": ["a"], "l": [["b"]]})
+    assert rt.to_table(frame, name, dtypes=dtypes).schema.equals(stored(service, name).schema)
+    assert stored(service, name).to_pylist() == frame.to_dicts()
+
+
 def lists(offsets: list[int], items: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
 

@@ -86,7 +86,7 @@ def meant(found: pa.Array) -> list[Any]:
     return list(map(repr, map(float, found.to_pylist()))) if types.is_floating(arrow) else found.to_pylist()
 
 
-def cast(before: pa.DataType, after: pa.DataType) -> rt.Alteration:
+def cast(before: pa.DataType, after: Any) -> rt.Alteration:
     return rt.Alteration("c", data_type=after, before=before)
 
 
