@@ -156,9 +156,10 @@ def parallel_map(
     coming: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
     workers: collections.deque[Worker] = collections.deque()
     ahead, ended = 1, threading.Event()
+    failed: list[Exception] = []
     with contextlib.ExitStack() as stack:
         try:
-            for item in items:
+            for item in _until_error(items, failed):
                 if not coming and is_cheap(item):
                     yield work(item)
                     continue
@@ -171,5 +172,15 @@ def parallel_map(
                     yield result(coming.popleft())
             while coming:
                 yield result(coming.popleft())
+            if failed:
+                raise failed.pop()
         finally:
             ended.set()
+
+
+def _until_error(items: Iterator[T], failed: list[Exception]) -> Iterator[T]:
+    """Yield items until an exception ends them, whose place is behind the results of all that came before it."""
+    try:
+        yield from items
+    except Exception as error:  # noqa: BLE001  # raised in its place
+        failed.append(error)

@@ -117,6 +117,23 @@ def test_a_value_that_one_of_several_threads_cannot_convert_is_told_by_its_row(c
     assert name not in client.list_tables()
 
 
+def small_batches(bad: set[int], error: Exception | None) -> Iterator[pa.RecordBatch]:
+    for start in range(0, 1000, 10):
+        if error is not None and start == 500:
+            raise error
+        yield pa.record_batch({"n": [-1 if row in bad else row % 100 for row in range(start, start + 10)]}, NUMBERS)
+
+
+@pytest.mark.parametrize("bad", [{0, 12}, {5, 15, 25}, {7}])
+@pytest.mark.parametrize("error", [None, LookupError("no such sensor"), pa.ArrowInvalid("broken")])
+@pytest.mark.parametrize("compression", ["zstd", None])
+def test_of_several_faults_the_first_is_told_whoever_meets_it_first(client, name, bad, error, compression):
+    data = reader(small_batches(bad, error), NUMBERS)
+    with pytest.raises(UnsupportedTypeError, match=f"column 'n', row {min(bad)}: "):
+        client.create_table(name, data, dtypes={"n": "uint8"}, compression=compression)
+    assert name not in client.list_tables()
+
+
 @pytest.mark.parametrize(("compression", "fails"), [("zstd", True), ("zstd", False), (None, False)])
 def test_a_frame_is_freed_at_once_after_threads_encoded_it(remote, server, compression, fails):
     data = frame().select("text").to_pandas(use_pyarrow_extension_array=True)
