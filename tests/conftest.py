@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.faults import certificates, connected
+from tests.support.processes import hear_interrupts
 from tests.support.servers import KEY, Server
 
 # how many examples Hypothesis makes, the same ones in every run; "new" makes others each time
@@ -32,6 +33,10 @@ settings.load_profile("default")
 def pytest_xdist_auto_num_workers(config):
     """Share all the tests among processes, of which two wait now and then; run those that are named in this one."""
     return min(os.cpu_count() or 1, 4) + 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+def pytest_configure():
+    hear_interrupts()
 
 
 def pytest_collection_finish():

@@ -531,7 +531,8 @@ def serve(root: Path, host: str, port: int) -> None:
 
     The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is logged on standard error.
     """
-    ends = {signal.SIGINT, signal.SIGTERM}
+    # what this was started to ignore, as nohup and a shell's & do, stays ignored: a blocked signal would not be
+    ends = {number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads; a handler would wait for the main thread
     from rt_frames.local import LocalService
 
@@ -542,7 +543,8 @@ def serve(root: Path, host: str, port: int) -> None:
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
         click.echo("export RT_FRAMES_DIALECT=lancedb")  # it has both; this one can describe and replace tables
-        click.echo(f"serving {service.root}; stop with Ctrl-C", err=True)
+        way = "Ctrl-C" if signal.SIGINT in ends else f"kill {os.getpid()}"
+        click.echo(f"serving {service.root}; stop with {way}", err=True)
         signal.sigwait(ends)
         for number in ends:
             signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once

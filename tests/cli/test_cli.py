@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -15,26 +16,23 @@ import polars as pl
 import pytest
 import requests
 
-from tests.support.servers import KEY
+from tests.support.processes import Program
+from tests.support.servers import KEY, usual
 
 SCRIPT = str(Path(sys.executable).with_name("rt-frames"))
+IGNORING = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')  # runs the words that follow
 
 
 @pytest.fixture
 def start():
     """Start the script; it must have ended when the test does."""
-    started = []
+    with contextlib.ExitStack() as started:
 
-    def start(*words: object, **environment: str) -> subprocess.Popen[str]:
-        env = os.environ | {"PYTHONUNBUFFERED": "1"} | environment
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen([SCRIPT, *map(str, words)], env=env, **pipes))
-        return started[-1]
+        def start(*words: object, **environment: str) -> Program:
+            env = os.environ | {"PYTHONUNBUFFERED": "1"} | environment
+            return started.enter_context(Program(SCRIPT, *words, env=env))
 
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+        yield start
 
 
 def test_help_and_completion_load_no_library_of_frames():
@@ -84,7 +82,7 @@ def test_serve_answers_until_it_is_interrupted_and_writes_a_line_for_each_reques
         assert run(*command, **env).returncode == 0
     requests.get(f"{env['RT_FRAMES_URL']}/v1/tables%0Ax", headers={"x-api-key": "wrong"}, timeout=9)
     process.send_signal(signal.SIGINT)
-    log = process.communicate(timeout=20)[1]
+    _, log = process.end(20)
     assert process.returncode == 0
     assert re.search(r" 127\.0\.0\.1 POST /v1/table/t/create/?\S* 200, \d+ bytes received, \d+ ms\n", log)
     assert re.search(r" 127\.0\.0\.1 GET /v1/tables%0Ax 401, 0 bytes received, \d+ ms\n", log)
@@ -96,6 +94,36 @@ def test_serve_does_not_repeat_a_key_that_it_was_given(start, tmp_path):
     assert "RT_FRAMES_URL=" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert KEY not in process.stdout.read() + process.stderr.read()
+
+
+def test_serve_ignores_an_interrupt_as_it_was_started_to(tmp_path):
+    """A shell starts what it runs in the background so."""
+    env = os.environ | {"PYTHONUNBUFFERED": "1", "RT_FRAMES_API_KEY": KEY}
+    with Program(*IGNORING, SCRIPT, "serve", tmp_path, env=env) as process:
+        url = process.stdout.readline().strip().partition("=")[2]
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        assert requests.get(f"{url}/v1/tables", headers={"x-api-key": KEY}, timeout=9).json() == {"tables": []}
+        process.send_signal(signal.SIGTERM)
+        _, log = process.end(20)
+        assert process.returncode == 0
+    assert f"stop with kill {process.pid}\n" in log
+    assert log.endswith("stopped\n")
+
+
+def test_an_upload_ignores_an_interrupt_as_it_was_started_to(tmp_path, server):
+    def interrupt_and_answer(connection):
+        process.send_signal(signal.SIGINT)
+        usual(connection)
+
+    server.script = interrupt_and_answer
+    (tmp_path / "t.csv").write_text("n\n1\n")
+    env = os.environ | {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
+    with Program(*IGNORING, SCRIPT, "create", "t", tmp_path / "t.csv", env=env) as process:
+        out, err = process.end(60)
+    assert (process.returncode, err) == (0, "")
+    assert "created t: " in out
 
 
 def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(start, tmp_path, server):
@@ -119,7 +147,7 @@ def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(start, tmp_path,
     time.sleep(0.2)  # Python hears a signal late that comes just as a wait begins; nobody is so quick
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.end(20)
     ended.set()
     assert time.monotonic() - sent < 6
     assert (process.returncode, out) == (130, "")
@@ -134,7 +162,7 @@ def test_ctrl_c_after_the_last_word_of_a_command_ends_it_at_once(start, tmp_path
     assert any(line.startswith("created t: ") for line in iter(process.stdout.readline, ""))
     time.sleep(late)  # its service stops, and then the interpreter
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
+    _, err = process.end(10)
     assert process.returncode in (130, -signal.SIGINT, 0)  # which shells call 130, too; 0 where it was over already
     assert "Traceback" not in err
 
@@ -147,4 +175,4 @@ def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sampl
     (tmp_path / "a.ndjson").write_text('{"id": 1}\n')
     for _ in range(30):
         process = start("create", "t", tmp_path / f"a.{suffix}", "--dry-run", "-q")
-        assert (*process.communicate(timeout=60), process.returncode) == ("", "", 0)
+        assert (*process.end(60), process.returncode) == ("", "", 0)

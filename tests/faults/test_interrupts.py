@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.support.faults import MIB, certificates
+from tests.support.processes import Program
 from tests.support.servers import KEY, Connection, Server
 
 AT_ONCE = 2.0  # seconds, on a machine that has other things to do; what is waited for takes longer
@@ -88,29 +89,25 @@ print(at)
 """
 
 
-class Program:
-    """A process that calls the service and is interrupted."""
+class Calling(Program):
+    """Calls the service and is interrupted; its end must be no abort."""
 
     def __init__(self, server: Server, verify: object, code: str, seconds: float = 3) -> None:
         code = PROGRAM.format(url=server.url, key=KEY, verify=verify, seconds=seconds) + code
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        super().__init__(sys.executable, "-c", code, stdin=subprocess.PIPE)
 
     def call(self, name: str) -> None:
-        self.process.stdin.write(name + "\n")
-        self.process.stdin.flush()
+        self.stdin.write(name + "\n")
+        self.stdin.flush()
 
     def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+        self.send_signal(signal.SIGINT)
 
-    def end(self) -> str:
-        """Wait for the end, which must be no abort, and give what was printed as an error."""
-        _, printed = self.process.communicate(timeout=30)
-        assert "Fatal" not in printed
-        assert KEY not in printed
-        return printed
+    def end(self, seconds: float = 30) -> tuple[str, str]:
+        printed, errors = super().end(seconds)
+        assert "Fatal" not in errors
+        assert KEY not in errors
+        return printed, errors
 
 
 class Stalling:
@@ -158,27 +155,29 @@ STEPS = {
 
 def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_works(stalling):
     server, verify = stalling
-    program, script = Program(server, verify, IN_TURN), server.script
-    for call, step in STEPS["tls" if server.tls else "plain"]:
-        script.stalled.clear()
-        script.step, script.method = step, "GET" if call == "list" else "POST"
-        program.call(call)
-        assert script.stalled.wait(60), (call, step)
-        time.sleep(0.05)
-        start = time.monotonic()
-        program.interrupt()
-        assert program.process.stdout.readline() == "interrupted\n", (call, step)
-        assert time.monotonic() - start < AT_ONCE, (call, step)
-        assert program.process.stdout.readline() == "[]\n", (call, step)
-    program.interrupt()  # as it waits for another call
-    assert program.end().endswith("KeyboardInterrupt\n")
+    script = server.script
+    with Calling(server, verify, IN_TURN) as program:
+        for call, step in STEPS["tls" if server.tls else "plain"]:
+            script.stalled.clear()
+            script.step = step
+            script.method = "GET" if call == "list" else "POST"
+            program.call(call)
+            assert script.stalled.wait(60), (call, step)
+            time.sleep(0.05)
+            start = time.monotonic()
+            program.interrupt()
+            assert program.stdout.readline() == "interrupted\n", (call, step)
+            assert time.monotonic() - start < AT_ONCE, (call, step)
+            assert program.stdout.readline() == "[]\n", (call, step)
+        program.interrupt()  # as it waits for another call
+        assert program.end()[1].endswith("KeyboardInterrupt\n")
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
-    with Server(script=Stalling()) as server:
-        program = Program(server, True, EVERYWHERE)
-        printed, errors = program.process.communicate(f"{step}\n", timeout=60)
+    with Server(script=Stalling()) as server, Calling(server, True, EVERYWHERE) as program:
+        program.call(str(step))
+        printed, errors = program.end(60)
     assert printed, errors
     assert int(printed) > 200
 
@@ -187,17 +186,17 @@ def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
 def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_without_an_abort(stalling):
     server, verify = stalling
     server.script.step = "batch"
-    program = Program(server, verify, "calls['compressed']()")
-    assert server.script.stalled.wait(60)
-    time.sleep(0.05)
-    start = time.monotonic()
-    program.interrupt()
-    assert any(line.endswith("KeyboardInterrupt\n") for line in program.process.stderr)
-    time.sleep(0.1)  # nobody is quicker; one that comes while other libraries end is theirs, and is lost
-    program.interrupt()
-    program.end()
-    assert program.process.returncode == -signal.SIGINT
-    assert time.monotonic() - start < AT_ONCE
+    with Calling(server, verify, "calls['compressed']()") as program:
+        assert server.script.stalled.wait(60)
+        time.sleep(0.05)
+        start = time.monotonic()
+        program.interrupt()
+        assert any(line.endswith("KeyboardInterrupt\n") for line in program.stderr)
+        time.sleep(0.1)  # nobody is quicker; one that comes while other libraries end is theirs, and is lost
+        program.interrupt()
+        program.end()
+        assert program.returncode == -signal.SIGINT
+        assert time.monotonic() - start < AT_ONCE
 
 
 @pytest.mark.parametrize("stalling", ["tls"], indirect=True)
@@ -205,8 +204,29 @@ def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(
     server, verify = stalling
     server.script.step = "batch"
     wait = "threading.Thread(target=calls['compressed'], daemon=True).start(); sys.stdin.readline()"
-    program = Program(server, verify, wait, seconds=0.5)
-    assert server.script.stalled.wait(60)
-    program.call("end")
-    program.end()
-    assert program.process.returncode == 0
+    with Calling(server, verify, wait, seconds=0.5) as program:
+        assert server.script.stalled.wait(60)
+        program.call("end")
+        program.end()
+        assert program.returncode == 0
+
+
+HANGING = """
+import threading, time
+
+def forgotten():
+    time.sleep(100)
+
+threading.Thread(target=forgotten).start()
+print("started", flush=True)
+"""
+
+
+def test_a_program_that_hangs_shows_where_each_of_its_threads_is():
+    with Program(sys.executable, "-c", HANGING) as program:
+        assert program.stdout.readline() == "started\n"
+        with pytest.raises(AssertionError, match="in forgotten"):
+            program.end(0.1)
+    with Program(sys.executable, "-c", HANGING, seconds=3) as program:
+        assert program.stdout.read() == "started\n"
+        assert "in forgotten" in program.stderr.read()

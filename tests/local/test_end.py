@@ -31,11 +31,11 @@ from tests.support.local import (
     Process,
     answered,
     message,
-    python,
     run,
     stream,
     until,
 )
+from tests.support.processes import python
 
 LONG = pa.table({"n": range(200_000)})
 BODY = stream(LONG, rows=1000)
@@ -52,14 +52,14 @@ def half_sent(caller: Caller, name: str = "t") -> socket.socket:
 
 def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback_or_a_part_of_a_table(tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("RT_FRAMES")}
-    process = python("-m", "rt_frames.cli", "serve", tmp_path, env=env)
-    url, key = (process.stdout.readline().strip().partition("=")[2] for _ in range(2))
-    caller = Caller(tmp_path, url, key)
-    assert caller.create("whole", NUMBERS).status_code == 200
-    uploads = [half_sent(caller, f"t{i}") for i in range(10)]
-    started = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    _, error = process.communicate(timeout=30)
+    with python("-m", "rt_frames.cli", "serve", tmp_path, env=env) as process:
+        url, key = (process.stdout.readline().strip().partition("=")[2] for _ in range(2))
+        caller = Caller(tmp_path, url, key)
+        assert caller.create("whole", NUMBERS).status_code == 200
+        uploads = [half_sent(caller, f"t{i}") for i in range(10)]
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, error = process.end(30)
     assert time.monotonic() - started < 8
     assert (process.returncode, "Traceback" in error, error.endswith("stopped\n")) == (0, False, True)
     for upload in uploads:
@@ -72,11 +72,11 @@ def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback
 
 
 def test_a_signal_that_comes_while_serve_starts_ends_it(tmp_path):
-    process = python("-X", "importtime", "-m", "rt_frames.cli", "serve", tmp_path)
-    while "cheroot" not in process.stderr.readline():  # the signals are handled before the service is loaded
-        pass
-    process.send_signal(signal.SIGTERM)
-    _, error = process.communicate(timeout=60)
+    with python("-X", "importtime", "-m", "rt_frames.cli", "serve", tmp_path) as process:
+        while "cheroot" not in process.stderr.readline():  # the signals are handled before the service is loaded
+            pass
+        process.send_signal(signal.SIGTERM)
+        _, error = process.end(60)
     assert (process.returncode, "Traceback" in error) == (0, False)
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import lance
-from tests.support.local import python, run
+from tests.support.local import run
+from tests.support.processes import python
 
 FRAME = pl.DataFrame({"a": [1, 2]})
 

@@ -6,6 +6,7 @@ import argparse
 import random
 
 from tests.longer import cluster, fronts, interrupts, kills, mutations, rows
+from tests.support.processes import hear_interrupts
 
 PROGRAMS = {
     "streams": mutations.streams,
@@ -20,6 +21,7 @@ PROGRAMS = {
 }
 
 if __name__ == "__main__":
+    hear_interrupts()
     parser = argparse.ArgumentParser(prog="python -m tests.longer", description=__doc__)
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("--count", type=int, default=300, help="how many kills, answers, …")

@@ -22,6 +22,7 @@ import pyarrow as pa
 import requests
 
 import rt_frames as rt
+from tests.support.processes import python
 from tests.support.servers import KEY
 
 if TYPE_CHECKING:
@@ -159,18 +160,10 @@ def logged() -> Iterator[None]:
     assert KEY not in log.getvalue(), next(line for line in log.getvalue().splitlines() if KEY in line)
 
 
-def python(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    """Start another interpreter."""
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-    )  # fmt: skip
-
-
 def run(code: str, *arguments: object) -> str:
     """Run code to its end, without a warning, and give what it printed."""
     with python("-W", "error", "-c", code, *arguments) as process:
-        printed, error = process.communicate(timeout=60)
+        printed, error = process.end(60)
     assert (process.returncode, error) == (0, "")
     return printed
 

@@ -1,0 +1,72 @@
+"""Other programs: Ctrl-C reaches them wherever the tests were started, and one that hangs shows where."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+LONGEST = 90  # seconds that a program may run
+
+
+def hear_interrupts() -> None:
+    """Have SIGINT interrupt this process, and the programs that it starts, even if it was started to ignore it.
+
+    A shell has what it starts in the background ignore SIGINT, and every child inherits that. A handler is not
+    inherited: a child then has the default.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Program(subprocess.Popen[str]):
+    """A Python program. One that does not end in time is aborted, and then prints the stacks of all its threads.
+
+    Parameters
+    ----------
+    *words : object
+        Its command.
+    seconds : float
+        How long it may run, whatever the test waits for.
+    **options : object
+        Popen's own.
+    """
+
+    def __init__(self, *words: object, seconds: float = LONGEST, **options: Any) -> None:
+        # on SIGABRT, Python then prints the stacks
+        options["env"] = {**options.get("env", os.environ), "PYTHONFAULTHANDLER": "1"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        super().__init__([*map(str, words)], text=True, **{**pipes, **options})
+        self._watchdog = threading.Timer(seconds, self.send_signal, [signal.SIGABRT])
+        self._watchdog.daemon = True
+        self._watchdog.start()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, as every other method does that waits."""
+        code = super().wait(timeout)
+        self._watchdog.cancel()
+        self._watchdog.join()
+        return code
+
+    def end(self, seconds: float = LONGEST) -> tuple[str, str]:
+        """Wait for its end, and return what it printed."""
+        try:
+            return self.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.send_signal(signal.SIGABRT)
+            printed, errors = self.communicate()
+        raise AssertionError(f"a program did not end within {seconds} s:\n{printed}\n{errors}")
+
+    def __exit__(self, *_: object) -> None:
+        """End it if the test did not; pytest shows what it printed last, if the test failed."""
+        self.send_signal(signal.SIGABRT)
+        sys.stdout.writelines(self.communicate())
+
+
+def python(*arguments: object, **options: Any) -> Program:
+    """Start another interpreter, at the root of the project."""
+    return Program(sys.executable, *arguments, cwd=Path(__file__).parents[2], **options)
