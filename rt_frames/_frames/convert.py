@@ -183,9 +183,9 @@ class _Column(NamedTuple):
     def check_parts(self, have: pa.DataType, target: pa.DataType, path: str) -> None:
         """Refuse parts other than those of the target, which no cast of the caller's makes of them."""
         if self.appended:
-            raise not_in_table(have, target, path)
+            raise not_in_table(to_portable(have), target, path)
         if not self.cast:
-            raise not_alike(have, target, path, self.place)
+            raise not_alike(to_portable(have), target, path, self.place)
 
 
 _AS_STORED = _Column("", cast=True, rounds=False, appended=False)
@@ -282,7 +282,7 @@ class Converter:
             where = "" if row is None else f", row {rows_before + row}"
             where += f" of {place}" if place else ""
             raise UnsupportedTypeError(
-                f"column {name!r}{where}: {array.type} cannot be converted to {field.type}: "
+                f"column {name!r}{where}: {to_portable(array.type)} cannot be converted to {field.type}: "
                 f"{str(reason)[:300]}; correct the values or choose another type"
             ) from None
 
@@ -316,7 +316,7 @@ class Converter:
             return self._map(array, target, path, column)
         if not types.is_nested(array.type) or types.is_struct(array.type) or not is_list(target):
             column.check_parts(array.type, target, path)
-            raise ValueError(f"{path} is {array.type}, not {target}")
+            raise ValueError(f"{path} is {to_portable(array.type)}, not {target}")
         if types.is_fixed_size_list(array.type):
             if types.is_fixed_size_list(target):
                 return self._fixed_size_list(array, target, path, column)
@@ -417,6 +417,8 @@ def _cast_values(array: pa.Array, target: pa.DataType, path: str, column: _Colum
     column.check_kind(array.type, target, path)
     if not column.cast:
         return array
+    if types.is_nested(array.type):
+        raise ValueError(f"{path} is {to_portable(array.type)}, not {target}")
     try:
         return cast_exactly(_decode(array), target, rounds=column.rounds)
     except CONVERSION_ERRORS as error:

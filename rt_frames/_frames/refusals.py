@@ -24,8 +24,8 @@ class Refusals(dict[str, UnsupportedTypeError]):
         except UnsupportedTypeError as error:
             self.setdefault(column, error)
 
-    def check(self, order: Sequence[str]) -> None:
-        """Raise one error for all of them, in the order of the frame's columns."""
+    def check(self, order: Sequence[str], done: str = "sent") -> None:
+        """Raise one error for all of them, in the order of the frame's columns; it says what cannot be done."""
         columns = tuple(name for name in order if name in self) if self else ()
         if not columns:
             return
@@ -35,7 +35,7 @@ class Refusals(dict[str, UnsupportedTypeError]):
         said = [self._message(name) for name in columns[:MAX_LISTED]]
         lines = [one.text for one in said]
         if len(columns) > 1:
-            lines.insert(0, f"{len(columns)} columns cannot be sent:")
+            lines.insert(0, f"{len(columns)} columns cannot be {done}:")
         if more := columns[MAX_LISTED:]:
             lines.append(f"and {len(more)} more: {list_names(more)}")
         hint = next((one.hint for one in said if one.hint), "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
@@ -17,9 +17,8 @@ from rt_frames.errors import UnsupportedTypeError
 
 def to_polars(table: pa.Table) -> pl.DataFrame:
     """Return a frame of the same values."""
-    table = _without_seconds(table)
     try:
-        return cast("pl.DataFrame", pl.from_arrow(table))
+        return _convert(table)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # Polars panics
@@ -27,8 +26,12 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
         for field in table.schema:
             with refusals.of(field.name):
                 _check(table.select([field.name]), field)
-        refusals.check(table.column_names)
+        refusals.check(table.column_names, "read")
         raise
+
+
+def _convert(table: pa.Table) -> pl.DataFrame:
+    return cast("pl.DataFrame", pl.from_arrow(_without_seconds(table)))
 
 
 def _without_seconds(table: pa.Table) -> pa.Table:
@@ -50,9 +53,13 @@ def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
     return pa.duration("ms") if types.is_duration(arrow) and arrow.unit == "s" else arrow
 
 
-def _check(column: pa.Table, field: pa.Field) -> Any:
+def _check(column: pa.Table, field: pa.Field) -> None:
     try:
-        pl.from_arrow(column)
+        _convert(column)
+    except (KeyboardInterrupt, SystemExit):
+        raise
     except BaseException as error:  # noqa: BLE001  # Polars panics
-        text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(str(error), 100)})"
+        # of a cast, the row and the value; the column is named already, and no value can be corrected here
+        reason = str(error).removeprefix(f"column {field.name!r}, ").partition("; correct the values")[0]
+        text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
         raise UnsupportedTypeError(f"{text}; leave it out with columns=[…], or use to_arrow()") from None

@@ -55,6 +55,8 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
     if isinstance(dtype, pl.Duration):
         return pa.duration(dtype.time_unit)
     if isinstance(dtype, pl.Decimal):
+        if not 0 < dtype.precision <= 38:  # Polars tells it as late as with values
+            raise unsupported(path, f"Polars' {dtype}", "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256")
         return pa.decimal128(dtype.precision, dtype.scale)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
@@ -82,5 +84,7 @@ def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
     if isinstance(dtype, _MAP):
         key, value = (from_polars(getattr(dtype, part), join_path(path, part), level + 1) for part in ("key", "value"))
         return pa.map_(key, value)
+    if isinstance(dtype, pl.Array) and dtype.size >= 2**31:
+        raise unsupported(path, f"Polars' {dtype}", "pass pl.Array of fewer items, or pl.List")
     item = from_polars(dtype.inner, join_path(path, "item"), level)
     return pa.list_(item, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(item)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 import threading
 from decimal import Decimal
 
@@ -59,8 +60,8 @@ def test_a_nan_of_polars_comes_back_as_one(table):
 
 SECONDS = [0, 10**10, None, 2**60]
 FOR_POLARS = {  # columns, the rows of them that Polars holds, and what is said of the others
-    "moments in seconds": (pa.array(SECONDS, pa.timestamp("s", "UTC")), 3, "column 'x', row 3"),
-    "durations in seconds": (pa.array(SECONDS, pa.duration("s")), 3, "column 'x', row 3"),
+    "moments in seconds": (pa.array(SECONDS, pa.timestamp("s", "UTC")), 3, "'x': Polars cannot hold .*row 3: "),
+    "durations in seconds": (pa.array(SECONDS, pa.duration("s")), 3, "'x': Polars cannot hold .*row 3: "),
     "a zone without a name": (pa.array(SECONDS, pa.timestamp("us", "+05:30")), 0, "'x': Polars cannot hold .*=.05:30"),
     "decimals of 256 bits": (pa.array([Decimal(1)], pa.decimal256(50, 0)), 0, "'x': Polars cannot hold .*to_arrow"),
 }
@@ -75,6 +76,18 @@ def test_what_polars_cannot_hold_is_refused_by_column_where_it_would_wrap_or_pan
     assert found.to_polars(columns=["n"])["n"].to_list() == [*range(len(column))]
     if held:
         assert pa.table(found.to_polars(limit=held))["x"].cast(column.type).to_pylist() == column[:held].to_pylist()
+
+
+def test_all_columns_that_polars_cannot_hold_are_named_at_once_and_nothing_is_said_of_sending(table):
+    odd = {name: column for name, (column, _, _) in FOR_POLARS.items() if len(column) == 4}
+    odd["structs of seconds"] = pa.array([{"x": one} for one in SECONDS], pa.struct([("x", pa.timestamp("s"))]))
+    found = rt.to_table(pa.table({**odd, "n": range(4)}), "odd", client=table.client)
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"^{len(odd)} columns cannot be read:\n") as raised:
+        found.to_polars()
+    assert raised.value.columns == (*odd,)
+    assert str(raised.value).count("leave it out with columns=[…], or use to_arrow()") == len(odd) > 3
+    assert not re.search("sent|correct the value", str(raised.value))
+    assert found.to_polars(columns=["n"]).height == 4
 
 
 def test_some_columns_and_rows_are_read(table):

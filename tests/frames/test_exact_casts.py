@@ -236,6 +236,27 @@ def test_a_value_that_another_type_holds_is_kept_and_any_other_is_refused_by_row
         assert str(found[1].as_py()) == str(result)
 
 
+VIEW, TEXT = pa.string_view(), pl.Series(["x"])
+VIEWED = [  # columns that lie in views, and what they are called: what they are sent as
+    (pl.DataFrame({"x": TEXT}), "large_string"),
+    (pl.LazyFrame({"x": TEXT}), "large_string"),
+    (pl.DataFrame({"x": TEXT.cast(pl.Categorical)}), "dictionary<values=large_string, "),
+    (pl.DataFrame({"x": [["x"]]}), "large_list<item: large_string>"),
+    (pl.DataFrame({"x": [{"y": "x"}]}), "struct<y: large_string>"),
+    (pa.table({"x": pa.array(["x"], VIEW)}), "large_string"),
+    (pa.table({"x": pa.array([["x"]], pa.list_view(VIEW))}), "list<item: large_string>"),
+    (pd.DataFrame({"x": pd.array(["x"], pd.ArrowDtype(VIEW))}), "large_string"),
+]
+
+
+@pytest.mark.parametrize(("frame", "called"), VIEWED)
+def test_a_refused_cast_names_a_type_as_it_is_sent_and_as_no_view(frame, called):
+    for target in (pa.int64(), pa.date32(), pa.list_(pa.int8()), pa.struct([("z", pa.list_(pa.int8()))])):
+        with pytest.raises(UnsupportedTypeError, match=f"'x'.* {called}.* cannot be converted to ") as raised:
+            send([frame, frame], dtypes={"x": target})
+        assert "_view" not in str(raised.value)
+
+
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, lambda columns: pa.table(columns).to_reader()])
 def test_the_row_of_a_value_is_counted_from_the_beginning_of_a_large_frame(make):
     numbers = np.arange(3_000_000) % 100
