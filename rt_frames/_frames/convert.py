@@ -417,10 +417,11 @@ def _cast_values(array: pa.Array, target: pa.DataType, path: str, column: _Colum
     column.check_kind(array.type, target, path)
     if not column.cast:
         return array
-    if types.is_nested(array.type):
-        raise ValueError(f"{path} is {to_portable(array.type)}, not {target}")
+    values = _decode(array)
+    if types.is_nested(values.type):
+        raise ValueError(f"{path} is {to_portable(values.type)}, not {target}")
     try:
-        return cast_exactly(_decode(array), target, rounds=column.rounds)
+        return cast_exactly(values, target, rounds=column.rounds)
     except CONVERSION_ERRORS as error:
         raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
 
