@@ -91,7 +91,7 @@ def _write(service: Service, name: str, data: Any, how: WriteOptions, table: Des
     request = Request(
         operation, "POST", service.dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
         nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
-        may_be_there=how.if_exists == "skip", hints=_hints(service.dialect, how.compression),
+        may_be_there=how.if_exists == "skip", hints=_hints(service.dialect, how),
         look=functools.partial(explain_failed_append, service, name, table) if table else None,
     )  # fmt: skip
     try:
@@ -311,12 +311,14 @@ def _parse_made(response: Response) -> tuple[int | None, str | None]:
     return parse_version(response), response.headers.get("ETag")
 
 
-def _hints(dialect: Dialect, compression: Compression) -> Hints:
-    """Return what a caller can do about errors of a create."""
-    taken = "choose another name, or pass {} to leave the table as it is"
-    if dialect.replace:
-        taken += ', "replace" to replace all its rows, or "append" to add these'
-    hints: dict[type[errors.RemoteError], Hint] = {errors.TableExistsError: (taken, {"if_exists": "skip"})}
-    if compression != "zstd":
+def _hints(dialect: Dialect, how: WriteOptions) -> Hints:
+    """Return what a caller can do about errors of a create, beside what was tried."""
+    hints: dict[type[errors.RemoteError], Hint] = {}
+    if how.if_exists == "fail":
+        taken = "choose another name, or pass {} to leave the table as it is"
+        if dialect.replace:
+            taken += ', "replace" to replace all its rows, or "append" to add these'
+        hints[errors.TableExistsError] = taken, {"if_exists": "skip"}
+    if how.compression != "zstd":
         hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
     return hints

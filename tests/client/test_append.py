@@ -361,7 +361,9 @@ def test_a_refused_append_is_repeated_only_where_429_says_that_nothing_was_done(
     assert hosted.steps.count("insert") == 1 + (status == 429)
 
 
-def test_who_loses_the_race_to_make_the_table_appends():
+@pytest.fixture
+def contested():
+    """A service on which somebody makes a table just when it was found to be missing."""
     hosted = Hosted(version=None)
 
     def somebody_makes_it(step):
@@ -369,7 +371,23 @@ def test_who_loses_the_race_to_make_the_table_appends():
             hosted.tables["t"] = Table([[one(1)]])
 
     hosted.changed = somebody_makes_it
-    with serving(hosted) as server, connected(server, dialect="lancedb") as client:
+    return hosted
+
+
+def test_who_loses_the_race_to_make_the_table_appends(contested):
+    with serving(contested) as server, connected(server, dialect="lancedb") as client:
         made = client.create_table("t", one(2), if_exists="append")
     assert (made.created, made.version) == (False, 2)
-    assert hosted.steps == ["describe", "create", "describe", "insert"]
+    assert contested.steps == ["describe", "create", "describe", "insert"]
+
+
+@pytest.mark.parametrize("data", [iter([one(2)]), one(2).to_reader()], ids=["iterator", "reader"])
+def test_who_loses_it_with_what_is_read_once_is_offered_nothing_but_to_send_it_again(contested, data):
+    with (
+        serving(contested) as server,
+        connected(server, dialect="lancedb") as client,
+        pytest.raises(rt.errors.TableExistsError, match="is exhausted: create a new one") as raised,
+    ):
+        client.create_table("t", data, if_exists="append")
+    assert "if_exists" not in str(raised.value)
+    assert contested.tables["t"].rows["n"].to_pylist() == [1]

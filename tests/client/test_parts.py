@@ -292,7 +292,10 @@ def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):
     client.create_table("t", pa.table({"n": pa.array([], pa.int64())}))
-    with pytest.raises(rt.errors.TableExistsError, match="empty"):
+    with pytest.raises(rt.errors.TableExistsError, match="append to it, or drop it") as raised:
         client.create_table("t", frames(), if_exists="skip")
+    assert "if_exists" not in str(raised.value)
+    with pytest.raises(rt.errors.TableExistsError, match=r'if_exists="skip" .*"replace" .*"append" '):
+        client.create_table("t", frames())
     client.create_table("u", frames())
     assert not client.create_table("u", frames(), if_exists="skip").created
