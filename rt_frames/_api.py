@@ -100,9 +100,9 @@ def connect(
     allow_insecure : bool, default False
         Allow plain ``http`` to another machine, where anybody on the network can read the key.
     dialect : {"documented", "lancedb"}, optional
-        The endpoints of the server: those in the service's documentation, or those of LanceDB and other servers of the
-        Lance REST namespace specification, which can also describe, read, append to, replace and drop tables. Defaults
-        to ``RT_FRAMES_DIALECT``, or else "documented". A folder supports all of it.
+        The endpoints of the server: those in the service's documentation, or those of LanceDB's servers, which can also
+        describe, read, append to, replace and drop tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A
+        folder supports all of it.
     default : bool, default True
         Make this the client of ``df.remote`` and of the package's functions.
 

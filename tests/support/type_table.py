@@ -5,6 +5,8 @@ It imports the two conversions that read tables back, which need no table here.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 from pathlib import Path
 
@@ -69,6 +71,16 @@ TYPES: dict[str, dict[str, object]] = {
     },
 }
 
+OBJECTS = {  # kinds of values in a column of objects
+    "`bytes`": b"a",
+    "`date`": datetime.date(2024, 1, 31),
+    "`time`": datetime.time(12),
+    "`Decimal`": decimal.Decimal("1.50"),
+    "lists": [1],
+    "dicts": {"x": 1},
+    "text": "a",
+}
+
 
 def said(dtype: object) -> str:
     """Show how a type is sent, or what its refusal advises."""
@@ -95,11 +107,22 @@ def read_back(library: str, dtype: object) -> str:
     return f"`{plain}`" if plain == nulls else f"`{plain}`, with nulls `{nulls}`"
 
 
+def objects() -> str:
+    """Make the row of columns of objects, whose type is that of their values."""
+    frame = pd.DataFrame({kind: pd.Series([value], dtype=object) for kind, value in OBJECTS.items()})
+    types = frame.remote.schema.types
+    sent = [f"`{rt.data_type(arrow)['type']}`" for arrow in types]
+    read = [read_back("pandas", arrow) for arrow in types]
+    return f"| pandas `object` of {', '.join(OBJECTS)} | {', '.join(sent)} | {', '.join(read)} |"
+
+
 def table() -> str:
     """Make the whole block."""
     lines = ["| given | sent as | read back as |", "|---|---|---|"]
     for library, types in TYPES.items():
         lines += [f"| {library} {n} | {said(dtype)} | {read_back(library, dtype)} |" for n, dtype in types.items()]
+        if library == "pandas":
+            lines.append(objects())
     return "\n".join([START, *lines, END])
 
 
