@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
@@ -11,29 +9,16 @@ from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from rt_frames._client import RemoteTable
+    from rt_frames._client import Client, RemoteTable
+    from rt_frames._frames.compression import Compression
     from rt_frames._schema.alterations import AlterationPlan
+    from rt_frames._writes import IfExists
 
 Frame = TypeVar("Frame")
-Method = TypeVar("Method")
-
-
-def _with_parameters_of(function: Callable[..., Any], frame: str) -> Callable[[Method], Method]:
-    """Show a function's parameters, without its frame, in place of ``*args`` and ``**options``; and its docstring."""
-
-    def decorate(method: Any) -> Any:
-        signature = inspect.signature(method)
-        parameters = {**signature.parameters, **inspect.signature(function).parameters, **signature.parameters}
-        shown = [one for name, one in parameters.items() if name not in (frame, "args", "options")]
-        method.__signature__ = signature.replace(parameters=sorted(shown, key=lambda one: one.kind))
-        method.__doc__ = method.__doc__ or re.sub(rf"(?m)^( *){frame} : .*\n(\1 +.*\n)+", "", function.__doc__ or "")
-        return method
-
-    return decorate
 
 
 class RemoteAccessor(Generic[Frame]):
@@ -82,13 +67,51 @@ class RemoteAccessor(Generic[Frame]):
         """
         return sent_schema(self._frame)
 
-    @_with_parameters_of(_api.to_table, "data")
-    def to_table(self, *args: Any, **options: Any) -> RemoteTable:
-        __tracebackhide__ = True
-        return _api.to_table(self._frame, *args, **options)
+    def to_table(
+        self,
+        name: str,
+        *,
+        client: Client | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        clean_names: bool = False,
+        if_exists: IfExists = "fail",
+        compression: Compression = "auto",
+        progress: bool | None = None,
+    ) -> RemoteTable:
+        """Create a remote table from this frame; parameters and errors as in `rt_frames.to_table`.
 
-    @_with_parameters_of(_api.to_table, "data")
-    def tee(self, *args: Any, **options: Any) -> Frame:
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> pd.DataFrame({"word": ["a", "b"], "n": [1, 2]}).remote.to_table("words").rows
+        2
+        """
+        __tracebackhide__ = True
+        return _api.to_table(
+            self._frame,
+            name,
+            client=client,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            if_exists=if_exists,
+            compression=compression,
+            progress=progress,
+        )
+
+    def tee(
+        self,
+        name: str,
+        *,
+        client: Client | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        clean_names: bool = False,
+        if_exists: IfExists = "fail",
+        compression: Compression = "auto",
+        progress: bool | None = None,
+    ) -> Frame:
         """Create a remote table and return this frame, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples
@@ -99,11 +122,30 @@ class RemoteAccessor(Generic[Frame]):
         6
         """
         __tracebackhide__ = True
-        _api.to_table(self._frame, *args, **options)
+        _api.to_table(
+            self._frame,
+            name,
+            client=client,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            if_exists=if_exists,
+            compression=compression,
+            progress=progress,
+        )
         return self._frame
 
-    @_with_parameters_of(_api.plan_alterations, "after")
-    def plan_alterations(self, before: Any, **options: Any) -> AlterationPlan:
+    def plan_alterations(
+        self,
+        before: Any,
+        *,
+        rename: Mapping[str, str] | None = None,
+        nullable: Mapping[str, bool] | None = None,
+        strict: bool = True,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        clean_names: bool = False,
+    ) -> AlterationPlan:
         """Plan what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
@@ -114,9 +156,54 @@ class RemoteAccessor(Generic[Frame]):
         {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
         """
         __tracebackhide__ = True
-        return _api.plan_alterations(before, self._frame, **options)
+        return _api.plan_alterations(
+            before,
+            self._frame,
+            rename=rename,
+            nullable=nullable,
+            strict=strict,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+        )
 
-    @_with_parameters_of(_api.alter_table, "data")
-    def alter_table(self, *args: Any, **options: Any) -> RemoteTable:
+    def alter_table(
+        self,
+        name: str,
+        before: Any = None,
+        *,
+        rename: Mapping[str, str] | None = None,
+        nullable: Mapping[str, bool] | None = None,
+        strict: bool = True,
+        lossy: bool = False,
+        rewrite: bool = False,
+        dtypes: Mapping[str, Any] | None = None,
+        index: bool | None = None,
+        clean_names: bool = False,
+        client: Client | None = None,
+    ) -> RemoteTable:
+        """Give a table the columns of this frame; parameters and errors as in `rt_frames.alter_table`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> before = pd.DataFrame({"n": [1, 2]})
+        >>> _ = before.remote.to_table("counts")
+        >>> before.astype("int32").remote.alter_table("counts")
+        RemoteTable('counts', version 2, n: int64 to int32, at tables)
+        """
         __tracebackhide__ = True
-        return _api.alter_table(self._frame, *args, **options)
+        return _api.alter_table(
+            self._frame,
+            name,
+            before,
+            rename=rename,
+            nullable=nullable,
+            strict=strict,
+            lossy=lossy,
+            rewrite=rewrite,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            client=client,
+        )

@@ -25,7 +25,7 @@ LAW = {  # a package or file → what it may import of the others; what is not n
     "_rewrites": {"_service", "_writes", "_schema", "_frames", "_http", *HELPERS},
     "_client": {"_service", "_writes", "_rewrites", "_schema", "_frames", "_http", *HELPERS},
     "_api": {"_client", "_service", "_writes", "_schema", "_frames", "_http", "local", *HELPERS},
-    "_accessor": {"_api", "_client", "_schema", "_frames", *HELPERS},
+    "_accessor": {"_api", "_client", "_writes", "_schema", "_frames", *HELPERS},
     "_register": {"_accessor"},
     "cli": {"_api", "_client", "_schema", "_frames", "local", *HELPERS},
     "local": {"_schema.data_type", "_schema.casts", *HELPERS},

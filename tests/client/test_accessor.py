@@ -149,21 +149,25 @@ def test_completion_shows_the_public_methods_alone(library):
     assert set(dir(type(frame).remote)) >= shown  # where notebooks look, so that they need not run anything
 
 
-METHODS = [("to_table", "to_table", "name"), ("tee", "to_table", "name"), ("plan_alterations",) * 2 + ("before",)]
+METHODS = [  # of a frame, the function behind it, and its own parameters
+    ("to_table", "to_table", ["name"]),
+    ("tee", "to_table", ["name"]),
+    ("plan_alterations", "plan_alterations", ["before"]),
+    ("alter_table", "alter_table", ["name", "before"]),
+]
 
 
-def test_the_methods_show_and_take_the_options_of_the_functions_behind_them_and_their_documentation():
-    for method, function, own in METHODS:
-        bound = getattr(pl.DataFrame({"a": [1]}).remote, method)
-        shown, given = (inspect.signature(one).parameters for one in (bound, getattr(rt, function)))
-        options = {name: option for name, option in given.items() if option.kind is inspect.Parameter.KEYWORD_ONLY}
-        assert {name: option for name, option in shown.items() if name != own} == {**options}
-        assert shown[own].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-        with pytest.raises(TypeError, match="'if_exist'"):
-            bound("t", if_exist="skip")
-    shown, whole = inspect.getdoc(pd.DataFrame.remote.to_table), inspect.getdoc(rt.to_table)
-    assert shown.splitlines()[0] == whole.splitlines()[0]
-    assert [text for text in ("data : frame", "name : str") if text in shown] == ["name : str"]
+@pytest.mark.parametrize(("method", "function", "own"), METHODS, ids=[method for method, *_ in METHODS])
+def test_a_method_shows_and_takes_the_options_of_the_function_behind_it_and_names_it(method, function, own):
+    bound = getattr(pl.DataFrame({"a": [1]}).remote, method)
+    shown, given = (inspect.signature(one).parameters for one in (bound, getattr(rt, function)))
+    options = {name: option for name, option in given.items() if option.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert {name: option for name, option in shown.items() if name not in own} == options
+    assert [*shown][: len(own)] == own
+    assert {shown[name].kind for name in own} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    assert f"as in `rt_frames.{function}`" in inspect.getdoc(bound)
+    with pytest.raises(TypeError, match="'if_exist'"):
+        bound("t", if_exist="skip")
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
