@@ -23,6 +23,7 @@ from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
 from rt_frames._http.dialects import FOLDER, parse_dialect
 from rt_frames._http.options import Key, Secret, hide_values
+from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import check_no_cycle, plan
@@ -253,6 +254,7 @@ def to_table(
     2
     """
     __tracebackhide__ = True
+    check_order(data, name, "rt.to_table(df, {})")
     return _resolve(client).create_table(
         name,
         data,
@@ -476,6 +478,7 @@ def alter_table(
     >>> before.cast(pl.Int32).remote.alter_table("counts")
     RemoteTable('counts', version 2, n: int64 to int32, at tables)
     """
+    check_order(data, name, "rt.alter_table(df, {})")
     if rewrite and lossy:
         raise ValueError("rewrite, lossy: a rewrite casts exactly; pass only one of them")
     options: dict[str, Any] = {"rename": rename, "nullable": nullable, "strict": strict}
@@ -603,24 +606,33 @@ def _not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueErro
     return ValueError(f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
 
 
-def _from_environment(region: str | None, domain: str | None) -> tuple[str, str | None, str | None]:
+def _from_environment(region: str | None, domain: str | None) -> tuple[str | None, str | None, str | None]:
     if url := os.environ.get("RT_FRAMES_URL"):
         if region is not None or domain is not None:
             raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
         return url, None, None
-    database = os.environ.get("RT_FRAMES_DB")
-    if not database:
+    database = os.environ.get("RT_FRAMES_DB") or None
+    if database is None and region is None and domain is None:
         closed = ", the default client was closed" if _default_client is not None and _default_client._closed else ""  # noqa: SLF001  # same package
         raise errors.NotConnectedError(Message(f"not connected to any service{closed}", _THREE_WAYS, target="…"))
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
-    if region is None or domain is None:
+    if database is not None and (region is None or domain is None):
         raise ValueError(f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it")
     return database, region, domain
 
 
 def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
-    for name, value in {"target": database, "region": region, "domain": domain}.items():
+    parts = {"target": database, "region": region, "domain": domain}
+    if isinstance(database, str) and "://" in database:
+        raise ValueError(
+            "region, domain: they go with a database's name, but target is a whole address; leave them out"
+        )
+    if missing := [name for name, value in parts.items() if value is None]:
+        given = [name for name in parts if name not in missing]
+        text = f"{' and '.join(missing)} must be given with {' and '.join(given)}"
+        raise ValueError(Message(text, _THREE_WAYS, target="…"))
+    for name, value in parts.items():
         if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
             text = f"{name}: expected a part of a host name, got {value!r:.100}"
             raise ValueError(Message(text, _THREE_WAYS, target="…"))

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from rt_frames._text import Message, list_names
+from rt_frames._text import Message, list_names, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -137,6 +137,12 @@ def closest_names(name: str, names: list[str]) -> list[str]:
 
 def _spell(name: str) -> str:
     return name.casefold().replace(" ", "").replace("_", "")
+
+
+def check_order(data: Any, name: Any, call: str) -> None:
+    """Refuse data and a name that were exchanged; ``call`` shows the right order, with ``{}`` for the name."""
+    if isinstance(data, str) and not isinstance(name, str):
+        raise TypeError(f"data and name are exchanged; call {call.format(show_value(data))}")
 
 
 def check_table_name(name: Any) -> None:

@@ -106,6 +106,10 @@ def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(t
 
 LOCAL = {"api_key": None}
 ODD = [  # beside those in tests/messages.txt: a target, options, and what is blamed
+    (None, {"region": "us-east-1"}, "^target and domain must be given with region; "),
+    (None, {"region": "us-east-1", "domain": "example.com"}, "^target must be given with region and domain; "),
+    ("words-x1", {"domain": "example.com"}, "^region must be given with target and domain; "),
+    (URL, {"region": "us-east-1"}, "target is a whole address; leave them out"),
     ("words x1", {"region": "us-east-1", "domain": "example.com"}, "target.*host name"),
     ("", {}, r"rt\.connect\("),
     ("//example.com/tables", {}, "http:// or https:// is missing"),

@@ -41,6 +41,25 @@ def values_of(frame: object) -> list:
     return column.to_pylist() if isinstance(frame, pa.Table) else column.to_list()
 
 
+FRAMES = [pd.DataFrame({"n": [1]}), pl.DataFrame({"n": [1]}), pl.LazyFrame({"n": [1]}), [pa.table({"n": [1]})]]
+
+
+@pytest.mark.parametrize("df", FRAMES, ids=lambda df: type(df).__name__)
+def test_the_call_that_is_shown_for_data_and_name_that_were_exchanged_helps(tmp_path, df):
+    with rt.connect(tmp_path) as client:
+        for call in (
+            lambda: rt.to_table("t", df),
+            lambda: client.create_table(df, "u"),
+            lambda: rt.alter_table("t", df),
+        ):
+            with pytest.raises(TypeError, match="data and name are exchanged; call ") as caught:
+                call()
+            shown = str(caught.value).partition("; call ")[2]
+            if isinstance(df, pd.DataFrame) or "alter_table" not in shown:  # of which the columns are known
+                assert eval(shown, {"rt": rt, "client": client, "df": df}).name in ("t", "u")
+        assert client.list_tables() == ["t", "u"]
+
+
 UNTYPED = [
     *[objects(None, None), objects([], None), objects({"a": None, "b": 1}), objects([{"a": []}])],
     pl.DataFrame({"x": [None]}),
