@@ -20,9 +20,10 @@ from rt_frames._http.dialects import Dialect
 from rt_frames._http.options import Key, hide_values
 from rt_frames._http.response import parse_version
 from rt_frames._http.rows import query
-from rt_frames._names import DialectName, did_you_mean
+from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
 from rt_frames._rewrites import offer_rewrite, rewrite
 from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
+from rt_frames._schema.compare import walk
 from rt_frames._service import Service
 from rt_frames._text import Message, count, format_bytes, list_some, show_value
 from rt_frames._writes import IfExists, WriteOptions, write
@@ -190,6 +191,7 @@ class Client:
         >>> rt.connect(default=False).create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
         2
         """
+        check_order(data, name, "client.create_table({}, df)")
         # so that its errors stay ours, and it can be read again
         rows = Readable(data._reader) if isinstance(data, RemoteTable) else data  # noqa: SLF001
         how = WriteOptions(dtypes, index, clean_names, if_exists, compression, progress)
@@ -313,13 +315,35 @@ class RemoteTable:
     ) -> pa.RecordBatchReader:
         """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
         asked = query(columns, where, limit)
-        if limit == 0 and self.schema is not None:  # some servers read 0 as no limit
-            names = columns or self.schema.names
-            if unknown := [name for name in names if name not in self.schema.names]:
-                raise ValueError(f"columns: there is no {unknown[0]!r}; {did_you_mean(unknown[0], self.schema.names)}")
-            return pa.RecordBatchReader.from_batches(pa.schema([self.schema.field(name) for name in names]), [])
-        rows = self._service.read(self.name, asked, since=self._since)
+        if limit == 0 and self.schema is not None:
+            fields = {field.name: field for field in self.schema}
+            if fields.keys() >= {*(columns or ())}:
+                return pa.RecordBatchReader.from_batches(pa.schema([fields[name] for name in columns or fields]), [])
+        asked["k"] = max(asked["k"], 1)  # some servers read 0 as no limit
+        try:
+            rows = self._service.read(self.name, asked, since=self._since)
+        except errors.BadRequest:
+            self._check_columns(columns or ())
+            raise
+        if limit == 0:
+            rows.close()
+            return pa.RecordBatchReader.from_batches(rows.schema, [])
         return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse columns that the table does not have, if its service tells."""
+        schema = None
+        if columns:
+            with contextlib.suppress(errors.RemoteError):
+                schema = self._service.describe(self.name).schema
+        if schema is None:
+            return
+        fields = [*walk(schema)]
+        known = {*RESERVED, *(path for path, _, _ in fields)}
+        if unknown := [name for name in columns if name.replace("`", "") not in known]:
+            readable = [path for path, _, lists in fields if not lists]
+            text = f"columns: table {self.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], readable)}"
+            raise ValueError(text) from None
 
     @hide_frames
     def to_arrow(

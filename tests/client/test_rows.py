@@ -96,9 +96,41 @@ def test_some_columns_and_rows_are_read(table):
     assert table.to_polars(columns=["n"], limit=0).schema == {"n": pl.Int64}
     assert [*table.to_pandas(columns=["s", "n"], limit=0)] == ["s", "n"]
     assert table.to_arrow(where="s = 'x;y'").num_rows == 0
-    with pytest.raises(ValueError, match=r"columns: .*'nowhere'"):
-        table.to_arrow(columns=["nowhere"], limit=0)  # which some servers take for no limit
     assert (table.count(), table.count("n IS NULL")) == (3, 1)
+
+
+UNKNOWN = {  # columns that are asked for, and the names that are offered
+    "tag": r"'tag'; did you mean 'tags'\?$",
+    "At": r"'At'; did you mean 'at'\?$",
+    "in.y": r"'in.y'; did you mean 'in.x', 'in'\?$",
+    "nowhere": "'nowhere'; known: 'at', 'in', 'in.x', 'is', 'k', ",
+}
+
+
+@pytest.mark.parametrize("column", UNKNOWN)
+@pytest.mark.parametrize("limit", [None, 0])
+def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(table, column, limit):
+    """By what the table has now: an older handle knows columns that were renamed since, and not those that came."""
+    nested = pa.table(
+        {**dict(zip(ROWS.column_names, ROWS.columns, strict=True)), "in": [{"x": 1}] * 3, "was": ROWS["n"]}
+    )
+    known = table.client.create_table("u", nested)
+    table.client.table("u").rename({"was": "is"})
+    for read in (known.to_arrow, known.to_pandas, table.client.table("u").to_polars):
+        with pytest.raises(ValueError, match=f"^columns: table 'u' has no column {UNKNOWN[column]}"):
+            read(columns=["n", column, "in.x"], limit=limit)
+    assert known.to_arrow(columns=["is", "in.x"], limit=limit).column_names == ["is", "in.x"]
+    with pytest.raises(ValueError, match="has no column 'was'; "):
+        known.to_arrow(columns=["was"])
+
+
+def test_a_query_that_is_refused_for_another_reason_says_that(server, table):
+    with pytest.raises(rt.errors.BadRequest, match="nowhere"):
+        table.to_arrow(columns=["n"], where="nowhere > 1")
+    server.answering((400, {"error": "no such column"}))  # whatever is asked, its description too
+    with pytest.raises(rt.errors.BadRequest, match="no such column"):
+        reading(server).to_arrow(columns=["n"])
+    assert [request.path.split("/")[4] for request in server.posts] == ["query", "describe"]
 
 
 CANNOT_BE_ASKED = [  # beside those in tests/messages.txt
