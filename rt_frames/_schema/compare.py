@@ -46,7 +46,8 @@ def plan(
     asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
     if asked or nulls:
         asked, nulls = _to_paths_of(before, after, asked, nulls, stored)
-    comparison = _Comparison(asked, nulls, stored or compare_nullability, compare_nullability)
+    sides = ("in the table", "in the frame") if stored else ("before", "after")
+    comparison = _Comparison(asked, nulls, stored or compare_nullability, compare_nullability, sides)
     found = comparison.compare(list(before), list(after))
     if comparison.one_sided and strict:
         raise AlterationError(comparison.advice(strict=True))
@@ -135,6 +136,7 @@ class _Comparison:
     nullable: Mapping[str, bool]
     is_known: bool  # whether ``before`` may hold nulls
     compare_nullability: bool
+    sides: tuple[str, str]  # what they are called
     seen: set[str] = field(default_factory=set)
     one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)  # with their prefix
 
@@ -200,9 +202,12 @@ class _Comparison:
         """Name the columns on one side only, and write the call that takes them for renamed."""
         gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
         come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
-        sides = [f"only {side}: {list_names(names)}" for side, names in (("before", gone), ("after", come)) if names]
-        text = f"before and after don't have the same columns; {'; '.join(sides)}; "
-        text += "the service can neither add nor drop columns"
+        both = " and ".join(side.removeprefix("in ") for side in self.sides)
+        text = f"{both} don't have the same columns"
+        for side, names in zip(self.sides, (gone, come), strict=True):
+            if names:
+                text += f"; only {side}: {list_names(names)}"
+        text += "; the service can neither add nor drop columns"
         if not strict:
             text += "; they are left alone, and nothing else differs, so nothing is altered"
         pairs = [(prefix + old.name, old, new) for prefix, *both in self.one_sided for old, new in _pair_up(*both)]
