@@ -281,9 +281,10 @@ class Converter:
             )
             where = "" if row is None else f", row {rows_before + row}"
             where += f" of {place}" if place else ""
+            said = str(reason)[:300].replace("was truncated", "would be truncated")  # nothing was done
             raise UnsupportedTypeError(
                 f"column {name!r}{where}: {to_portable(array.type)} cannot be converted to {field.type}: "
-                f"{str(reason)[:300]}; correct the values or choose another type"
+                f"{said}; correct the values or choose another type"
             ) from None
 
     def _convert(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:

@@ -280,6 +280,8 @@ def explain_refusal(
         advice = "nothing was stored"
     elif kind is errors.BadRequest and operation in READS:
         advice = ""
+    elif kind is errors.AuthenticationError and "key" in message.lower():
+        advice = ""  # the service's own words name the key
     elif kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"
     elif kind is errors.RedirectError:

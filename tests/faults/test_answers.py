@@ -165,6 +165,17 @@ def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without
     assert (error.status, error.table, error.rows) == (400, "t", 2)
 
 
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize(
+    "words", ["", "denied", "Invalid API key", "the x-api-key header is missing or wrong; give a key"]
+)
+def test_F20_a_wrong_key_is_said_once(server, caplog, status, words):
+    server.answering((status, {"error": words} if words else b""))
+    said = str(fails(calls(patient(server))["create"], errors.AuthenticationError, caplog))
+    assert said.lower().count("key") == max(1, words.count("key"))
+    assert ("belongs to this project" in said) == ("key" not in words)
+
+
 SPELLED = [
     ("ab/c+d=efg", r"no ab\/c\u002Bd=efg", "no ***"),
     ("ab/c+d=efg", r"no ab\u002fc\u002bd\u003Defg", "no ***"),

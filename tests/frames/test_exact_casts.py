@@ -308,6 +308,21 @@ def test_fields_of_structs_go_by_name_and_none_is_dropped_or_made_up(make):
         send(frame, dtypes={"x": pa.struct([("a", pa.int64()), ("b", pa.int8())])})
 
 
+FRACTIONS = [
+    (pl.Series([1.0, 0.5]), "int64"),
+    (pd.Series([0.5], dtype="float32"), "int8"),
+    (pa.array([[1.0, 0.5]]), pa.list_(pa.int8())),
+    (pl.Series([2.5, None], dtype=pl.Float32), "uint16"),
+]
+
+
+@pytest.mark.parametrize(("column", "target"), FRACTIONS, ids=lambda value: str(value)[:20])
+def test_a_value_that_is_refused_is_not_said_to_have_been_changed(column, target):
+    said = str(cast(column, target))
+    assert "would be truncated" in said
+    assert "was truncated" not in said
+
+
 def test_what_lies_under_a_missing_struct_is_no_value():
     column = pa.StructArray.from_arrays([pa.array([1, 300])], ["a"], mask=pa.array([False, True]))
     assert cast(column, pa.struct([("a", pa.int8())])).to_pylist() == [{"a": 1}, None]
