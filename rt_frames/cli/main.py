@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import dataclasses
+import datetime
 import functools
 import glob
 import json
@@ -526,7 +527,15 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 @click.argument("root", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=0, show_default="a free one", type=click.IntRange(0, 65535), help="The port.")
-def serve(root: Path, host: str, port: int) -> None:
+@click.option(
+    "--keep",
+    metavar="HOURS",
+    default=24,
+    show_default=True,
+    type=click.IntRange(0, 999_999),
+    help="How many hours versions of a table that were replaced stay readable.",
+)
+def serve(root: Path, host: str, port: int, keep: int) -> None:
     """Serve the tables of folder ROOT over HTTP.
 
     The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is logged on standard error.
@@ -538,7 +547,8 @@ def serve(root: Path, host: str, port: int) -> None:
 
     if not _is_quiet():
         logging.getLogger("rt_frames.access").setLevel(logging.DEBUG)
-    with LocalService(root, host=host, port=port, api_key=os.environ.get("RT_FRAMES_API_KEY")) as service:
+    kept = datetime.timedelta(hours=keep)
+    with LocalService(root, host=host, port=port, api_key=os.environ.get("RT_FRAMES_API_KEY"), keep=kept) as service:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")

@@ -8,6 +8,7 @@ Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words 
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import datetime
 import errno
@@ -16,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import walk
 
 PAGE_BYTES = 2 * 2**20  # bytes of a column; for larger pages the engine copies the data first
-KEEP_REPLACED, MAX_REPLACED = datetime.timedelta(minutes=10), 9  # versions kept besides the one that a write replaces
+MAX_OVERWRITES = 9  # whose versions stay, besides the one that is written next
+IN_USE = datetime.timedelta(hours=1)  # since it was written, a file that nothing names may be of a write on its way
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
 _NO_SUCH_TIME = (
@@ -134,8 +137,9 @@ def _commit(folder: Path, old: Any, operation: Any, staged: list[Path], **option
         for path, target in files.items():
             path.rename(target)
         version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version, **options).version
-    except BaseException:
-        if old.latest_version == old.version:
+    except BaseException as error:
+        # what failed in any other way may have been done
+        if _CONFLICT.search(str(error)) or old.latest_version == old.version:
             for target in files.values():
                 with contextlib.suppress(OSError):
                     target.unlink()
@@ -150,27 +154,30 @@ def begin(folder: Path, staged: Path) -> None:
     the version that it had.
     """
     (staged / "_versions").mkdir(parents=True)
-    for manifest in _manifests(folder):
-        shutil.copy(manifest, staged / "_versions")
+    shutil.copy(_newest_manifest(folder), staged / "_versions")
 
 
-def _manifests(folder: Path) -> list[Path]:
-    """Return the newest manifest of a table; versions are numbered on from, or back from the end."""
-    version = lance.dataset(str(folder)).version
-    return [path for number in (version, 2**64 - 1 - version) for path in folder.glob(f"_versions/*{number}.manifest")]
+def _newest_manifest(folder: Path) -> Path:
+    return _manifest(folder, lance.dataset(str(folder)).version)
+
+
+def _manifest(folder: Path, version: int) -> Path:
+    """Return the manifest of a version; they are numbered back from the end, those of older tables on from 1."""
+    manifest = folder / "_versions" / f"{2**64 - 1 - version:020}.manifest"
+    return manifest if manifest.exists() else folder / "_versions" / f"{version}.manifest"
+
+
+def _versions(folder: Path) -> list[int]:
+    """List the versions of a table that are kept, oldest first; reading their manifests would take long."""
+    with os.scandir(folder / "_versions") as files:
+        names = [file.name.removesuffix(".manifest") for file in files]
+    numbers = [int(name) for name in names if name.isdigit()]
+    return sorted(min(number, 2**64 - 1 - number) for number in numbers)
 
 
 def etag(folder: Path) -> str:
     """Return what tells a table as it is now from any other, and from itself at another version."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in _manifests(folder))).hexdigest()
-
-
-def _is_same(folder: Path, staged: Path) -> bool:
-    """Return whether a table is still the one whose manifest was copied, if at a later version."""
-    with contextlib.suppress(FileNotFoundError):
-        copies = (staged / "_versions").iterdir()
-        return all(copy.read_bytes() == (folder / "_versions" / copy.name).read_bytes() for copy in copies)
-    return False
+    return hashlib.sha256(_newest_manifest(folder).read_bytes()).hexdigest()
 
 
 def stage_append(staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> list[str]:
@@ -185,14 +192,16 @@ def stage_append(staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBat
 
 def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
     """Refuse rows that do not fit a table's columns, by name."""
-    if unknown := [name for name in schema.names if name not in table.names]:
-        raise HTTPError(400, f"the table has no columns {list_names(unknown)}; it has {list_names(table.names)}")
-    for field in table:
-        if field.name not in schema.names:
+    types = {field.name: field.type for field in schema}
+    fields = {field.name: field for field in table}
+    if unknown := [name for name in types if name not in fields]:
+        raise HTTPError(400, f"the table has no columns {list_names(unknown)}; it has {list_names(fields)}")
+    for name, field in fields.items():
+        if name not in types:
             if not field.nullable:
-                raise HTTPError(400, f"column {field.name!r} is missing, and may not be null; send it")
-        elif (sent := schema.field(field.name)).type != field.type:
-            raise HTTPError(400, f"column {field.name!r} is {field.type} in the table, not {sent.type}; cast it first")
+                raise HTTPError(400, f"column {name!r} is missing, and may not be null; send it")
+        elif types[name] != field.type:
+            raise HTTPError(400, f"column {name!r} is {field.type} in the table, not {types[name]}; cast it first")
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
@@ -207,8 +216,8 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
 def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
     """Add rows that were staged to their table, in this order and by one commit, and return the new version."""
     table = lance.dataset(str(folder))
-    if not _is_same(folder, staged) or _identity(table) != _identity(lance.dataset(str(staged))):
-        text = "the table's columns were changed, or it was dropped, while rows for it came, and nothing was added"
+    if _identity(table) != _identity(lance.dataset(str(staged))):
+        text = "the table's columns were changed while rows for it came, and nothing was added"
         raise Conflict(409, f"{text}; try again")
     fragments = [lance.FragmentMetadata.from_json(one) for one in told]
     return _commit(folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments))
@@ -216,9 +225,10 @@ def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
 
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     """Make staged tables the next version of the one in `folder`, if that is as it was; return the new version."""
-    old, tables = lance.dataset(str(folder)), [lance.dataset(str(part)) for part in parts]
-    if not _is_same(folder, staged) or old.version != lance.dataset(str(staged)).version:
+    old = lance.dataset(str(folder))
+    if etag(folder) != etag(staged):
         raise Conflict(409, "the table was changed while rows to replace it came, and nothing was stored; try again")
+    tables = [lance.dataset(str(part)) for part in parts]
     if any(table.schema != tables[0].schema for table in tables):
         raise HTTPError(400, "the parts have different columns, and nothing was stored; send them in one schema")
     operation = lance.LanceOperation.Overwrite(tables[0].lance_schema, [f for one in tables for f in _fragments(one)])
@@ -226,14 +236,53 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     return _commit(folder, old, operation, files, max_retries=0)
 
 
-def forget_versions(folder: Path, keep: datetime.timedelta = KEEP_REPLACED) -> None:
-    """Remove versions that were replaced a while ago; who opened one then has read it by now."""
+def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
+    """Remove versions replaced longer than `keep` ago, those behind the ninth overwrite, and files that none names.
+
+    The engine reads every manifest for that; so versions whose time is over wait until they are a tenth of all.
+    """
+
+    def written(version: int) -> float:
+        return _manifest(folder, version).stat().st_mtime
+
     with contextlib.suppress(Exception):  # the next write removes them
-        dataset: Any = lance.dataset(str(folder))
-        since = datetime.datetime.now() - keep
-        replaced = [version["timestamp"] for version in dataset.versions()][1:]  # when each but the last was replaced
-        recent = sum(at > since for at in replaced[-MAX_REPLACED:])
-        dataset.cleanup_old_versions(retain_versions=recent + 1, error_if_tagged_old_versions=False)
+        versions = _versions(folder)
+        replaced = bisect.bisect_right(versions[1:], time.time() - keep.total_seconds(), key=written)
+        if replaced < len(versions) // 10:
+            replaced = 0
+        table: Any = lance.dataset(str(folder))
+        if gone := versions[: max(replaced, _count_overwritten(table, versions))]:
+            asked = {"versions": gone, "error_if_tagged_old_versions": False}
+            found = table.explain_cleanup_old_versions(delete_unverified=True, include_files=True, **asked)
+            table.cleanup_old_versions(**asked)
+            _remove_unnamed(folder, found.candidate_files, time.time() - max(keep, IN_USE).total_seconds())
+
+
+def _count_overwritten(table: Any, versions: list[int]) -> int:
+    """Count the versions behind the ninth overwrite; there are more of them only after another one."""
+    if len(versions) <= MAX_OVERWRITES or not _is_overwrite(table, versions[-1]):
+        return 0
+    overwrites = 0
+    for index in reversed(range(len(versions))):
+        overwrites += _is_overwrite(table, versions[index])
+        if overwrites == MAX_OVERWRITES:
+            return index
+    return 0
+
+
+def _is_overwrite(table: Any, version: int) -> bool:
+    with contextlib.suppress(Exception):  # some other operations cannot be read
+        return isinstance(table.read_transaction(version).operation, lance.LanceOperation.Overwrite)
+    return False
+
+
+def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
+    """Remove what killed processes left in a table, which the engine itself keeps for a week."""
+    for file in files:
+        path = folder / file.path.rpartition(f"{folder.name}/")[2]
+        with contextlib.suppress(OSError):
+            if file.unverified and path.stat().st_mtime < before:
+                path.unlink()
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:

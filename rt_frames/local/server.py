@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import datetime
 import errno
 import json
 import logging
@@ -38,6 +39,8 @@ from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
 from rt_frames._prefetch import end_at_next_interrupt
+from rt_frames._text import show_value
+from rt_frames._version import __version__
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
@@ -68,6 +71,18 @@ class LocalService:
         The port to listen on; 0 takes a free one.
     api_key : str, optional
         The key that requests must carry. Defaults to a random one.
+    keep : datetime.timedelta, default one day
+        How long a version of a table that was replaced stays, for those who still read it or want it back; of a
+        table that is overwritten often, at most the last ten stay. With ``timedelta(0)`` only the newest does, and
+        until the next write the one before. Parts of a write that nobody completes stay as long, but for an hour
+        at least. What may go is removed before the next write.
+
+    Raises
+    ------
+    ValueError
+        If the key has other characters than visible ASCII, or `keep` is negative.
+    TypeError
+        If `keep` is no ``datetime.timedelta``.
 
     Examples
     --------
@@ -80,13 +95,19 @@ class LocalService:
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None
-    ) -> None:
+        self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None,
+        keep: datetime.timedelta = datetime.timedelta(days=1),
+    ) -> None:  # fmt: skip
         self.root = Path(root).expanduser()
         self._server: Any = None
         if api_key is not None and (not api_key or not all("!" <= char <= "~" for char in api_key)):
             raise ValueError("api_key: expected visible ASCII characters without spaces, at least one")
+        if not isinstance(keep, datetime.timedelta):
+            raise TypeError(f"keep: expected a datetime.timedelta, such as timedelta(days=1), got {show_value(keep)}")
+        if keep < datetime.timedelta(0):
+            raise ValueError(f"keep: expected a timedelta that is not negative, got {keep}")
         self._bind = host, port
+        self._keep = keep
         self._key = api_key or secrets.token_urlsafe(32)
         self._lock = threading.Lock()
 
@@ -154,7 +175,8 @@ class LocalService:
             from rt_frames.local.wsgi import Application
 
             try:
-                _do_uninterrupted(partial(self._listen, Application(Store(self.root), self._key, self._bind[0])))
+                store = Store(self.root, self._keep)
+                _do_uninterrupted(partial(self._listen, Application(store, self._key, self._bind[0])))
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
                 raise
@@ -274,7 +296,10 @@ class _Request(HTTPRequest):
         """Refuse what is not understood, and close: what follows could be taken for another request."""
         self.close_connection = True
         answer = json.dumps({"error": {"code": int(status[:3]), "message": msg or status[4:]}})
-        head = f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\nConnection: close"
+        head = (
+            f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\n"
+            f"x-rt-frames: {__version__}\r\nConnection: close"
+        )
         with contextlib.suppress(OSError):
             self.conn.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode())
             self.conn.adopt(Body(self.conn.rfile, sys.maxsize))

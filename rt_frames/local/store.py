@@ -1,14 +1,16 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
 A table is written into ``ROOT/.rt_frames-staging``, read back, and published by one rename, or as the next version of
-the table that it replaces. Each writer holds a lock on its own folder there, so a folder without a lock was left by a
-killed process, and is removed. Changes to an existing table hold a lock on its folder. Several processes may serve one
-folder.
+the table that it replaces. Each request holds a lock on its own folder there, so a folder without a lock was left by a
+killed process, or belongs to a write in parts that waits for its next request. Before each write the former are
+removed, the latter when nothing was written to them for a while, and versions of the table that were replaced a while
+ago. Changes to an existing table hold a lock on its folder. Several processes may serve one folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import fcntl
 import json
@@ -31,8 +33,7 @@ _STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-_UPLOAD = "upload"  # beside staged data: the name of its table
-UNUSED_SECONDS = 24 * 3600  # seconds after which a write in parts is given up
+_UPLOAD = "upload"  # beside staged rows: the name of their table, until that is dropped or they are in it
 
 
 class _Missing(HTTPError):
@@ -42,7 +43,7 @@ class _Missing(HTTPError):
 
 class _NoUpload(HTTPError):
     def __init__(self) -> None:
-        super().__init__(404, "there is no such multipart write; it may have been completed or aborted")
+        super().__init__(404, "there is no such multipart write; it was completed or aborted, or its table dropped")
 
 
 class Store:
@@ -52,13 +53,14 @@ class Store:
     ----------
     root : path
         Made when it is missing.
+    keep : datetime.timedelta
+        How long versions of a table that were replaced, and parts that nobody completes, are kept.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, keep: datetime.timedelta) -> None:
         self.root = root.resolve()
+        self._keep = keep
         self._staging = self.root / ".rt_frames-staging"
-        self._uploads: dict[str, contextlib.ExitStack] = {}  # writes in parts that this process began
-        self._make_folder()
         self._wipe()
 
     def _make_folder(self) -> None:
@@ -119,7 +121,7 @@ class Store:
         """
         if replace:  # free space before it is needed
             with contextlib.suppress(_Missing), self._held(name) as folder:
-                engine.forget_versions(folder)
+                engine.forget_versions(folder, self._keep)
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
             version = engine.write(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
@@ -128,30 +130,29 @@ class Store:
 
     def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
         """Add rows to a table, all or none, and return its new version."""
-        with engine.as_http_errors("the rows were not added"), self._staging_folder(name) as folder:
-            told = engine.stage_append(folder / "table", schema, batches)
+        with engine.as_http_errors("the rows were not added"), self._staged_rows(name) as folder:
+            told = engine.stage_append(folder, schema, batches)
             with self._held(name) as target:
-                return engine.append(target, folder / "table", told)
+                if not (folder / _UPLOAD).exists():
+                    raise engine.Conflict(409, "the table was dropped while rows for it came; send them again")
+                return engine.append(target, folder, told)
 
     @contextlib.contextmanager
-    def _staging_folder(self, name: str) -> Iterator[Path]:
-        """Return a staging folder that knows the table which its rows are for."""
-        with self._staged() as folder:
+    def _staged_rows(self, name: str) -> Iterator[Path]:
+        """Return a folder for rows that knows the table which they are for."""
+        with self._staged() as staged:
+            folder = staged / "table"
             with self._held(name) as target:
-                engine.begin(target, folder / "table")
-            (folder / "table" / _UPLOAD).write_text(name)
+                engine.forget_versions(target, self._keep)
+                engine.begin(target, folder)
+                (folder / _UPLOAD).write_text(name)
             yield folder
 
     def begin_parts(self, name: str) -> str:
         """Begin a write in parts to a table; return its id, which any process on this folder knows."""
-        self.check_there(name)
-        for upload_id in [*self._uploads]:
-            self._forget(upload_id, UNUSED_SECONDS)
-        with engine.as_http_errors("no write was begun"), contextlib.ExitStack() as stack:
-            folder = stack.enter_context(self._staging_folder(name))
-            (folder / "table" / "parts").mkdir()
-            self._uploads[folder.name] = stack.pop_all()  # kept, and locked, until it is forgotten
-        return folder.name
+        with engine.as_http_errors("no write was begun"), self._staged_rows(name) as folder:
+            (folder / "parts").mkdir()  # with which it stays
+            return folder.parent.name
 
     def add_part(
         self, name: str, upload_id: str, part: str, *, replace: bool, schema: pa.Schema,
@@ -174,16 +175,18 @@ class Store:
                     _check_open(folder)
                 raise
 
-    def complete(self, name: str, upload_id: str) -> int:
+    def complete(self, name: str, upload_id: str, etag: str = "") -> int:
         """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
         with self._upload(name, upload_id) as folder:
             try:
                 with self._held(name) as target, engine.as_http_errors("nothing was stored"):
                     _check_open(folder)
                     (folder / _UPLOAD).unlink()  # so that it happens once
+                    _check_unchanged(target, etag)
+                    engine.forget_versions(target, self._keep)
                     return self._commit_parts(target, folder)
             finally:
-                self._forget(upload_id)
+                shutil.rmtree(folder.parent, ignore_errors=True)
 
     def _commit_parts(self, target: Path, folder: Path) -> int:
         parts = {path.name: path.read_text() for path in sorted((folder / "parts").iterdir())}
@@ -202,8 +205,10 @@ class Store:
 
     def abort(self, name: str, upload_id: str) -> None:
         """Give up a write in parts."""
-        with self._upload(name, upload_id):
-            self._forget(upload_id)
+        with self._upload(name, upload_id) as folder, self._held(name):
+            _check_open(folder)
+            (folder / _UPLOAD).unlink()
+            shutil.rmtree(folder.parent, ignore_errors=True)
 
     @contextlib.contextmanager
     def _upload(self, name: str, upload_id: str) -> Iterator[Path]:
@@ -217,16 +222,8 @@ class Store:
             except FileNotFoundError:
                 raise _NoUpload from None
             yield folder
-
-    def _forget(self, upload_id: str, unused: float = 0.0) -> None:
-        """Remove what a write staged that was not used for so many seconds."""
-        folder = self._staging / upload_id
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - (folder / "table" / "parts").stat().st_mtime < unused:
-                return
-            (folder / "table" / _UPLOAD).unlink()
-        shutil.rmtree(folder, ignore_errors=True)
-        self._uploads.pop(upload_id, contextlib.ExitStack()).close()
+            with contextlib.suppress(FileNotFoundError):  # it has ended
+                os.utime(folder / "parts")
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
         """Return the table that was staged its name; where it replaced another, tell which version of that it is."""
@@ -247,7 +244,7 @@ class Store:
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
-        self._make_folder()
+        self._wipe()
         folder = self._staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
             with _locked(self._staging):  # otherwise a starting process could wipe it before it is locked
@@ -256,22 +253,36 @@ class Store:
             try:
                 yield folder
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                if not _in_parts(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _wipe(self) -> None:
-        """Remove what writers left that live no more."""
+        """Remove what writers left that live no more, and parts that nobody went on with for a while."""
+        self._make_folder()
+        unused = max(self._keep, engine.IN_USE).total_seconds()
         with _locked(self._staging):
-            for folder in self._staging.iterdir():
-                ours = _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir()
+            for folder in self._folders():
                 # its writer holds the lock, or has just removed it
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                    if ours and all(inside.name == "table" for inside in folder.iterdir()):
-                        with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                            shutil.rmtree(folder, ignore_errors=True)
+                    if _in_parts(folder) and time.time() - (folder / "table" / "parts").stat().st_mtime < unused:
+                        continue
+                    with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                        shutil.rmtree(folder, ignore_errors=True)
+
+    def _folders(self) -> Iterator[Path]:
+        """Return the folders that are staged, and not others that somebody put there."""
+        for folder in self._staging.iterdir():
+            if _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir():
+                with contextlib.suppress(FileNotFoundError):
+                    if all(inside.name == "table" for inside in folder.iterdir()):
+                        yield folder
 
     def alter(self, name: str, asked: dict[str, Any]) -> int:
         """Apply the changes that a request asks for, all or none, and return the new version."""
+        with engine.as_http_errors("nothing was changed"):
+            self._wipe()
         with self._held(name) as folder:
+            engine.forget_versions(folder, self._keep)
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
                     return engine.alter(folder, asked)
@@ -280,9 +291,13 @@ class Store:
     def drop(self, name: str, etag: str = "") -> None:
         """Take a table away at once, if nobody changed it since it had an etag; who has it open loses its files."""
         with self._held(name) as target, self._staged() as folder:
-            if etag not in ("", "*", engine.etag(target)):
-                raise HTTPError(412, "the table was changed since, and stays")
+            _check_unchanged(target, etag)
             target.rename(folder / "table")
+            for staged in self._folders():  # rows for it; a later table of its name must not get them
+                with contextlib.suppress(FileNotFoundError):
+                    if (staged / "table" / _UPLOAD).read_text() == name:
+                        (staged / "table" / _UPLOAD).unlink()
+            self._wipe()
 
     @contextlib.contextmanager
     def _held(self, name: str) -> Iterator[Path]:
@@ -318,6 +333,17 @@ def _check_open(folder: Path) -> None:
     if not (folder / _UPLOAD).exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
         raise _NoUpload
+
+
+def _check_unchanged(target: Path, etag: str) -> None:
+    """Refuse what is meant for a table as it was when it had an etag."""
+    if etag not in ("", "*", engine.etag(target)):
+        raise HTTPError(409, "somebody else changed the table meanwhile; it stays as it is")
+
+
+def _in_parts(staged: Path) -> bool:
+    """Return whether it is a write in parts that has not ended, which outlives its requests."""
+    return (staged / "table" / _UPLOAD).exists() and (staged / "table" / "parts").exists()
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
+from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
 from rt_frames.local import query
 from rt_frames.local.body import Body
@@ -33,6 +34,7 @@ access = logging.getLogger("rt_frames.access")  # one line per request
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 MAX_JSON_BYTES = 16 * 2**20
 VERSION = "0.4.0"  # the version from which servers of this family take writes in parts
+EXTENSION_NAME, EXTENSION_METADATA = "ARROW:extension:name", "ARROW:extension:metadata"
 Environ = dict[str, Any]
 
 
@@ -63,7 +65,8 @@ class Application:
             make_printable(environ["REQUEST_URI"]), status, body.received, (time.monotonic() - start) * 1000,
         )  # fmt: skip
         payload: Iterable[bytes] = answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
-        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON), ("phalanx-version", VERSION)]
+        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON)]
+        headers += [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
         if isinstance(payload, list):
             headers.append(("Content-Length", str(len(payload[0]))))
         if etag := environ.get("rt_frames.etag"):
@@ -103,9 +106,8 @@ class Application:
                 if method != wanted:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
                 return respond(self, environ, body, *map(unquote, match.groups()))
-        known = ", ".join(f"{method} {route}" for method, route, _ in self._routes)
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # else the table would seem missing
-        raise HTTPError(status, f"there is no such endpoint; there are {known}")
+        raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after, limit = _query_parameter(environ, "page_token"), _query_parameter(environ, "limit")
@@ -123,7 +125,7 @@ class Application:
         return {"version": version}
 
     def _create_or_replace(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
-        mode = _query_parameter(environ, "mode") or "create"
+        mode = _query_parameter(environ, "mode").lower() or "create"
         if mode not in ("create", "overwrite", "exist_ok"):
             raise HTTPError(400, f"mode is {mode!r:.100}; there are create, overwrite and exist_ok")
         try:
@@ -137,7 +139,9 @@ class Application:
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
-        mode, upload_id, part = (_query_parameter(environ, n) for n in ("mode", "upload_id", "upload_part_id"))
+        mode = _query_parameter(environ, "mode").lower()
+        upload_id = _query_parameter(environ, "upload_id")
+        part = _query_parameter(environ, "upload_part_id")
         if mode not in ("", "append", "overwrite"):
             raise HTTPError(400, f"mode is {mode!r:.100}; there are append and overwrite")
         if upload_id or part:
@@ -161,7 +165,7 @@ class Application:
         return {"upload_id": self._store.begin_parts(name)}
 
     def _complete_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        return {"version": self._store.complete(name, _query_parameter(environ, "upload_id"))}
+        return {"version": self._store.complete(name, _query_parameter(environ, "upload_id"), _if_match(environ))}
 
     def _abort_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         self._store.abort(name, _query_parameter(environ, "upload_id"))
@@ -178,6 +182,7 @@ class Application:
             fields = to_data_type(pa.struct(list(table.schema)), maps=True)["fields"]
         except UnsupportedTypeError as error:
             raise HTTPError(501, f"the schema cannot be told: {error}") from error
+        _add_metadata(fields, table.lance_schema.fields())
         metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         return {"version": table.version, "schema": {"fields": fields, **({"metadata": metadata} if metadata else {})}}
 
@@ -196,7 +201,7 @@ class Application:
         return self._store.open(name, request.get("version")), request
 
     def _drop(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        self._store.drop(name, environ.get("HTTP_IF_MATCH", "").strip('"'))
+        self._store.drop(name, _if_match(environ))
         return {}
 
     _routes = (
@@ -218,6 +223,17 @@ class Application:
     )
 
 
+def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
+    """Add to fields that are described what the engine keeps beside them; an extension type is told in Arrow's way."""
+    for one, field in zip(described, fields, strict=False):  # the engine has none inside a list of fixed size
+        metadata = {name: value for name, value in field.metadata.items() if value or name != EXTENSION_METADATA}
+        if metadata.get(EXTENSION_NAME) == "lance.json":  # the engine's own form of it, which it reads as Arrow's
+            metadata[EXTENSION_NAME] = "arrow.json"
+        if metadata:
+            one["metadata"] = metadata
+        _add_metadata(one["type"].get("fields", []), field.children())
+
+
 def _pattern(route: str) -> str:
     """Turn a route into a regular expression; where it ends in a slash, that may be missing."""
     pattern = re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
@@ -226,6 +242,11 @@ def _pattern(route: str) -> str:
 
 def _query_parameter(environ: Environ, name: str) -> str:
     return parse_qs(str(environ["QUERY_STRING"])).get(name, [""])[-1]
+
+
+def _if_match(environ: Environ) -> str:
+    """Return the etag that a table must still have; empty or ``*`` for any."""
+    return str(environ.get("HTTP_IF_MATCH", "")).strip('"')
 
 
 def _read_json(body: Body, wanted: str) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import lance
 import numpy as np
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.hosted import SMALL_PARTS
-from tests.support.local import ARROW, Process, message, stream, until
+from tests.support.local import ARROW, Process, age, message, stream, unnamed, until
 
 BASE = pa.table({"n": [0], "s": ["base"]})
 
@@ -41,8 +41,9 @@ class Write:
         query = f"upload_id={self.id}&upload_part_id={part or uuid.uuid4()}&mode={mode}"
         return (caller or self.caller).send("POST", f"{self.path}/insert/?{query}", stream(table), content_type=ARROW)
 
-    def end(self, how="complete", caller=None):
-        return (caller or self.caller).send("POST", f"{self.path}/multipart_write/{how}?upload_id={self.id}")
+    def end(self, how="complete", caller=None, **headers):
+        path = f"{self.path}/multipart_write/{how}?upload_id={self.id}"
+        return (caller or self.caller).send("POST", path, **headers)
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_a_change_in_between_is_a_conflict_or_loses_nothing(there, mode, happens
         # who replaced the table by one of the same columns has the rows added to it, as if they had come after it
         assert (ended, numbers(there)) == (200, [0, 7, 1] if happens == "append" else [7, 1])
     else:
-        assert ended == (404 if happens == "drop" else 409)
+        assert ended == (404 if happens.startswith("drop") else 409)
         assert before is None or there.read("t").equals(before)
 
 
@@ -137,7 +138,7 @@ def test_every_process_on_a_folder_takes_parts(there, other):
     write = Write(there)
     assert write.part(rows(1), "a", caller=other).status_code == 200
     assert write.part(rows(2), "b").status_code == 200
-    with LocalService(there.root):  # which wipes what nobody uses
+    with LocalService(there.root):  # which removes what nobody uses
         assert write.end(caller=other).status_code == 200
     assert numbers(there) == [0, 1, 2]
     assert write.end().status_code == 404
@@ -172,6 +173,7 @@ def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path, kil
                     write.part(rows(number, part), f"{part}")
                 if write.end().status_code == 200:
                     confirmed.append(number)
+        age(tmp_path / ".rt_frames-staging", hours=25)
         with LocalService(tmp_path):
             assert list((tmp_path / ".rt_frames-staging").iterdir()) == []
         found = lance.dataset(str(tmp_path / "t.lance")).to_table()["n"].to_pylist()
@@ -182,14 +184,149 @@ def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path, kil
     assert len(confirmed) > 1
 
 
-def test_a_write_that_nobody_used_for_a_day_is_given_up(there):
-    first = Write(there)
-    parts = there.root / ".rt_frames-staging" / first.id / "table" / "parts"
-    os.utime(parts, (time.time() - 90_000,) * 2)
-    second = Write(there)
-    assert [path.name for path in there.staged()] == [second.id]
-    assert first.end().status_code == 404
-    second.end("abort")
+@pytest.mark.parametrize("then", ["append", "begin", "alter", "drop another"])
+def test_parts_that_nobody_went_on_with_for_a_day_are_given_up_by_any_write(there, then):
+    there.create("u", BASE)
+    write = Write(there)
+    write.part(rows(1))
+    parts = there.root / ".rt_frames-staging" / write.id / "table" / "parts"
+    age(parts, hours=23)
+    assert write.part(rows(2)).status_code == 200
+    assert parts.stat().st_mtime > time.time() - 1000
+    age(parts, hours=25)
+    if then == "begin":
+        assert Write(there, "u").end("abort").status_code == 200
+    elif then == "alter":
+        assert there.alter("u", {"path": "n", "rename": "m"}).status_code == 200
+    else:
+        path, body = ("insert", stream(rows(3))) if then == "append" else ("drop", None)
+        assert there.send("POST", f"/v1/table/u/{path}/", body, content_type=ARROW).status_code == 200
+    assert there.staged() == []
+    assert (write.part(rows(3)).status_code, write.end().status_code) == (404, 404)
+
+
+def test_the_day_of_a_part_begins_with_its_end(there):
+    write = Write(there)
+    parts = there.root / ".rt_frames-staging" / write.id / "table" / "parts"
+    body = stream(rows(1))
+    with there.connect() as slow:
+        path = f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
+        slow.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
+        until((parts / "aa").exists)
+        age(parts, hours=25)
+        assert replace(there, BASE).status_code == 200
+        slow.sendall(body[-5:])
+        assert b" 200 " in slow.recv(1000).split(b"\r\n")[0]
+    assert replace(there, BASE).status_code == 200
+    assert write.end().status_code == 200
+    assert numbers(there) == [0, 1]
+
+
+def test_parts_outlive_the_process_that_began_them_and_end_with_their_table(tmp_path):
+    with Process(tmp_path) as first, Process(tmp_path) as other:
+        first.caller.create("t", BASE)
+        kept, lost = Write(first.caller), Write(first.caller)
+        kept.part(rows(1))
+        lost.part(rows(2))
+        first.kill()
+        with Process(tmp_path) as third:
+            assert kept.part(rows(3), "f", caller=other.caller).status_code == 200
+            assert kept.end(caller=third.caller).status_code == 200
+            assert sorted(numbers(third.caller)) == [0, 1, 3]
+            assert third.caller.send("POST", "/v1/table/t/drop/").status_code == 200
+            assert third.caller.staged() == []
+            assert lost.end(caller=other.caller).status_code == 404
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("columns", [BASE, pa.table({"n": [5], "s": ["x"], "more": [1]})])
+def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(there, mode, columns):
+    """A request that was held up on its way, such as a complete behind a proxy, or a part."""
+    write = Write(there)
+    assert write.part(rows(1), mode=mode).status_code == 200
+    there.send("POST", "/v1/table/t/drop/")
+    assert there.staged() == []
+    there.create("t", columns)
+    late = [write.end(), write.part(rows(2), mode=mode), write.end(), write.end("abort")]
+    assert [(one.status_code, "its table dropped" in message(one)) for one in late] == [(404, True)] * 4
+    assert there.read("t").equals(columns)
+    assert there.version("t") == 1
+
+
+def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(there):
+    write = Write(there)
+    body = stream(pa.table({"n": range(200_000), "s": ["x"] * 200_000}), rows=1000)
+    single, parts = "/v1/table/t/insert/?mode=append", f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
+    with there.connect() as row, there.connect() as part:
+        for late, path in ((row, single), (part, parts)):
+            late.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
+        until((there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa").exists)
+        until(lambda: len(there.staged()) == 2)
+        there.send("POST", "/v1/table/t/drop/")
+        there.create("t", BASE)
+        for late, status in ((row, b" 409 "), (part, b" 404 ")):
+            late.sendall(body[-5:])
+            assert status in late.recv(1000).split(b"\r\n")[0]
+    assert numbers(there) == [0]
+
+
+@pytest.mark.parametrize(
+    ("happens", "status"),
+    [("nothing", 200), ("rename", 409), ("replace", 409), ("append", 409), ("cast there and back", 409)],
+)
+def test_parts_for_a_new_table_are_stored_only_in_that_table_as_it_was_made(caller, happens, status):
+    etag = caller.create("t", BASE).headers["ETag"]
+    write = Write(caller)
+    assert write.part(rows(1)).status_code == 200
+    HAPPENS.get(happens, lambda _: None)(caller)
+    before = caller.read("t")
+    answer = write.end(if_match=etag)
+    assert answer.status_code == status
+    if status == 409:
+        assert "changed the table meanwhile" in message(answer)
+        assert caller.read("t").equals(before)
+    assert caller.staged() == []
+    assert write.end(if_match=etag).status_code == 404
+    assert caller.send("POST", "/v1/table/t/drop/", if_match=etag).status_code == 409
+    assert caller.tables() == ["t"]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("version", [3, 4, 14])
+def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(there, version, mode):
+    """The names of manifests count back from 2**64 - 1, so that those of other versions end in the same digits."""
+    table = str(there.root / "t.lance")
+    for _ in range(version - 1):
+        lance.write_dataset(BASE, table, mode="append")
+    write = Write(there)
+    write.part(rows(1), mode=mode)
+    lance.dataset(table).cleanup_old_versions(retain_versions=1)
+    assert write.end().json() == {"version": version + 1}
+
+
+def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
+    """One that commits after the service has checked that the table is the same, and before its own commit."""
+    table, wide = there.root / "t.lance", pa.table({f"c{i}": [i] for i in range(3000)})  # which takes a while to open
+    said = ""
+    for delay in range(200):
+        replace(there, BASE)
+        write = Write(there)
+        write.part(wide, mode="overwrite")
+        begun = there.root / ".rt_frames-staging" / write.id / "table" / "upload"
+        other = lance.LanceOperation.Append(lance.fragment.write_fragments(rows(9), str(table), mode="append"))
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(write.end)
+            until(lambda begun=begun: not begun.exists())
+            time.sleep(delay % 20 / 1000)
+            with contextlib.suppress(OSError):
+                lance.LanceDataset.commit(str(table), other, read_version=there.version("t"))
+            said = message(ended.result()) if ended.result().status_code == 409 else ""
+        if "another process is changing the table" in said:
+            break
+        there.send("POST", "/v1/table/t/drop/")
+    assert "another process is changing the table" in said
+    assert numbers(there) == [0, 9]
+    assert unnamed(there.root) == []
 
 
 def test_our_own_client_writes_in_parts_to_it(caller):

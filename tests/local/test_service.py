@@ -148,15 +148,65 @@ def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_
     assert caller.alter("t", {"path": "other", "data_type": {"type": "float"}}).json() == {"version": 7}
 
 
-def test_of_the_versions_that_were_replaced_the_last_ten_stay_and_what_a_tag_names(caller):
-    for i in range(1, 15):
-        put(caller, "t", pa.table({"n": [i]}), "overwrite")
-        dataset = lance.dataset(str(caller.root / "t.lance"))
-        if i == 1:
-            dataset.tags.create("kept", 1)
-    assert [version["version"] for version in dataset.versions()] == [1, *range(4, 15)]
-    assert files(caller) == 12
-    assert dataset.checkout_version(4).to_table().to_pylist() == [{"n": 4}]
+UNIT, KEY = {"unit": "µm"}, {"lance-schema:unenforced-primary-key": "true"}
+UUID, JSON_TEXT = {"ARROW:extension:name": "arrow.uuid"}, {"ARROW:extension:name": "arrow.json"}
+INSIDE = pa.struct([pa.field("x", pa.int32(), metadata=UNIT), pa.field("u", pa.uuid()), pa.field("plain", pa.int8())])
+INSIDE_TOLD = {"x": UNIT, "u": UUID, "plain": None}
+TOLD = {  # a field, its metadata, and that of the fields inside it
+    "plain": (pa.field("f", pa.int8()), None, {}),
+    "a unit": (pa.field("f", pa.large_string(), metadata=UNIT), UNIT, {}),
+    "a key": (pa.field("f", pa.int64(), False, KEY), KEY, {}),
+    "uuid": (pa.field("f", pa.uuid(), metadata=UNIT), {**UNIT, **UUID}, {}),
+    "json": (pa.field("f", pa.json_(pa.string())), JSON_TEXT, {}),
+    "a category": (pa.field("f", pa.dictionary(pa.int32(), pa.string()), metadata=UNIT), UNIT, {}),
+    "a tensor": (
+        pa.field("f", pa.fixed_shape_tensor(pa.int8(), [2, 3])),
+        {"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": '{"shape":[2,3]}'},
+        {"item": None},
+    ),
+    "a struct": (pa.field("f", INSIDE, metadata=UNIT), UNIT, INSIDE_TOLD),
+    "a list": (pa.field("f", pa.list_(pa.field("item", INSIDE, metadata=UNIT))), None, {"item": UNIT, **INSIDE_TOLD}),
+    "a list of uuids": (pa.field("f", pa.large_list(pa.uuid())), None, {"item": UUID}),
+    "a map": (
+        pa.field("f", pa.map_(pa.string(), pa.field("value", pa.json_(pa.string()), metadata=UNIT))),
+        None, {"entries": None, "key": None, "value": {**UNIT, **JSON_TEXT}},
+    ),
+}  # fmt: skip
+
+
+def metadata_inside(field):
+    found = {}
+    for inside in field["type"].get("fields", []):
+        found |= {inside["name"]: inside.get("metadata"), **metadata_inside(inside)}
+    return found
+
+
+@pytest.mark.parametrize(("field", "metadata", "inside"), TOLD.values(), ids=TOLD)
+def test_metadata_of_schema_and_fields_are_described_and_read_at_every_depth(caller, field, metadata, inside):
+    values = pa.array([1, 2], field.type) if not field.nullable else pa.nulls(2, field.type)
+    table = pa.Table.from_arrays([values, values], schema=pa.schema([field, field.with_name("g")], {"a": "b"}))
+    assert caller.create("t", table).status_code == 200
+    schema = described(caller, "t")["schema"]
+    assert schema["metadata"] == {"a": "b"}
+    for one in schema["fields"]:
+        assert (one.get("metadata"), metadata_inside(one)) == (metadata, inside)
+    for asked in ("{}", '{"columns": ["g", "f"], "filter": "true", "k": 1}'):
+        answer = caller.send("POST", "/v1/table/t/query/", asked, content_type=JSON)
+        found = pa.ipc.open_stream(answer.content).schema
+        kept = lance.dataset(str(caller.root / "t.lance")).schema
+        assert found.metadata == {b"a": b"b"}
+        for name in ("f", "g"):
+            assert found.field(name).equals(kept.field(name), check_metadata=True)
+            assert found.field(name).type == field.type
+
+
+def test_modes_are_read_in_upper_and_lower_case(caller):
+    for mode, table, rows in [("CREATE", TABLE, 3), ("Exist_Ok", TABLE, 3), ("Overwrite", TABLE[:1], 1)]:
+        assert put(caller, "t", table, mode).status_code == 200
+        assert caller.read("t").num_rows == rows
+    for mode, rows in [("APPEND", 2), ("oVERWRITE", 1)]:
+        answer = caller.send("POST", f"/v1/table/t/insert/?mode={mode}", stream(TABLE[:1]), content_type=ARROW)
+        assert (answer.status_code, caller.read("t").num_rows) == (200, rows)
 
 
 def test_tables_that_older_engines_wrote_are_replaced(caller):

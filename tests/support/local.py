@@ -119,6 +119,20 @@ def nested() -> pa.Table:
     )
 
 
+def age(folder: Path, hours: float) -> None:
+    """Make a file, and all in a folder, older, as if that much time had gone by since it was written."""
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (time.time() - 3600 * hours,) * 2)
+
+
+def unnamed(root: Path) -> list[str]:
+    """List the files of table ``t`` that no version names; a hint at the newest version is Lance's own."""
+    folder = root / "t.lance"
+    named = lance.dataset(str(folder)).tracked_files().read_all()["path"].to_pylist()
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return sorted(found - {"_versions/latest_version_hint.json", *named})
+
+
 def until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Wait until something is so."""
     end = time.monotonic() + seconds

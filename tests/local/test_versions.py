@@ -1,0 +1,206 @@
+"""Nothing on the embedded service grows for ever: versions, parts, lost files, descriptors."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import shutil
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rt_frames.local import LocalService
+from tests.local.test_multipart import Write
+from tests.support.local import ARROW, Caller, age, stream, unnamed
+from tests.support.servers import KEY
+
+ADDED = pa.table({"n": [1, 300]})
+ROWS = ADDED.append_column("s", [["a", None]])
+NO_TIME = datetime.timedelta(0)
+
+
+@contextlib.contextmanager
+def serving(root, keep):
+    with LocalService(root, api_key=KEY, keep=keep) as service:
+        caller = Caller(root, service.url, KEY)
+        yield caller
+        caller.close()
+
+
+def insert(caller, body, mode="append"):
+    return caller.send("POST", f"/v1/table/t/insert/?mode={mode}", body, content_type=ARROW)
+
+
+def append(caller):
+    return insert(caller, stream(ADDED))
+
+
+def replace(caller):
+    return insert(caller, stream(ROWS), "overwrite")
+
+
+def in_parts(caller, mode="append", name="t"):
+    write = Write(caller, name)
+    for part in "ab":
+        assert write.part(ADDED if mode == "append" else ROWS, part, mode).status_code == 200
+    return write
+
+
+def two_in_parts(caller):
+    writes = [in_parts(caller) for _ in range(2)]
+    append(caller)
+    return [write.end() for write in writes][1]
+
+
+def cast(caller, column, kind):
+    return caller.alter("t", {"path": column, "data_type": {"type": kind}})
+
+
+def alter(caller):
+    is_large = pa.types.is_large_string(caller.read("t").schema.field("s").type)
+    return cast(caller, "s", "string" if is_large else "large_string")
+
+
+def alter_twice(caller):
+    alter(caller)
+    return alter(caller)
+
+
+def create_and_drop(caller):
+    caller.create("other", ROWS)
+    in_parts(caller, name="other")
+    return caller.send("POST", "/v1/table/other/drop/")
+
+
+def versions(root):
+    return [version["version"] for version in lance.dataset(str(root / "t.lance")).versions()]
+
+
+def count_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+THINGS = {  # what is done, and the status of its answer
+    "append": (append, 200),
+    "replace": (replace, 200),
+    "append in parts": (lambda caller: in_parts(caller).end(), 200),
+    "replace in parts": (lambda caller: in_parts(caller, "overwrite").end(), 200),
+    "parts of two at once": (two_in_parts, 200),
+    "parts given up": (lambda caller: in_parts(caller).end("abort"), 200),
+    "parts abandoned": (lambda caller: in_parts(caller).answer, 200),
+    "alter": (alter_twice, 200),
+    "create and drop": (create_and_drop, 200),
+    "a taken name": (lambda caller: caller.create("t", ROWS), 409),
+    "rows that do not fit": (lambda caller: insert(caller, stream(pa.table({"x": [1]}))), 400),
+    "a table that breaks off": (lambda caller: insert(caller, stream(ROWS)[:-8], "overwrite"), 400),
+    "values that do not fit": (lambda caller: cast(caller, "n", "int8"), 400),
+}
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.long)])
+def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_are_all_that_stays(tmp_path, count):
+    with serving(tmp_path, NO_TIME) as caller:
+        caller.create("t", ROWS)
+        open_files = []
+        for _ in range(count):
+            for what, (do, status) in THINGS.items():
+                assert do(caller).status_code == status, what
+                assert len(versions(tmp_path)) <= 2, what
+            open_files.append(count_open_files())
+        assert open_files[-1] <= open_files[0]
+        assert len(caller.staged()) == count
+        age(tmp_path / ".rt_frames-staging", hours=2)
+        newest = append(caller).json()["version"]
+        assert caller.staged() == []
+        assert versions(tmp_path) == [newest - 1, newest]
+        assert unnamed(tmp_path) == []
+        assert [path.name for path in tmp_path.iterdir()] == [".rt_frames-staging", "t.lance"]
+
+
+@settings(max_examples=10)
+@given(st.lists(st.sampled_from(["append", "replace", "replace in parts", "alter"]), max_size=18), st.integers(0, 18))
+@example(["replace"] * 12, 0)
+@example(["replace in parts"] * 8 + ["append"] * 3 + ["replace", "alter"], 1)
+@example(["append"] * 12, 5)
+def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_ninth_overwrite(caller, history, old):
+    shutil.rmtree(caller.root / "t.lance", ignore_errors=True)
+    caller.create("t", ROWS)
+    for what in history:
+        (alter if what == "alter" else THINGS[what][0])(caller)
+    newest = 1 + len(history)
+    old = min(old, newest - 1)
+    for version in versions(caller.root):
+        if version <= old + 1:  # what was replaced by it was replaced then
+            age(caller.root / "t.lance" / "_versions" / f"{2**64 - 1 - version}.manifest", hours=25 - version / 100)
+    overwrites = [1, *(number for number, what in enumerate(history, 2) if what.startswith("replace"))]
+    ninth = overwrites[-9] if len(overwrites) >= 9 else 1
+    append(caller)
+    assert versions(caller.root) == [*range(max(ninth, old + 1), newest + 1), newest + 1]
+    assert unnamed(caller.root) == []
+    assert caller.read("t").num_rows > 0
+
+
+def test_what_a_tag_names_and_what_others_read_within_the_day_stays(caller):
+    caller.create("t", ROWS)
+    lance.dataset(str(caller.root / "t.lance")).tags.create("kept", 1)
+    reading = lance.dataset(str(caller.root / "t.lance"))
+    for _ in range(11):
+        replace(caller)
+    assert versions(caller.root) == [1, *range(3, 13)]
+    assert reading.to_table().equals(ROWS)
+
+
+def test_of_thousands_of_versions_those_whose_day_is_over_go_together(caller):
+    """The engine reads all manifests to remove any."""
+    caller.create("t", ADDED)
+    for _ in range(40):
+        lance.write_dataset(ADDED, str(caller.root / "t.lance"), mode="append")
+    for gone, left in ((3, 41), (4, 38)):
+        for version in versions(caller.root)[: gone + 1]:
+            age(caller.root / "t.lance" / "_versions" / f"{2**64 - 1 - version}.manifest", hours=25)
+        append(caller)
+        assert len(versions(caller.root)) == left + 1
+
+
+@pytest.mark.parametrize("where", ["data/0.lance", "_transactions/1-0.txn", "_deletions/0-1-2.arrow"])
+@pytest.mark.parametrize(("keep", "hours"), [(24, 23), (24, 25), (0, 0.5), (0, 2)])
+def test_a_file_that_a_killed_process_left_in_a_table_goes_with_a_version_unless_it_is_young(
+    tmp_path, where, keep, hours
+):
+    with serving(tmp_path, datetime.timedelta(hours=keep)) as caller:
+        caller.create("t", ROWS)
+        append(caller)
+        age(tmp_path / "t.lance", 25)
+        lost = tmp_path / "t.lance" / where
+        lost.parent.mkdir(exist_ok=True)
+        lost.write_bytes(b"lost")
+        age(lost, hours)
+        append(caller)
+        assert versions(tmp_path) == [2, 3]
+        assert unnamed(tmp_path) == ([] if hours > max(keep, 1) else [where])
+        assert caller.read("t").num_rows == 6
+
+
+def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
+    with serving(tmp_path, datetime.timedelta(days=1)) as caller:
+        caller.create("t", ROWS)
+        before = count_open_files()
+        writes = [in_parts(caller) for _ in range(50)]
+        assert count_open_files() <= before
+    with serving(tmp_path, datetime.timedelta(days=1)) as caller:
+        age(tmp_path / ".rt_frames-staging" / writes[0].id, hours=23)
+        age(tmp_path / ".rt_frames-staging" / writes[1].id, hours=25)
+        append(caller)
+        assert [write.end(caller=caller).status_code for write in writes] == [200, 404, *[200] * 48]
+        assert caller.read("t").num_rows == 2 + 2 + 49 * 4
+        assert caller.staged() == []
+
+
+@pytest.mark.parametrize("keep", [-datetime.timedelta(1), 3600, "1 day", None])
+def test_how_long_versions_are_kept_is_a_time(tmp_path, keep):
+    with pytest.raises((TypeError, ValueError), match=r"keep: expected a .*timedelta"):
+        LocalService(tmp_path, keep=keep)
