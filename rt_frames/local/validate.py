@@ -7,6 +7,7 @@ is refused here first.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import itertools
 import json
 import math
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
@@ -120,26 +122,56 @@ def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Arra
 
 
 def _check_json(texts: pa.Array, path: str) -> None:
-    """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value."""
-    for text in texts.drop_null().to_pylist():
+    """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value.
+
+    Most texts hold nothing of which only a slow reading tells that it is kept.
+    """
+    texts = texts.drop_null()
+    is_unsure = pc.match_substring_regex(texts, _UNSURE)
+    for text, unsure in zip(texts.to_pylist(), is_unsure.to_pylist(), strict=True):
         try:
-            read = json.loads(text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names)
-            json.dumps(read, allow_nan=False, ensure_ascii=False).encode()  # json also accepts NaN and lone surrogates
+            if unsure:
+                _read_strictly(text)
+            else:
+                _READ(text)
         except (ValueError, RecursionError) as error:
             reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
             raise HTTPError(400, f"column {path!r:.200} {reason}; correct it, or send the column as text") from None
 
 
-def _check_number(digits: str) -> None:
-    whole = digits.lstrip("-").isdigit()
-    if not (-(2**63) <= int(digits) < 2**64 if whole else math.isfinite(float(digits))):
-        raise ValueError("a number beyond those of 64 bits")
+def _read_strictly(text: str) -> None:
+    read = json.loads(text, parse_int=_check_integer, parse_float=_check_float, object_pairs_hook=_check_names)
+    json.dumps(read, allow_nan=False, ensure_ascii=False).encode()  # json also accepts NaN and lone surrogates
+
+
+def _check_integer(digits: str) -> None:
+    if not -(2**63) <= int(digits) < 2**64:
+        raise ValueError(f"{digits:.40} is no number of 64 bits")
+
+
+def _check_float(digits: str) -> None:
+    """Refuse what is neither the shortest form of a double nor one of 17 digits."""
+    double = float(digits)
+    if repr(double) == digits:
+        return
+    kept = [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")] if math.isfinite(double) else []
+    with contextlib.suppress(decimal.InvalidOperation):  # an exponent of more than 18 digits
+        if decimal.Decimal(digits) in kept:
+            return
+    raise ValueError(f"{digits:.40} is no number of 64 bits")
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if twice := duplicates(name for name, _ in pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = duplicates(name for name, _ in pairs)
         raise ValueError(f"{list_names(twice)} more than once in one object")
-    return dict(pairs)
+    return found
+
+
+# escapes, which may be half of a pair; NaN and Infinity; whole numbers beyond 64 bits
+_UNSURE = r"\\u|N|I|[0-9]{19}"
+_READ = json.JSONDecoder(object_pairs_hook=_check_names, parse_float=_check_float).decode
 
 
 @contextlib.contextmanager

@@ -188,6 +188,9 @@ VALUES = {
     "empty text for JSON": (json_of("1", None, ""), "'c'", "Expecting"),
     "JSON of 65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),
     "JSON beyond doubles": (json_of("1e400"), "'c'", "64 bits"),
+    "JSON of digits that no double has": (json_of("[0.1234567890123456789]"), "'c'", "64 bits"),
+    "JSON that a double has as zero": (json_of('{"a": 1e-400}'), "'c'", "64 bits"),
+    "JSON with an endless exponent": (json_of('{"a": 1e-99999999999999999999}'), "'c'", "64 bits"),
     "JSON with NaN": (json_of('{"a": [NaN]}'), "'c'", "JSON compliant"),
     "JSON with half a surrogate pair": (json_of('{"a": "\\ud800"}'), "'c'", "surrogates"),
     "JSON with such a name": (json_of('{"\\ud800": 1}'), "'c'", "surrogates"),
@@ -227,6 +230,45 @@ def test_json_that_the_engine_keeps_is_stored_with_its_values_at_every_depth(cal
         {"b": [1, 2.5, -(2**63), 2**64 - 1], "a": None}, None, "text"
     ]  # fmt: skip
     assert [len(texts) for texts in back["l"].to_pylist()] == [2, 1, 0]
+
+
+ALIKE = [json.dumps({"n": i, "l": [i / 3, "é", None], "é x": {"t": 'a:"1, \\n'}}) for i in range(2000)]
+NOT_KEPT = [
+    "NaN", "01", "1.", "1 2", "1, 2", "[1,]", "[1 2]", "[1", '"', "'a'", '"\\x"', '"a\tb"', '"\\ud800"', '"\\ud800x"',
+    '""""', "18446744073709551616", "-9223372036854775809", "1e400", "-1.5E+400", "1e-400", "0.1234567890123456789",
+    "100000000000000000001.5", '{"d": 1, "d": 2}', '[{"d": 1, "d": 2}]', '1, "n": 2', '{"d": 1, "\\u0064": 2}', "1}{",
+]  # fmt: skip
+KEPT = [
+    "18446744073709551615", "-9223372036854775808", "1e5", "1.0E+2", "-0.0", "0.1", "0.10000000000000001", "7 ",
+    "0.69999999999999996", '"\\u00e9"', '"\\ud83d\\ude00"', '"12345678901234567890.5"', "[]", "{}", "null",
+    '[{"d": 1}, {"d": 2}]', '"1e999"', "[[1, 2], [3]]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("texts", "status"), [(NOT_KEPT, 400), (KEPT, 200)], ids=["not kept", "kept"])
+@pytest.mark.parametrize("place", [0, 1, 999, 2000])
+def test_one_text_among_many_of_its_form_is_refused_or_stored_as_if_it_were_alone(caller, texts, status, place):
+    for number, value in enumerate(texts):
+        text = f'{{"n": {value}, "l": [0.5, "x", null], "é x": {{"t": ""}}}}'
+        column = [*ALIKE[:place], text, *ALIKE[place:]]
+        answer = caller.create(f"t{number}", pa.table({"c": json_of(*column)}))
+        assert answer.status_code == status, value
+        if status == 400:
+            assert ("'c'" in message(answer), repr(text)[:100] in message(answer)) == (True, True)
+        else:
+            back = caller.read(f"t{number}")["c"].to_pylist()
+            assert [json.loads(one) for one in back] == [json.loads(one) for one in column]
+    assert len(caller.tables()) == (0 if status == 400 else len(texts))
+
+
+def test_json_of_many_forms_is_read_text_by_text(caller):
+    unlike = [json.dumps({f"k{i}": i, "l": [[[[[[[[[{"deep": i}]]]]]]]]]}) for i in range(500)]
+    deep = "[" * 200 + "1" + "]" * 200
+    column = [*unlike, deep, *[deep.replace("1", str(i)) for i in range(500)]]
+    assert caller.create("t", pa.table({"c": json_of(*column)})).status_code == 200
+    assert [json.loads(one) for one in caller.read("t")["c"].to_pylist()] == [json.loads(one) for one in column]
+    answer = caller.create("u", pa.table({"c": json_of(*column, '{"k": 1, "k": 2}')}))
+    assert (answer.status_code, "'k' more than once" in message(answer)) == (400, True)
 
 
 def test_json_is_not_cast_to_the_engines_form_of_it(caller):
