@@ -42,9 +42,10 @@ IfExists = Literal["fail", "skip", "replace", "append"]
 CLEAN_UP_SECONDS = 10.0  # to wait for an answer after a write has failed
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
 NOTHING_STORED = "nothing of it is stored"
-_MAY_BE_LATE = "but the service may still do it: wait until its time-out is over, and check again before you send again"
+_MAY_DO_IT = "but the service may still do it"
+_MAY_BE_LATE = f"{_MAY_DO_IT}: wait until its time-out is over, and check again before you send again"
 _CHECK_FIRST = "check whether the rows are there before you send them again"
-_DROP_LATE = "wait until the service's time-out is over, drop table {!r} if it is there, and send again"
+_DROP_LATE = "wait until its time-out is over, drop table {!r} if it is there, and send again"
 _EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
 LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before a larger upload, one list request checks address, key and name
 
@@ -230,7 +231,7 @@ def _make_table(service: Service, request: Request, source: Source, how: WriteOp
 def _explain_failed_table(name: str, failure: Failure) -> str:
     if not failure.is_open:
         return ""
-    return f"no row was sent; {_DROP_LATE.format(name)}"
+    return f"no row was sent, but the service may still make the table: {_DROP_LATE.format(name)}"
 
 
 def _is_there(service: Service, name: str) -> bool:
@@ -258,7 +259,7 @@ def _send_in_parts(
         send = functools.partial(send_parts, functools.partial(stream.parts, service.dialect.part_bytes))
     parts = Parts(request, service.dialect, send, made.etag if made else None)
     end = functools.cache(functools.partial(_end_parts, service, name, parts, made))
-    late = _DROP_LATE.format(name) if made else _MAY_BE_LATE
+    late = f"{_MAY_DO_IT}: {_DROP_LATE.format(name)}" if made else _MAY_BE_LATE
     look = functools.partial(explain_failed_parts, service, name, parts, before, end, late=late)
     try:
         return session.send(request._replace(attempt=parts.attempt, look=look))
