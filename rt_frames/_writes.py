@@ -100,10 +100,12 @@ def _write(service: Service, name: str, data: Any, how: WriteOptions, table: Des
         if listed and request.may_be_there:
             return _skip(service, request)
         return _upload(service, request._replace(listed_before=listed), source, how, cluster)
-    except errors.TableExistsError:  # created by somebody else meanwhile
-        table = _find_table(service, name) if how.if_exists == "append" and source.replayable else None
-        if table is None:
+    except errors.TableExistsError as error:  # created by somebody else meanwhile
+        if how.if_exists != "append" or not source.replayable:
             raise
+        table = _find_table(service, name)
+        if table is None:
+            raise _not_there(error, name) from None
     finally:
         source.close()
     return _write(service, name, data, how, table)
@@ -211,9 +213,11 @@ def _make_table(service: Service, request: Request, source: Source, how: WriteOp
     )  # fmt: skip
     try:
         result = service.session.send(create)
-    except errors.TableExistsError:
-        if how.if_exists != "replace" or not _is_there(service, name):
+    except errors.TableExistsError as error:
+        if how.if_exists != "replace":
             raise
+        if not _is_there(service, name):
+            raise _not_there(error, name) from None
         return None
     except (errors.OutcomeUnknown, errors.ServerError) as error:
         is_welcome = how.if_exists == "replace" or (how.if_exists == "append" and source.replayable)
@@ -232,6 +236,12 @@ def _explain_failed_table(name: str, failure: Failure) -> str:
     if not failure.is_open:
         return ""
     return f"no row was sent, but the service may still make the table: {_DROP_LATE.format(name)}"
+
+
+def _not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
+    """Make the error for a create that was refused as if its table existed."""
+    text = f"{error}; there is no table {name!r}, so something else is in the way; nothing was stored"
+    return errors.ConflictError(text, **vars(error))
 
 
 def _is_there(service: Service, name: str) -> bool:
