@@ -1,0 +1,269 @@
+"""How the cost grows with the frame: many columns, chunks and odd cells through every door, beside a few lines by hand.
+
+Run: ``python -m tests.benchmarks.shapes``, with parts of the cases' names to run only those; all take a quarter of an
+hour. The doors are those of the embedded service beside ``lance``; ``stream`` is the client's share alone, the bytes of
+a request beside ``pyarrow.ipc``. "by hand" says how many times as long as that a case takes, and "half" as long as with
+half of the columns, chunks or rows: 2 is linear, 4 a square. In brackets the same in the processor's time.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import itertools
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import lance
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+import rt_frames as rt
+from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.compression import CompressionPolicy
+from rt_frames._frames.ipc import IPCStream
+from tests.benchmarks._frames import arrow_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REPEATS = 5
+NUMBERS = itertools.count()
+
+
+class Case(NamedTuple):
+    """Two ways to do the same."""
+
+    ours: Callable[[], Any]
+    by_hand: Callable[[], Any]
+
+
+def wide(columns: int, **field: Any) -> pa.Table:
+    schema = pa.schema([pa.field(f"c{i}", pa.int64(), **field) for i in range(columns)])
+    return pa.table([pa.array(range(10))] * columns, schema=schema)
+
+
+def int32(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([field.with_type(pa.int32()) for field in table.schema]))
+
+
+def not_null(table: pa.Table) -> pa.Table:
+    """Do what has to be done before such columns are sent."""
+    if any(column.null_count for column in table.columns):
+        raise ValueError("nulls")
+    return table
+
+
+def coded(columns: int) -> pa.Table:
+    return pa.table([pa.array(["a", "b", "a"] * 10).dictionary_encode()] * columns, [f"c{i}" for i in range(columns)])
+
+
+def structs(columns: int) -> pa.Table:
+    return pa.table([pa.array([{"x": 1, "y": "a"}] * 30)] * columns, [f"c{i}" for i in range(columns)])
+
+
+def growing(chunks: int) -> pa.Table:
+    """Make chunks of which each has the values of those before it, and some of its own."""
+    parts = [pa.table({"c": pa.array([f"v{j}" for j in range(5 * i)]).dictionary_encode()}) for i in range(1, chunks)]
+    return pa.concat_tables(parts)
+
+
+def shifting(chunks: int) -> pa.Table:
+    """Make chunks of which each has a tenth of new values."""
+    parts = [[f"v{10 * i + j}" for j in range(100)] for i in range(chunks)]
+    return pa.concat_tables([pa.table({"c": pa.array(names).dictionary_encode()}) for names in parts])
+
+
+def objects(cell: Callable[[int], Any], rows: int) -> pd.DataFrame:
+    return pd.DataFrame({"o": pd.Series([cell(i) for i in range(rows)], dtype=object)})
+
+
+def stream(data: Any, **options: Any) -> None:
+    source = open_source(data, **options)
+    for buffers in IPCStream(source, CompressionPolicy(None, None, source.nbytes)):
+        del buffers
+
+
+def write_stream(data: pa.Table | pa.RecordBatchReader) -> None:
+    with pa.ipc.new_stream(io.BytesIO(), data.schema) as writer:
+        for batch in data.to_batches() if isinstance(data, pa.Table) else data:
+            writer.write_batch(batch)
+
+
+def streamed(data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any) -> Case:
+    return Case(lambda: stream(data, **options), lambda: write_stream(to_table(data)))
+
+
+def read_once(table: pa.Table) -> Case:
+    return Case(lambda: stream(table.to_reader()), lambda: write_stream(table.to_reader()))
+
+
+def planned(table: pa.Table) -> Case:
+    before = table.schema
+    after = int32(table).schema
+
+    def by_hand() -> str:
+        new = {field.name: field for field in after}
+        found = [(old, new[old.name]) for old in before if old.name in new and old.type != new[old.name].type]
+        return str([{"path": old.name, "data_type": {"type": str(other.type)}} for old, other in found])
+
+    return Case(lambda: rt.plan_alterations(before, after).to_json(), by_hand)
+
+
+class Doors:
+    """The embedded service, and a folder for what is stored by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._client = rt.connect(folder / "ours", default=False)
+
+    def _path(self) -> str:
+        return str(self._folder / f"{next(NUMBERS)}.lance")
+
+    def _stored(self, table: pa.Table) -> tuple[rt.RemoteTable, str]:
+        path = self._path()
+        lance.write_dataset(table, path)
+        return self._client.create_table(f"t{next(NUMBERS)}", table), path
+
+    def create(self, data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any) -> Case:
+        return Case(
+            lambda: self._client.create_table(f"t{next(NUMBERS)}", data, **options),
+            lambda: lance.write_dataset(to_table(data), self._path()),
+        )
+
+    def append(self, data: Any) -> Case:
+        table, path = self._stored(arrow_of(data))
+        return Case(
+            lambda: self._client.create_table(table.name, data, if_exists="append"),
+            lambda: lance.write_dataset(arrow_of(data), path, mode="append"),
+        )
+
+    def read(self, table: pa.Table) -> Case:
+        stored, path = self._stored(table)
+        names = table.column_names[::2]
+        return Case(lambda: stored.to_arrow(columns=names), lambda: lance.dataset(path).to_table(columns=names))
+
+    def cast(self, table: pa.Table) -> Case:
+        """Cast all columns, and back again the next time."""
+        stored, path = self._stored(table)
+        frames = itertools.cycle([int32(table), table])
+        types = itertools.cycle([pa.int32(), pa.int64()])
+
+        def by_hand() -> None:
+            arrow = next(types)
+            lance.dataset(path).alter_columns(*({"path": name, "data_type": arrow} for name in table.column_names))
+
+        return Case(lambda: rt.alter_table(next(frames), stored.name, client=self._client), by_hand)
+
+    def rename(self, table: pa.Table, *, plans: bool) -> Case:
+        """Rename all columns, and back again the next time."""
+        stored, path = self._stored(table)
+        names = table.column_names
+        sides = itertools.cycle([("", "_"), ("_", "")])
+        others = itertools.cycle([("", "_"), ("_", "")])
+
+        def ours() -> None:
+            old, new = next(sides)
+            renames = {name + old: name + new for name in names}
+            if plans:
+                frame = table.rename_columns([name + new for name in names])
+                rt.alter_table(frame, stored.name, rename=renames, client=self._client)
+            else:
+                stored.rename(renames)
+
+        def by_hand() -> None:
+            old, new = next(others)
+            lance.dataset(path).alter_columns(*({"path": name + old, "name": name + new} for name in names))
+
+        return Case(ours, by_hand)
+
+
+def cases(doors: Doors) -> dict[str, tuple[int, Callable[[int], Case]]]:
+    """Give what makes each case, and how many columns, chunks or rows it has."""
+    unify = pa.Table.unify_dictionaries
+    timedelta = functools.partial(objects, lambda i: pd.Timedelta(i, "s"))
+    sets = functools.partial(objects, lambda i: {i, i + 1})
+    uuids = functools.partial(objects, lambda i: uuid.UUID(int=i))
+
+    def dtypes(n: int) -> dict[str, str]:
+        return dict.fromkeys(wide(n).column_names, "int32")
+
+    return {
+        "stream, Arrow": (8000, lambda n: streamed(wide(n))),
+        "stream, Polars": (8000, lambda n: streamed(pl.from_arrow(wide(n)))),
+        "stream, pandas": (8000, lambda n: streamed(wide(n).to_pandas())),
+        "stream, not null": (8000, lambda n: streamed(wide(n, nullable=False), not_null)),
+        "stream, ten chunks": (8000, lambda n: streamed(pa.concat_tables([wide(n)] * 10))),
+        "stream, dtypes=": (8000, lambda n: streamed(wide(n), int32, dtypes=dtypes(n))),
+        "stream, append": (8000, lambda n: streamed(wide(n), table=wide(n).schema)),
+        "stream, append that casts": (8000, lambda n: streamed(wide(n), int32, table=int32(wide(n)).schema)),
+        "create, Arrow": (8000, lambda n: doors.create(wide(n))),
+        "create, Polars": (8000, lambda n: doors.create(pl.from_arrow(wide(n)))),
+        "create, pandas": (8000, lambda n: doors.create(wide(n).to_pandas())),
+        "create, not null": (8000, lambda n: doors.create(wide(n, nullable=False))),
+        "create, dtypes=": (8000, lambda n: doors.create(wide(n), int32, dtypes=dtypes(n))),
+        "append, Arrow": (8000, lambda n: doors.append(wide(n))),
+        "append, pandas": (8000, lambda n: doors.append(wide(n).to_pandas())),
+        "append, not null": (8000, lambda n: doors.append(wide(n, nullable=False))),
+        "read, columns=": (8000, lambda n: doors.read(wide(n))),
+        "plan_alterations": (8000, lambda n: planned(wide(n))),
+        "alter_table, casts": (8000, lambda n: doors.cast(wide(n))),
+        "alter_table, renames": (8000, lambda n: doors.rename(wide(n), plans=True)),
+        "alter_columns, renames": (8000, lambda n: doors.rename(wide(n), plans=False)),
+        "stream, dictionaries": (2000, lambda n: streamed(coded(n))),
+        "stream, dictionaries, ten chunks": (2000, lambda n: streamed(pa.concat_tables([coded(n)] * 10))),
+        "stream, structs": (2000, lambda n: streamed(structs(n))),
+        "create, dictionaries": (2000, lambda n: doors.create(coded(n))),
+        "create, structs": (2000, lambda n: doors.create(structs(n))),
+        "append, dictionaries": (2000, lambda n: doors.append(coded(n))),
+        "append, structs": (2000, lambda n: doors.append(structs(n))),
+        "stream, growing dictionary": (1000, lambda n: streamed(growing(n), unify)),
+        "stream, shifting dictionary": (1000, lambda n: streamed(shifting(n), unify)),
+        "stream, reader, growing": (1000, lambda n: read_once(growing(n))),
+        "create, growing dictionary": (1000, lambda n: doors.create(growing(n), unify)),
+        "create, shifting dictionary": (1000, lambda n: doors.create(shifting(n), unify)),
+        "stream, Timedelta": (200_000, lambda n: streamed(timedelta(n))),
+        "stream, sets": (200_000, lambda n: streamed(sets(n))),
+        "stream, UUID": (200_000, lambda n: streamed(uuids(n))),
+        "create, Timedelta": (200_000, lambda n: doors.create(timedelta(n))),
+        "create, sets": (200_000, lambda n: doors.create(sets(n))),
+        "create, UUID": (200_000, lambda n: doors.create(uuids(n))),
+    }
+
+
+def measure(ways: list[Callable[[], Any]]) -> list[tuple[float, ...]]:
+    """Give the median seconds, and the processor's, of ways that take turns, after one round that does not count."""
+    taken: list[list[tuple[float, float]]] = [[] for _ in ways]
+    for _ in range(REPEATS + 1):
+        for way, times in zip(ways, taken, strict=True):
+            wall = time.perf_counter()
+            cpu = time.process_time()
+            way()
+            times.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return [tuple(map(statistics.median, zip(*times[1:], strict=True))) for times in taken]
+
+
+def ratio(one: tuple[float, ...], other: tuple[float, ...]) -> str:
+    return f"{one[0] / other[0]:.1f} ({one[1] / other[1]:.1f})"
+
+
+def main(wanted: list[str]) -> None:
+    print(f"{'case':<40}{'ours':>10}{'by hand':>16}{'half':>14}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (size, make) in cases(Doors(Path(folder))).items():
+            if wanted and not any(part in name for part in wanted):
+                continue
+            case = make(size)
+            ours, by_hand, half = measure([case.ours, case.by_hand, make(size // 2).ours])
+            shown = f"{ours[0] * 1000:>7.0f} ms{ratio(ours, by_hand):>16}{ratio(ours, half):>14}"
+            print(f"{f'{name}, {size:,}':<40}{shown}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
