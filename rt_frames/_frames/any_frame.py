@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rt_frames._frames import from_arrow
 from rt_frames._frames.append import fit
-from rt_frames._frames.convert import Layout, portable_layout
+from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
@@ -94,13 +94,12 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
     if table is not None:
         schema, exact = fit(schema, table, casts, refusals)
         casts = {**casts, **exact}
-    plain = source.plain and not casts and table is None
-    layout = Layout(schema) if plain else portable_layout(schema, casts, refusals)
+    layout = portable_layout(schema, casts, refusals)
     source = dataclasses.replace(
         source,
         schema=layout.schema,
         layout=layout,
-        zero_copy=source.zero_copy and (plain or layout.schema.equals(source.schema)),
+        zero_copy=source.zero_copy and layout.schema.equals(source.schema),
         value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
         exact=frozenset(exact),

@@ -200,8 +200,6 @@ class Converter:
         What is sent.
     casts : collection of str
         Columns that the caller wants cast; of the others only the layout may differ.
-    dictionaries : dict of str to pyarrow.Array
-        Values of top-level dictionaries that are known beforehand.
     exact : collection of str
         Columns that are cast without rounding fractions.
     appends : bool
@@ -217,7 +215,6 @@ class Converter:
         self,
         layout: Layout,
         casts: Collection[str] = (),
-        dictionaries: Mapping[str, pa.Array] | None = None,
         exact: Collection[str] = (),
         *,
         appends: bool = False,
@@ -229,12 +226,7 @@ class Converter:
         self._casts = casts
         self._exact = exact
         self._appends = appends
-        known = {
-            (name, arrow.value_type): values.cast(arrow.value_type)
-            for name, values in (dictionaries or {}).items()
-            if types.is_dictionary(arrow := self._schema.field(name).type)
-        }
-        self.dictionaries = Dictionaries(known)
+        self.dictionaries = Dictionaries()
 
     def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""

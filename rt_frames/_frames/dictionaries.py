@@ -7,6 +7,7 @@ gets the whole one of its place; a version number tells a writer which ones its 
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -23,37 +24,47 @@ class Dictionaries:
         Another one after each change of any of them.
     """
 
-    def __init__(self, known: dict[tuple[str, pa.DataType], pa.Array]) -> None:
-        self._known, self.version = known, 0
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, pa.DataType], pa.Array] = {}
+        self.version = 0
 
     def unify(self, codes: pa.Array, values: pa.Array, path: str) -> pa.DictionaryArray:
         """Return codes of some values as codes of their place's dictionary, which grows by those that are new."""
-        # as signed numbers, codes beyond 31 bits are negative
-        codes = codes.view(pa.int32()) if types.is_uint32(codes.type) else codes.cast(pa.int32())
-        ends = pc.call_function("min_max", [codes]).as_py()  # a quarter of the time of Arrow's own check
-        if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(values):
-            raise ValueError(f"codes from {ends['min']} to {ends['max']} do not stand for {len(values)} values")
+        if types.is_uint32(codes.type):
+            codes = codes.view(pa.int32())  # codes beyond 31 bits are then negative
+        elif not types.is_int32(codes.type):
+            codes = codes.cast(pa.int32())
+        _check_codes(codes, len(values))
         place = path, values.type
         known = self._known.setdefault(place, values)
         if not known.equals(values):
-            too_many = len(values) > 0 and len(known) > max(FEW, TIMES * len(values))
-            positions = None if too_many else _positions(values, known)
-            if positions is None or 2 * positions.null_count > len(values):
-                known = self._change(place, values)
-            else:
-                if positions.null_count:
-                    new = values.filter(positions.is_null()).unique()
-                    known = self._change(place, pa.concat_arrays([known, new]))
-                    positions = _positions(values, known)
-                codes = positions.take(codes)
-        return pa.DictionaryArray.from_arrays(codes, known, safe=False)
-
-    def _change(self, place: tuple[str, pa.DataType], values: pa.Array) -> pa.Array:
-        self._known[place] = values
-        self.version += 1
-        return values
+            # a dictionary that has only grown keeps its codes
+            if not values.slice(0, len(known)).equals(known):
+                codes, values = _unify(known, codes, values)
+            if not known.equals(values):
+                self._known[place] = values
+                self.version += 1
+        return pa.DictionaryArray.from_arrays(codes, self._known[place], safe=False)
 
 
-def _positions(values: pa.Array, known: pa.Array) -> pa.Array:
-    """Return where each value stands among the known ones; null where it does not."""
-    return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=known))
+def _unify(known: pa.Array, codes: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return codes for a dictionary that begins with the known one; both as they are if that would bring too much."""
+    has_nulls = known.null_count or values.null_count  # which Arrow cannot unify
+    if has_nulls or (len(values) and len(known) > max(FEW, TIMES * len(values))):
+        return codes, values
+    before = pa.DictionaryArray.from_arrays(pa.nulls(0, pa.int32()), known, safe=False)
+    coded = pa.DictionaryArray.from_arrays(codes, values, safe=False)
+    unified = pa.chunked_array([before, coded]).unify_dictionaries().chunk(1)
+    if 2 * (len(unified.dictionary) - len(known)) > len(values):
+        return codes, values
+    return unified.indices, unified.dictionary
+
+
+def _check_codes(codes: pa.Array, most: int) -> None:
+    """Refuse codes that stand for no value, in a quarter of the time of Arrow's own check."""
+    stored = np.frombuffer(codes.buffers()[1] or b"", np.uint32, len(codes), 4 * codes.offset)
+    if not len(stored) or stored.max() < most:  # as unsigned numbers, negative ones are large
+        return
+    ends = pc.call_function("min_max", [codes]).as_py()  # without what is stored for nulls
+    if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < most:
+        raise ValueError(f"codes from {ends['min']} to {ends['max']} do not stand for {most} values")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow import types
 
 from rt_frames._frames.source import Chunk, Source, nbytes
 from rt_frames._names import CleanNames
-from rt_frames._schema.portable import is_portable, to_portable
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -24,22 +21,13 @@ _BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()  # readers, so
 
 
 def open_table(table: pa.Table, clean: CleanNames | None) -> Source:
-    """Open a table; its chunks may have different dictionaries, whose values are known beforehand."""
+    """Open a table; its chunks may have different dictionaries."""
     if clean:
         table = table.rename_columns(clean(table.column_names))
     size = nbytes(table, exact=False)
-
-    def chunks() -> Iterable[Chunk]:
-        # slices of one buffer would each count all of it
-        return [to_chunk(batch, size=size * batch.num_rows // table.num_rows) for batch in table.to_batches()]
-
-    return Source(
-        table.schema,
-        chunks,
-        table.num_rows,
-        size,
-        dictionaries=functools.cache(lambda: _dictionaries(table)),
-    )
+    # slices of one buffer would each count all of it
+    chunks = [to_chunk(batch, size=size * batch.num_rows // table.num_rows) for batch in table.to_batches()]
+    return Source(table.schema, lambda: chunks, table.num_rows, size)
 
 
 def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Source:
@@ -117,13 +105,3 @@ def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) ->
         return [rows if column is None else rows.select([column])]
 
     return Chunk(batch.num_rows, nbytes(batch, exact=False) if size is None else size, cut, place)
-
-
-def _dictionaries(table: pa.Table) -> dict[str, pa.Array]:
-    columns = zip(table.column_names, table.columns, strict=True)
-    coded = {n: c for n, c in columns if types.is_dictionary(c.type) and is_portable(c.type.value_type)}
-    return {
-        name: pa.concat_arrays([chunk.dictionary for chunk in column.chunks]).unique()
-        for name, column in coded.items()
-        if column.num_chunks > 1 and types.is_dictionary(to_portable(column.type))
-    }

@@ -6,7 +6,6 @@ threads of Python.
 
 from __future__ import annotations
 
-import functools
 import queue
 from collections.abc import Iterator, Mapping
 
@@ -17,11 +16,10 @@ from pyarrow import types
 from rt_frames._frames.convert import contains
 from rt_frames._frames.from_arrow import clean_schema
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import MAX_BATCH_BYTES, Chunk, Options, Source
+from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanNames
 from rt_frames._prefetch import Worker, result
 from rt_frames._schema.polars_dtype import from_polars
-from rt_frames._schema.portable import is_portable
 from rt_frames.errors import UnsupportedTypeError
 
 # before 1.44, Polars exports sliced structs at an offset that their fields lack; its IPC writer is correct
@@ -43,9 +41,7 @@ def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: R
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        plain=all(map(is_portable, distinct)),
         zero_copy=not any(contains(arrow, is_copied) for arrow in distinct for is_copied in copied),
-        dictionaries=functools.cache(lambda: _categories(frame)) if chunk.nbytes > MAX_BATCH_BYTES else dict,
     )
 
 
@@ -120,13 +116,3 @@ def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
             result(done)
         finally:
             go_on.put(False)
-
-
-def _categories(frame: pl.DataFrame) -> dict[str, pa.Array]:
-    """Collect the categories in use; each slice alone would export only its own."""
-    used = {
-        name: frame.select(pl.col(name).drop_nulls().unique(maintain_order=True).cast(pl.String))
-        for name, dtype in frame.schema.items()
-        if isinstance(dtype, pl.Categorical)
-    }
-    return {name: _export(values).read_all().column(0).combine_chunks() for name, values in used.items()}

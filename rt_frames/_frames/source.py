@@ -88,10 +88,6 @@ class Source:
         Columns of which no fraction is rounded.
     appends : bool
         Whether those are cast to the types of a table that the rows are added to.
-    dictionaries : callable
-        Gives the values of dictionaries that are known beforehand, by column.
-    plain : bool
-        Whether it is known that no column needs another type, and all may be null.
     close : callable
         Lets go of a generator or reader, whether it was read or not.
     """
@@ -108,8 +104,6 @@ class Source:
     exact: frozenset[str] = frozenset()
     appends: bool = False
     layout: Layout = _UNKNOWN
-    dictionaries: Callable[[], Mapping[str, pa.Array]] = dict
-    plain: bool = False
     close: Callable[[], None] = lambda: None
 
     @property
@@ -137,8 +131,7 @@ class Source:
 
     def converter(self) -> Converter:
         """Return what makes parts portable. Without dictionaries, which grow, several may share the parts."""
-        dictionaries = self.dictionaries() if self.layout.dictionaries else None
-        return Converter(self.layout, self.casts, dictionaries, self.exact, appends=self.appends)
+        return Converter(self.layout, self.casts, self.exact, appends=self.appends)
 
     def converted_parts(self) -> Iterator[Part]:
         """Yield the rows in the schema, in parts as they lie in memory."""

@@ -105,8 +105,8 @@ def test_a_small_frame_that_does_not_fit_is_named_by_its_place_and_row():
         send(frames, dtypes={"n": "int64"})
 
 
-def coded(names: list[str]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(range(len(names)), pa.int32()), pa.array(names))
+def coded(names: list[str | None]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(names)), pa.int32()), pa.array(names, pa.string()))
 
 
 MANY = [f"category {n}" for n in range(5_000)]
@@ -126,11 +126,21 @@ def test_categories_are_sent_once_and_few_do_not_wait_for_many(kind):
     assert len(sent.body) < times * (coded([*distinct]).nbytes + sum(column.indices.nbytes for column in columns))
 
 
-def test_categories_of_one_table_share_one_dictionary():
-    table = pa.table({"c": pa.chunked_array([coded(["a", "b"]), coded(["c"]), coded(["b", "d"])])})
-    (batch, *others) = send(table).read
-    assert all(other["c"].dictionary.equals(batch["c"].dictionary) for other in others)
-    assert send(table).table()["c"].to_pylist() == ["a", "b", "c", "b", "d"]
+CHUNKS = {  # of one table
+    "each with values of its own": [["a", "b"], ["c"], ["b", "d"]],
+    "which go on": [["a"], ["a", "b"], ["a", "b", "c"]],
+    "in another order": [["a", "b", "c"], ["c", "d", "a"], ["b", "a"]],
+    "a value twice": [["a", "b", "a"], ["b", "b", "c"]],
+    "and nulls": [["a", None], ["a", None, "b"], ["b", None]],
+    "none": [["a", "b"], [], ["b"]],
+}
+
+
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_chunks_of_a_table_may_have_different_dictionaries(kind):
+    chunks = [coded(names) for names in CHUNKS[kind]]
+    sent = send(pa.table({"c": pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))}))
+    assert sent.table()["c"].to_pylist() == [name for names in CHUNKS[kind] for name in names]
 
 
 def test_dictionaries_that_together_outgrow_their_codes_are_stored(client, service, name):
