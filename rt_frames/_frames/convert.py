@@ -59,10 +59,10 @@ class Layout(NamedTuple):
     required: frozenset[str] = frozenset()
     nested: bool = False
 
-    def only(self, name: str) -> Layout:
-        """Return the layout of one column."""
-        schema = pa.schema([self.schema.field(name)])
-        return Layout(schema, self.dictionaries & {name}, self.required & {name}, self.nested)
+    def only(self, names: list[str]) -> Layout:
+        """Return the layout of some columns."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return Layout(schema, self.dictionaries.intersection(names), self.required.intersection(names), self.nested)
 
 
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:

@@ -100,8 +100,8 @@ def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -
 def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) -> Chunk:
     """Return a batch as a chunk, whose rows are views."""
 
-    def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
+    def cut(start: int, length: int, columns: list[str] | None) -> list[pa.RecordBatch]:
         rows = batch if length == batch.num_rows else batch.slice(start, length)
-        return [rows if column is None else rows.select([column])]
+        return [rows if columns is None else rows.select(columns)]
 
     return Chunk(batch.num_rows, nbytes(batch, exact=False) if size is None else size, cut, place)

@@ -55,8 +55,8 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
             with refusals.of(name):
                 columns[name] = _column(name, one, target)
 
-    def cut(start: int, length: int, column: str | None) -> list[pa.RecordBatch]:
-        wanted = names if column is None else [column]
+    def cut(start: int, length: int, chosen: list[str] | None) -> list[pa.RecordBatch]:
+        wanted = names if chosen is None else chosen
         arrays = [columns[name][1](start, start + length) for name in wanted]
         if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than fits into one Arrow array
             return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs

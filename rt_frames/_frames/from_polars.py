@@ -71,9 +71,9 @@ def _types(schema: Mapping[str, pl.DataType], refusals: Refusals) -> dict[str, p
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
-    def cut(start: int, length: int, column: str | None) -> pa.RecordBatchReader:
+    def cut(start: int, length: int, columns: list[str] | None) -> pa.RecordBatchReader:
         rows = frame.slice(start, length)
-        return _export(rows if column is None else rows.select(column))
+        return _export(rows if columns is None else rows.select(columns))
 
     return Chunk(frame.height, int(frame.estimated_size()), cut)
 

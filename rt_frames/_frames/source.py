@@ -15,6 +15,7 @@ import pyarrow as pa
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import CleanNames
+from rt_frames.errors import UnsupportedTypeError
 
 BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
@@ -25,11 +26,11 @@ _UNKNOWN = Layout(pa.schema([]))
 
 
 class Chunk(NamedTuple):
-    """Rows that lie in memory; ``cut(start, length, column)`` makes batches of some, of one column or of all."""
+    """Rows that lie in memory; ``cut(start, length, columns)`` makes batches of some, of these columns or of all."""
 
     rows: int
     nbytes: int
-    cut: Callable[[int, int, str | None], Iterable[pa.RecordBatch]]
+    cut: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
     place: str = ""
 
 
@@ -149,7 +150,7 @@ class Source:
     def parts(self) -> Iterator[Part]:
         """Yield the rows as they lie in memory; the first few in a smaller part."""
         limit = max(FIRST_BATCH_BYTES, self.least_bytes)
-        for number, part in enumerate(self._cut()):
+        for number, part in enumerate(self._cut(self.chunks())):
             rows = part.batch.num_rows
             length = rows if number else rows_within(limit, rows, part.nbytes)
             if length >= rows:
@@ -162,24 +163,30 @@ class Source:
         """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
         if self.nbytes is None or not self.value_checked:
             return
-        for name in self.schema.names:
-            if name in self.value_checked and name not in refusals:
+        names = [name for name in self.schema.names if name in self.value_checked and name not in refusals]
+        chunks = list(self.chunks())
+        try:
+            self._try(chunks, names)
+        except UnsupportedTypeError:  # which stands for the first of them alone
+            for name in names:
                 with refusals.of(name):
-                    layout = self.layout.only(name)
-                    convert = Converter(layout, self.casts, exact=self.exact, appends=self.appends)
-                    for part in self._cut(name):
-                        convert(part.batch, part.place, part.rows_before)
+                    self._try(chunks, [name])
 
-    def _cut(self, column: str | None = None) -> Iterator[Part]:
+    def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
+        convert = Converter(self.layout.only(columns), self.casts, self.exact, appends=self.appends)
+        for part in self._cut(chunks, columns):
+            convert(part.batch, part.place, part.rows_before)
+
+    def _cut(self, chunks: Iterable[Chunk], columns: list[str] | None = None) -> Iterator[Part]:
         """Yield the chunks' rows in parts, as many as make a batch."""
         rows_before, here = 0, ""
         limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2  # Arrow's casts take up to twice what they make
-        for rows, size, cut, place in self.chunks():
+        for rows, size, cut, place in chunks:
             if place != here:
                 rows_before, here = 0, place
             step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
-                for batch in cut(start, min(step, rows - start), column):
+                for batch in cut(start, min(step, rows - start), columns):
                     yield Part(batch, place, size * batch.num_rows // max(rows, 1), rows_before)
                     rows_before += batch.num_rows
                     del batch

@@ -216,6 +216,17 @@ def test_a_column_that_may_not_be_null_is_refused_where_it_is():
             send(data)
 
 
+def test_all_columns_that_have_nulls_and_may_not_are_named_whichever_chunk_they_are_in():
+    schema = pa.schema([pa.field(name, pa.int64(), nullable=name == "may") for name in ("x", "may", "y", "z")])
+    chunks = [[1, None, 3, 4], [1, 2, None, 4], [None, 2, 3, 4]]
+    table = pa.concat_tables(
+        [pa.Table.from_pylist([dict(zip(schema.names, row, strict=True))], schema) for row in chunks]
+    )
+    with pytest.raises(UnsupportedTypeError, match="'x' has nulls") as refused:
+        send(table)
+    assert refused.value.columns == ("x", "y")
+
+
 def test_items_without_a_name_get_one():
     """DuckDB's arrays have such."""
     nameless = pa.list_(pa.field("", pa.list_(pa.field("", pa.float32()), 2)))
