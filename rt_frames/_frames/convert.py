@@ -230,9 +230,11 @@ class Converter:
 
     def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""
-        by_column = self._dictionary_columns or self._required or self._nested
+        by_column = self._dictionary_columns or self._nested
         if not by_column and batch.schema.equals(self._schema):
-            return batch
+            has_nulls = any(batch.column(name).null_count for name in self._required)
+            if not has_nulls:
+                return batch
         have = batch.schema.names
         want = self._schema.names
         if have != want:
