@@ -80,7 +80,8 @@ def _parse_options(dtypes: Mapping[str, Any] | None, index: bool | None, clean_n
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
-    if unknown := [name for name in casts if name not in names]:
+    known = set(names)
+    if unknown := [name for name in casts if name not in known]:
         raise ValueError(f"dtypes: no such columns: {list_names(unknown)}; the frame has {list_names(names)}")
 
 

@@ -7,6 +7,7 @@ and extension types.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -138,6 +139,7 @@ def _plain(arrow: pa.DataType) -> pa.DataType:
     return arrow.value_type if types.is_dictionary(arrow) else arrow
 
 
+@functools.lru_cache
 def family(arrow: pa.DataType) -> str:
     """Name the family of a type; the empty string where it has none."""
     return next((name for name, tests in _FAMILIES.items() if any(test(arrow) for test in tests)), "")
