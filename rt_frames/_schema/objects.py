@@ -41,8 +41,12 @@ _FLAT = {
     "bool": pa.bool_(), "str": pa.string(), "bytes": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
 }  # fmt: skip
 _UNITS = ("s", "ms", "us", "ns")
+_PLAIN = frozenset((type(None), bool, int, str, bytes))  # Arrow takes them as they are, but for whole numbers as floats
 _MAY_BE_MISSING = (type(None), float, complex, decimal.Decimal, type(pd.NaT), type(pd.NA), np.generic)
 _NUMPY_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "T": "str", "S": "bytes"}
+
+# before 3, pandas shows Arrow no durations but those of nanoseconds
+_HIDDEN_DURATIONS = int(pd.__version__.partition(".")[0]) < 3
 
 
 class ObjectType(NamedTuple):
@@ -73,7 +77,11 @@ def to_arrow(values: _Objects, target: ObjectType) -> Any:
         return pa.array(values, type=target.arrow, from_pandas=target.may_be_missing)
     if is_.is_temporal(target.arrow) and (counted := _count_alike(values, target.arrow)):
         return counted
-    return pa.array([_plain(v, target.arrow) for v in values], type=target.arrow, from_pandas=target.may_be_missing)
+    if target.arrow == pa.uuid():
+        plain = [v.bytes if isinstance(v, uuid.UUID) else _plain(v, target.arrow) for v in values]
+    else:
+        plain = [_plain(v, target.arrow) for v in values]
+    return pa.array(plain, type=target.arrow, from_pandas=target.may_be_missing)
 
 
 def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
@@ -128,7 +136,6 @@ class _TypeInference:
         self, kind: str, present: list[Any], arrays: list[_Objects], dtypes: set[Any], steps: _Steps, numpy_only: bool
     ) -> pa.DataType:
         if kind in ("list", "set"):
-            self.as_they_are &= kind == "list"
             return self._infer_items(present, steps)
         if kind in ("int", "float"):
             common = np.result_type(*dtypes) if numpy_only else None
@@ -177,7 +184,8 @@ class _TypeInference:
         typed = [_unmasked(a) for a in arrays if _is_typed(a)]
         mixed = len(typed) < len(present) or len({dtype for dtype, _, _ in odd}) > 1
         self.as_they_are &= all(_is_arrows(*one) for one in odd) and not (typed and mixed)
-        rest = [_unmasked(value) for value in present if not _is_typed(value)]
+        self.as_they_are &= not any(issubclass(kind, frozenset) for kind in _types(present))  # Arrow takes other sets
+        rest = [_unmasked(value) for value in present if not _is_typed(value)] if arrays else present
         return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
 
     def _infer_fields(self, present: list[Any], steps: _Steps, *, plain: bool) -> pa.DataType:
@@ -242,17 +250,26 @@ class _TypeInference:
         kinds = _types(present)
         if any(issubclass(kind, datetime.datetime | datetime.timedelta) for kind in kinds):
             units.add("us")
-        if any(issubclass(kind, pd.Timestamp | pd.Timedelta) for kind in kinds):
-            found = [value for value in present if isinstance(value, pd.Timestamp | pd.Timedelta)]
+        of_pandas = {kind for kind in kinds if issubclass(kind, pd.Timestamp | pd.Timedelta)}
+        if of_pandas:
+            found = present
+            if of_pandas != kinds:
+                found = [value for value in present if isinstance(value, pd.Timestamp | pd.Timedelta)]
             is_duration = isinstance(found[0], pd.Timedelta)
-            if any(map(operator.attrgetter("nanoseconds" if is_duration else "nanosecond"), found)):
+            own = set(map(operator.attrgetter("unit"), found))
+            nanoseconds = operator.attrgetter("nanoseconds" if is_duration else "nanosecond")
+            if "ns" in own and any(map(nanoseconds, found)):
                 units.add("ns")
-            is_coarse = {"ns"} != set(map(operator.attrgetter("unit"), found))
-            # Arrow misses the overflow from a coarse unit to a finer one
-            self.as_they_are &= not (is_duration and is_coarse)
-            if is_coarse and not is_duration and any(map(_is_beyond_python, found)):
-                text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
-                raise self._refused(steps, _is_beyond_python, text)
+            if own != {"ns"}:
+                least: Any = min(found)
+                most: Any = max(found)
+                if is_duration:
+                    # Arrow misses the overflow from a coarse unit to a finer one
+                    fit_any_unit = pd.Timedelta.min <= least and most <= pd.Timedelta.max
+                    self.as_they_are &= fit_any_unit and not _HIDDEN_DURATIONS
+                elif _is_beyond_python(least) or _is_beyond_python(most):
+                    text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+                    raise self._refused(steps, _is_beyond_python, text)
         return max(units, key=_UNITS.index)
 
     def _place(self, steps: _Steps) -> str:
@@ -309,10 +326,7 @@ def _is_text(values: _Objects) -> bool:
 
 
 def _types(values: list[Any]) -> set[type]:
-    """Return the types of values; of one type after the other, as most have them, in half the time of a set."""
-    runs = itertools.groupby(values, type)
-    few = {kind for kind, _ in itertools.islice(runs, 100)}
-    return few if next(runs, None) is None else set(map(type, values))
+    return set(map(type, values))
 
 
 def _dtypes(values: list[Any]) -> set[np.dtype[Any]]:
@@ -421,7 +435,10 @@ def _plain(value: Any, arrow: pa.DataType) -> Any:
     if is_.is_map(arrow):
         return None if _is_missing(value) else _plain_pairs(value, arrow)
     if isinstance(value, list | tuple | set | frozenset) and is_.is_list(arrow):
-        return [_plain(item, arrow.value_type) for item in value]
+        items = list(value)
+        item = arrow.value_type
+        are_plain = _PLAIN.issuperset(map(type, items)) and not is_.is_float64(item)
+        return items if are_plain else [_plain(one, item) for one in items]
     if isinstance(value, np.floating) and np.isnan(value):
         return None
     if isinstance(value, pd.Timedelta) and value is not pd.NaT and is_.is_temporal(arrow):

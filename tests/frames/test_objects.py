@@ -20,7 +20,7 @@ from tests.support.sent import send
 
 UTC, DAY, MOMENT = dt.UTC, dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
 NANO, TICK, LONG = pd.Timestamp("2020-01-01 00:00:00.000000001"), pd.Timedelta(1, "ns"), dt.timedelta(seconds=5)
-ID, SECONDS = uuid.UUID(int=7), np.timedelta64(5, "s")
+ID, SECONDS, AGES = uuid.UUID(int=7), np.timedelta64(5, "s"), np.timedelta64(10**10, "s")
 ENDS = [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)]
 with warnings.catch_warnings():  # NumPy 2.5 warns where one is made; files and pickles of older ones bring them still
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -79,6 +79,7 @@ KEPT = {  # values, the type that they are sent in, and what is stored if that i
     "moments of two units": ([np.datetime64(MOMENT, unit) for unit in ("s", "ms")], pa.timestamp("ms"), [MOMENT] * 2),
     "moments of NumPy's unit": ([np.datetime64(MOMENT, "s"), NAT, None], pa.timestamp("s"), [MOMENT, None, None]),
     "durations of a coarse unit": ([pd.Timedelta(SECONDS), pd.NaT], pa.duration("us"), [LONG, None]),
+    "durations beyond nanoseconds": ([pd.Timedelta(AGES), LONG, None], pa.duration("us"), [AGES.item(), LONG, None]),
     "days of NumPy's": ([np.datetime64("2020-01-01"), DAY], pa.date32(), [DAY, DAY]),
     "NaT without a unit": ([NAT, MOMENT], pa.timestamp("us"), [None, MOMENT]),
     "NaT of durations": ([NO_DURATION, dt.timedelta(1)], pa.duration("us"), [None, dt.timedelta(1)]),
@@ -162,6 +163,8 @@ ARRAYS = {
     "matrices": ([np.array([[1, 2]]).view(np.matrix), np.array([[None]]).view(np.matrix)], [[[1, 2]], [[None]]]),
     "text": ([np.array(["a", "b"]), np.array(["ccc"])], [["a", "b"], ["ccc"]]),
     "sets": ([{1}, frozenset([2]), set()], [[1], [2], []]),
+    "sets of text": ([{"a"}, {None}, set()], [["a"], [None], []]),
+    "frozen sets of floats and whole numbers": ([frozenset([1]), frozenset([2.5])], [[1.0], [2.5]]),
 }
 
 
