@@ -3,7 +3,8 @@
 Lance has threads of its own: a process must not fork and go on using it. Its panics arrive as BaseException.
 
 Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words of Lance's messages that stand below
-(`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`).
+(`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`). How manifests are named, what
+transactions and clean-ups tell is seen in ``test_versions.py``.
 """
 
 from __future__ import annotations

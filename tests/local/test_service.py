@@ -108,6 +108,9 @@ def test_a_column_of_nulls_and_thousands_of_columns_are_stored(caller, columns):
     wide = pa.table({f"c{i}": [i] for i in range(columns - 1)} | {"nothing": pa.nulls(1)})
     assert caller.create("wide", wide).status_code == 200
     assert caller.read("wide").equals(wide)
+    backwards = stream(wide.select(wide.column_names[::-1]))
+    assert caller.send("POST", "/v1/table/wide/insert/", backwards, content_type=ARROW).status_code == 200
+    assert caller.read("wide").equals(pa.concat_tables([wide, wide]))
 
 
 def test_a_table_much_larger_than_the_memory_it_may_take_goes_through(elsewhere, other):
@@ -148,14 +151,16 @@ def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_
     assert caller.alter("t", {"path": "other", "data_type": {"type": "float"}}).json() == {"version": 7}
 
 
-UNIT, KEY = {"unit": "µm"}, {"lance-schema:unenforced-primary-key": "true"}
-UUID, JSON_TEXT = {"ARROW:extension:name": "arrow.uuid"}, {"ARROW:extension:name": "arrow.json"}
+UNIT = {"unit": "µm"}
+PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
+UUID = {"ARROW:extension:name": "arrow.uuid"}
+JSON_TEXT = {"ARROW:extension:name": "arrow.json"}
 INSIDE = pa.struct([pa.field("x", pa.int32(), metadata=UNIT), pa.field("u", pa.uuid()), pa.field("plain", pa.int8())])
 INSIDE_TOLD = {"x": UNIT, "u": UUID, "plain": None}
 TOLD = {  # a field, its metadata, and that of the fields inside it
     "plain": (pa.field("f", pa.int8()), None, {}),
     "a unit": (pa.field("f", pa.large_string(), metadata=UNIT), UNIT, {}),
-    "a key": (pa.field("f", pa.int64(), False, KEY), KEY, {}),
+    "a key": (pa.field("f", pa.int64(), False, PRIMARY_KEY), PRIMARY_KEY, {}),
     "uuid": (pa.field("f", pa.uuid(), metadata=UNIT), {**UNIT, **UUID}, {}),
     "json": (pa.field("f", pa.json_(pa.string())), JSON_TEXT, {}),
     "a category": (pa.field("f", pa.dictionary(pa.int32(), pa.string()), metadata=UNIT), UNIT, {}),
