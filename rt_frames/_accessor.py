@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rt_frames._client import Client, RemoteTable
     from rt_frames._frames.compression import Compression
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames._writes import IfExists
+    from rt_frames._service.write import IfExists
 
 Frame = TypeVar("Frame")
 

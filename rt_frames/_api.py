@@ -1,48 +1,31 @@
-"""The functions of the package, and the default client that they use.
-
-The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``; ``RT_FRAMES_API_KEY``; and
-``RT_FRAMES_DIALECT``. ``__all__`` is the list of public names; the package loads them on first use.
-"""
+"""The public functions. ``__all__`` is the list of public names; the package loads them on first use."""
 
 from __future__ import annotations
 
-import functools
 import os
-import re
-import secrets
-import threading
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._client import Client, RemoteTable, client_of
+from rt_frames._client import Client, RemoteTable, check_plan, forget_schema, rewrite_columns
+from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
-from rt_frames._http.dialects import FOLDER, parse_dialect
-from rt_frames._http.options import Key, Secret, hide_values
 from rt_frames._names import check_order
-from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
+from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import check_no_cycle, plan
 from rt_frames._schema.data_type import arrow_type
-from rt_frames._service import Service
-from rt_frames._text import Message, list_some, show_value
-from rt_frames._writes import IfExists
+from rt_frames._text import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
-    from rt_frames._http.session import Session
-    from rt_frames._names import DialectName
-    from rt_frames.local import LocalService
-
-_default_client: Client | None = None
-_default_settings: dict[str, Secret] | None = None  # the environment that described the default client
+    from rt_frames._service.write import IfExists
 
 __all__ = [
     "Alteration",
@@ -60,125 +43,6 @@ __all__ = [
     "table",
     "to_table",
 ]
-
-
-def connect(
-    target: str | os.PathLike[str] | None = None,
-    *,
-    api_key: str | None = None,
-    region: str | None = None,
-    domain: str | None = None,
-    timeout: float | tuple[float, float, float] | None = None,
-    retries: int = 2,
-    headers: Mapping[str, str] | None = None,
-    verify: bool | str | os.PathLike[str] = True,
-    allow_insecure: bool = False,
-    dialect: DialectName | None = None,
-    default: bool = True,
-) -> Client:
-    """Choose the service. No request is made.
-
-    Parameters
-    ----------
-    target : str or path, optional
-        A base URL that begins with ``https://``; a database's name, with ``region`` and ``domain``; or a folder for the
-        embedded service, created if missing: a path, or a string that begins with ``./``, ``../``, ``/`` or ``~``.
-        Defaults to the environment.
-    api_key : str, optional
-        The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
-    region, domain : str, optional
-        Parts of ``https://{target}.{region}.{domain}``, the form that the service documents.
-    timeout : float or tuple of float, optional
-        Seconds: one number, or ``(connect, write, read)`` for connecting, for sending each piece of the body, and for
-        receiving the whole response, or each piece of rows. Defaults to ``(10, 60, 300)``.
-    retries : int, default 2
-        How many times to repeat a request that cannot take effect twice.
-    headers : dict of str to str, optional
-        Additional headers for every request. Their values are secrets, except those of ``x-lancedb-…`` headers.
-    verify : bool or path, default True
-        Whether to check the server's certificate; a path names the CA bundle. True uses the first of
-        ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, otherwise certifi's.
-    allow_insecure : bool, default False
-        Allow plain ``http`` to another machine, where anybody on the network can read the key.
-    dialect : {"documented", "lancedb"}, optional
-        The endpoints of the server: those in the service's documentation, or those of LanceDB's servers, which can also
-        describe, read, append to, replace and drop tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A
-        folder supports all of it.
-    default : bool, default True
-        Make this the client of ``df.remote`` and of the package's functions.
-
-    Returns
-    -------
-    Client
-        A client that has made no request yet.
-
-    Raises
-    ------
-    NotConnectedError
-        If no service is configured, or a URL has no key.
-    ValueError
-        If an argument cannot be used.
-
-    Examples
-    --------
-    >>> import rt_frames as rt
-    >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
-    Client('https://words-x1.us-east-1.example.com')
-    """
-    __tracebackhide__ = True
-    api_key, headers = None if api_key is None else Key(api_key), hide_values(headers)
-    options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
-    client = _make_client(target, api_key, region, domain, dialect, allow_insecure, options)
-    if default:
-        global _default_client, _default_settings
-        _default_client, _default_settings = client, None
-    return client
-
-
-@hide_frames
-def _make_client(
-    target: Any, api_key: Key | None, region: str | None, domain: str | None, dialect: str | None,
-    allow_insecure: bool, options: dict[str, Any],
-) -> Client:  # fmt: skip
-    where = parse_target(target, region, domain)
-    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
-    if isinstance(where, Path):
-        if api_key is not None:
-            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
-        return client_of(FolderService(where, dialect=FOLDER, **options))
-    if api_key is None and not (api_key := Key(os.environ.get("RT_FRAMES_API_KEY"))):
-        text = f"no API key for {where.rpartition('@')[2]:.100}"
-        raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
-    return Client(where, api_key=api_key, allow_insecure=allow_insecure, dialect=spoken, **options)
-
-
-def disconnect() -> None:
-    """Close the default client and forget it; the next call reads the environment again.
-
-    Examples
-    --------
-    >>> import rt_frames as rt
-    >>> rt.disconnect()
-    """
-    global _default_client
-    if _default_client is not None:
-        _default_client.close()
-    _default_client = None
-
-
-def _resolve(client: Client | None) -> Client:
-    """Return the client that was asked for, that of the last `connect`, or one that the environment describes."""
-    __tracebackhide__ = True
-    if client is not None:
-        if not isinstance(client, Client):
-            raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
-        return client
-    global _default_settings
-    settings = {name: Secret(value) for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
-    found = _default_client
-    if found is None or found._closed or _default_settings not in (None, settings):  # noqa: SLF001  # same package
-        found, _default_settings = connect(), settings
-    return found
 
 
 def to_table(
@@ -255,7 +119,7 @@ def to_table(
     """
     __tracebackhide__ = True
     check_order(data, name, "rt.to_table(df, {})")
-    return _resolve(client).create_table(
+    return resolve(client).create_table(
         name,
         data,
         dtypes=dtypes,
@@ -294,7 +158,7 @@ def table(name: str, *, client: Client | None = None) -> RemoteTable:
     at: int64
     """
     __tracebackhide__ = True
-    return _resolve(client).table(name)
+    return resolve(client).table(name)
 
 
 def list_tables(*, client: Client | None = None) -> list[str]:
@@ -322,7 +186,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     False
     """
     __tracebackhide__ = True
-    return _resolve(client).list_tables()
+    return resolve(client).list_tables()
 
 
 @hide_frames
@@ -484,7 +348,7 @@ def alter_table(
     options: dict[str, Any] = {"rename": rename, "nullable": nullable, "strict": strict}
     options |= {"dtypes": dtypes, "index": index, "clean_names": clean_names}
     with errors.about(name):
-        return _alter_table(_resolve(client).table(name), data, before, options, lossy=lossy, rewrite=rewrite)
+        return _alter_table(resolve(client).table(name), data, before, options, lossy=lossy, rewrite=rewrite)
 
 
 def _alter_table(
@@ -495,12 +359,12 @@ def _alter_table(
     if before is not None and asked.schema is not None:
         found = _check_state(asked.name, found, plan_alterations(asked, data, **options))
     if rewrite and found:
-        altered = asked._rewrite(found)  # noqa: SLF001  # same package
+        altered = rewrite_columns(asked, found)
     else:
-        check_values_kept(found, lossy=lossy, instead=asked._instead)  # noqa: SLF001  # same package
+        check_plan(asked, found, lossy=lossy)
         altered = asked.alter_columns(found)
     if isinstance(before, RemoteTable):
-        before._forget_schema()  # noqa: SLF001  # same package
+        forget_schema(before)
     return altered
 
 
@@ -557,162 +421,4 @@ def alter_columns(name: str, alterations: Alterations, *, client: Client | None 
     'readings'
     """
     __tracebackhide__ = True
-    return _resolve(client).alter_columns(name, alterations)
-
-
-_THREE_WAYS = """connect in one of these ways:
-    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
-    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
-    rt.connect("./tables")                      # a folder: the embedded service, without an account
-or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
-
-
-def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
-    """Return a URL as a string, a folder as a path."""
-    if target is None:
-        target, region, domain = _from_environment(region, domain)
-    if region is not None or domain is not None:
-        return _from_parts(target, region, domain)
-    if isinstance(target, os.PathLike):
-        return _parse_folder(target)
-    if not isinstance(target, str):
-        text = f"target: expected a URL, a database's name or a folder, got {type(target).__name__}"
-        raise TypeError(Message(text, _THREE_WAYS, target="…"))
-    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
-        if scheme[1].lower() not in ("http", "https"):
-            shown = target.rpartition("@")[2]
-            raise ValueError(f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
-        return target
-    if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
-        return _parse_folder(target)
-    text = f"{target.rpartition('@')[2]!r:.100} is neither a URL nor a folder"
-    fix = "http:// or https:// is missing before an address, ./ before a folder"
-    raise ValueError(Message(f"{text}; {fix}", _THREE_WAYS, target="…"))
-
-
-def _parse_folder(target: str | os.PathLike[str]) -> Path:
-    try:
-        folder = Path(target).expanduser()
-        is_file = folder.resolve().is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # no such user, a cycle of links, a name that is too long
-        raise _not_a_folder(target, error) from None
-    if is_file:
-        raise ValueError(f"{folder} is a file; expected a folder, for the tables of the embedded service")
-    return folder
-
-
-def _not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
-    reason = getattr(error, "strerror", None) or error
-    return ValueError(f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
-
-
-def _from_environment(region: str | None, domain: str | None) -> tuple[str | None, str | None, str | None]:
-    if url := os.environ.get("RT_FRAMES_URL"):
-        if region is not None or domain is not None:
-            raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
-        return url, None, None
-    database = os.environ.get("RT_FRAMES_DB") or None
-    if database is None and region is None and domain is None:
-        closed = ", the default client was closed" if _default_client is not None and _default_client._closed else ""  # noqa: SLF001  # same package
-        raise errors.NotConnectedError(Message(f"not connected to any service{closed}", _THREE_WAYS, target="…"))
-    region = region or os.environ.get("RT_FRAMES_REGION")
-    domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
-    if database is not None and (region is None or domain is None):
-        raise ValueError(f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it")
-    return database, region, domain
-
-
-def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
-    parts = {"target": database, "region": region, "domain": domain}
-    if isinstance(database, str) and "://" in database:
-        raise ValueError(
-            "region, domain: they go with a database's name, but target is a whole address; leave them out"
-        )
-    if missing := [name for name, value in parts.items() if value is None]:
-        given = [name for name in parts if name not in missing]
-        text = f"{' and '.join(missing)} must be given with {' and '.join(given)}"
-        raise ValueError(Message(text, _THREE_WAYS, target="…"))
-    for name, value in parts.items():
-        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
-            text = f"{name}: expected a part of a host name, got {value!r:.100}"
-            raise ValueError(Message(text, _THREE_WAYS, target="…"))
-    return f"https://{database}.{region}.{domain}"
-
-
-class FolderService(Service):
-    """The embedded service on a folder, which runs in this process as long as the folder has a client."""
-
-    about = ", the embedded service, which needs no key"
-
-    def __init__(self, folder: Path, *, start: bool = True, **options: Any) -> None:
-        self._folder = folder
-        self._leave: Callable[[], Any] = lambda: None
-        self._reopening = threading.Lock()
-        super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
-        self.closed = not start
-        self.link = None  # no link to compress for
-
-    def _start_service(self) -> str:
-        place = os.getpid(), Path(os.path.realpath(self._folder))
-        try:
-            url = _start_service(place)
-        except OSError as error:
-            raise _not_a_folder(self._folder, error) from error
-        self._leave = leave = weakref.finalize(self, _leave_service, place)
-        leave.atexit = False  # services end with the process
-        return url
-
-    @property
-    def session(self) -> Session:
-        with self._reopening:
-            if self.closed:
-                self._session.base, self.closed = self._start_service(), False
-        return super().session
-
-    def close(self) -> None:
-        super().close()
-        self._leave()
-
-    def __str__(self) -> str:
-        return str(self._folder)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # raised when the service is used: an error while unpickling would break process pools
-        options = {**self._options, "dialect": self.dialect, "verify": True, "start": False}
-        return functools.partial(FolderService, **options), (self._folder,)
-
-
-_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # (process, folder) → service and number of clients
-_services_lock = threading.RLock()  # a client may be collected while another is made
-_services_key = Key(secrets.token_urlsafe(32))
-_unlock = _services_lock.release
-os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
-
-
-def _start_service(place: tuple[int, Path]) -> str:
-    """Return the address of the folder's embedded service, started for its first client."""
-    from rt_frames.local import LocalService  # load the engine only when it is used
-
-    with _services_lock:
-        if place in _services:
-            service, clients = _services[place]
-            _services[place] = service, clients + 1
-            return service.url
-    # outside the lock: this waits for threads, which may collect a client
-    started = LocalService(place[1], api_key=_services_key).start()
-    with _services_lock:
-        service, clients = _services.get(place, (started, 0))
-        _services[place] = service, clients + 1
-    if service is not started:  # another thread was faster
-        started.close()
-    return service.url
-
-
-def _leave_service(place: tuple[int, Path]) -> None:
-    """Stop the folder's embedded service after its last client, in the process that started it."""
-    with _services_lock:
-        service, clients = _services.pop(place)
-        if clients > 1:
-            _services[place] = service, clients - 1
-    if clients == 1 and place[0] == os.getpid():
-        service.close()
+    return resolve(client).alter_columns(name, alterations)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -21,12 +22,12 @@ from rt_frames._http.options import Key, hide_values
 from rt_frames._http.response import parse_version
 from rt_frames._http.rows import query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
-from rt_frames._rewrites import offer_rewrite, rewrite
-from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan
+from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan, check_values_kept
 from rt_frames._schema.compare import walk
-from rt_frames._service import Service
-from rt_frames._text import Message, count, format_bytes, list_some, show_value
-from rt_frames._writes import IfExists, WriteOptions, write
+from rt_frames._service.rewrite import offer_rewrite, rewrite
+from rt_frames._service.service import Service
+from rt_frames._service.write import IfExists, WriteOptions, write
+from rt_frames._text import count, format_bytes, list_some, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -97,10 +98,6 @@ class Client:
         'https://words-x1.us-east-1.example.com'
         """
         return self._service.url
-
-    @property
-    def _closed(self) -> bool:
-        return self._service.closed
 
     def __str__(self) -> str:
         return str(self._service)
@@ -222,10 +219,15 @@ class Client:
 
 
 def client_of(service: Service) -> Client:
-    """Return a client of a service that is there."""
+    """Return a client of an existing service."""
     client = object.__new__(Client)
-    client._service = service  # same module
+    client._service = service  # as `__init__` does
     return client
+
+
+def service_of(client: Client) -> Service:
+    """Return the service behind a client."""
+    return client._service  # noqa: SLF001  # the one place that looks behind it
 
 
 @dataclass(frozen=True)
@@ -490,28 +492,30 @@ class RemoteTable:
         >>> pl.DataFrame({"n": [1]}).remote.to_table("short_lived").drop()
         """
         self._service.drop(self.name)
-        self._forget_schema()
+        forget_schema(self)
         # another table of that name would count its versions from 1
         object.__setattr__(self, "_since", None)
 
     @property
     def _service(self) -> Service:
-        return self.client._service  # noqa: SLF001  # same module
-
-    def _check_rewrites(self) -> None:
-        """Refuse a rewrite where the service's addresses have none."""
-        self._service.dialect.path("multipart_create", self.name)
-
-    def _rewrite(self, plan: AlterationPlan) -> RemoteTable:
-        """Do by reading and replacing what the engine refuses."""
-        return RemoteTable(self.name, self.client, *rewrite(self._service, self.name, self.schema, plan), _changed=plan)
-
-    def _instead(self) -> Message:
-        """Say what can be done where the engine refuses a cast."""
-        return offer_rewrite(self._service, self.name)
+        return service_of(self.client)
 
     def _facts(self) -> list[str]:
-        return [*known_facts(self)] or ["was there already"] * (self.created is False)
+        """Say what is known of the table, without asking its service."""
+        facts = []
+        if self._schema is not None:
+            facts.append(count(len(self._schema), "column"))
+        if self.rows is not None:
+            facts.append(count(self.rows, "row"))
+        if self.nbytes:
+            facts.append(f"{format_bytes(self.nbytes)} sent")
+        if self.version is not None:
+            facts.append(f"version {self.version}")
+        if self._changed is not None:
+            facts.append(list_some([*map(str, self._changed)], 4) or "nothing to alter")
+        if not facts and self.created is False:
+            facts.append("was there already")
+        return facts
 
     @hide_frames
     def alter_columns(self, alterations: Alterations) -> RemoteTable:
@@ -524,18 +528,16 @@ class RemoteTable:
         >>> table.alter_columns({"path": "at", "rename": "time"}).version
         2
         """
+        plan = as_plan(alterations)
+        if not plan:
+            return replace(self, _changed=plan)
         try:
             altered = self.client.alter_columns(self.name, alterations)
         except (errors.OutcomeUnknown, errors.ServerError):
-            self._forget_schema()
+            forget_schema(self)
             raise
-        if not altered._changed:  # noqa: SLF001  # same package
-            return replace(self, _changed=altered._changed)  # noqa: SLF001  # same package
-        self._forget_schema()
+        forget_schema(self)
         return altered
-
-    def _forget_schema(self) -> None:
-        object.__setattr__(self, "_schema", None)
 
     @hide_frames
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
@@ -614,18 +616,31 @@ class RemoteTable:
         return self.alter_columns([Alteration(path, nullable=may) for path, may in _items("nullable", nullable)])
 
 
-def known_facts(table: RemoteTable) -> Iterator[str]:
+def known_facts(table: RemoteTable) -> list[str]:
     """Say what is known of a table, without asking its service."""
-    if table._schema is not None:  # noqa: SLF001  # same package
-        yield count(len(table._schema), "column")  # noqa: SLF001  # same package
-    if table.rows is not None:
-        yield count(table.rows, "row")
-    if table.nbytes:
-        yield f"{format_bytes(table.nbytes)} sent"
-    if table.version is not None:
-        yield f"version {table.version}"
-    if table._changed is not None:  # noqa: SLF001  # same package
-        yield list_some([*map(str, table._changed)], 4) or "nothing to alter"  # noqa: SLF001  # same package
+    return table._facts()  # noqa: SLF001  # same module
+
+
+def forget_schema(table: RemoteTable) -> None:
+    """Have the service asked again for the columns of a table that may have been altered."""
+    object.__setattr__(table, "_schema", None)
+
+
+def check_can_rewrite(table: RemoteTable) -> None:
+    """Refuse a rewrite if the service has no endpoints for it."""
+    service_of(table.client).dialect.path("multipart_create", table.name)
+
+
+def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
+    """Do all of a plan in one commit, by reading all rows and replacing them."""
+    written = rewrite(service_of(table.client), table.name, table.schema, plan)
+    return RemoteTable(table.name, table.client, *written, _changed=plan)
+
+
+def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:
+    """Refuse a plan that the engine refuses, or that may change values, and say what to do instead."""
+    instead = functools.partial(offer_rewrite, service_of(table.client), table.name)
+    check_values_kept(plan, lossy=lossy, instead=instead)
 
 
 def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:

@@ -14,21 +14,20 @@ import rt_frames as rt
 
 ROOT = Path(rt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-HELPERS = {"errors", "_text", "_names", "_version", "_prefetch", "_display", "_progress", "_extras"}
-LAW = {  # a package or file → what it may import of the others; what is not named here is a helper
+HELPERS = {"errors", "_text", "_names", "_version", "_threads", "_display", "_progress", "_extras"}
+LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper
     "_schema": HELPERS,
     "_frames": {"_schema", *HELPERS},
     "_http": HELPERS,
     "_service": {"_schema", "_frames", "_http", *HELPERS},
-    "_cluster": {"_service", "_frames", "_http", *HELPERS},
-    "_writes": {"_service", "_cluster", "_frames", "_http", *HELPERS},
-    "_rewrites": {"_service", "_writes", "_schema", "_frames", "_http", *HELPERS},
-    "_client": {"_service", "_writes", "_rewrites", "_schema", "_frames", "_http", *HELPERS},
-    "_api": {"_client", "_service", "_writes", "_schema", "_frames", "_http", "local", *HELPERS},
-    "_accessor": {"_api", "_client", "_writes", "_schema", "_frames", *HELPERS},
+    "_service.folder": {"local", "_http", *HELPERS},
+    "_client": {"_service", "_schema", "_frames", "_http", *HELPERS},
+    "_connect": {"_client", "_service", "_schema", "_frames", "_http", *HELPERS},
+    "_api": {"_connect", "_client", "_service", "_schema", "_frames", "_http", *HELPERS},
+    "_accessor": {"_api", "_client", "_service", "_schema", "_frames", *HELPERS},
     "_register": {"_accessor"},
-    "cli": {"_api", "_client", "_schema", "_frames", "local", *HELPERS},
-    "local": {"_schema.data_type", "_schema.casts", *HELPERS},
+    "cli": {"_api", "_connect", "_client", "_schema", "_frames", "local", *HELPERS},
+    "local": {"_schema", *HELPERS},
 }
 HEAVY = {"pandas", "polars", "pyarrow", "numpy", "requests", "urllib3", "lance", "cheroot", "tqdm", "click"}
 THIRD_PARTY = {*HEAVY, "dask", "distributed"}
@@ -58,9 +57,13 @@ def room(module: str) -> str:
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "__init__"])
 def test_a_file_imports_only_what_the_law_lets_it(name):
-    allowed = LAW.get(room(name), HELPERS)
+    allowed = LAW.get(name) or LAW.get(room(name), HELPERS)
     others = {module for module in imports_of(MODULES[name]) if room(module) != room(name)}
     assert {module for module in others if module not in allowed and room(module) not in allowed} == set()
+
+
+def test_few_files_stand_at_the_top():
+    assert len([*ROOT.glob("*.py")]) <= 15
 
 
 def test_no_file_imports_itself_in_a_circle():
@@ -71,14 +74,14 @@ def test_no_file_imports_itself_in_a_circle():
 
 
 def test_no_function_is_longer_than_a_screen():
-    """Without its docstring, at most 40 lines."""
+    """Without its docstring, at most 60 lines."""
     functions = [
         (path.name, node.name, node.end_lineno - node.lineno + 1 - _docstring_lines(node))
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
     ]
-    assert [found for found in functions if found[2] > 40] == []
+    assert [found for found in functions if found[2] > 60] == []
 
 
 def _docstring_lines(node: ast.FunctionDef) -> int:

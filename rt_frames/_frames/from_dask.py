@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._prefetch import parallel_map
+from rt_frames._threads import parallel_map
 
 MAX_PENDING = 3
 

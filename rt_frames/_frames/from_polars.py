@@ -18,8 +18,8 @@ from rt_frames._frames.from_arrow import clean_schema
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanNames
-from rt_frames._prefetch import Worker, result
 from rt_frames._schema.polars_dtype import from_polars
+from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
 
 # before 1.44, Polars exports sliced structs at an offset that their fields lack; its IPC writer is correct

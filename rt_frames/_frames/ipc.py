@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rt_frames._frames.compression import PROBE_BATCHES, SMALLEST_BATCH, Codec, CompressionPolicy
 from rt_frames._frames.source import MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
-from rt_frames._prefetch import parallel_map, prefetch
+from rt_frames._threads import parallel_map, prefetch
 
 MIME = "application/vnd.apache.arrow.stream"
 

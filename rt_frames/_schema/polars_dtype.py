@@ -36,7 +36,6 @@ _EXAMPLES = {
 _ADVICE = {
     pl.Int128: "cast it to pl.Int64 or pl.Decimal(38, 0)",
     pl.UInt128: "cast it to pl.UInt64",
-    _EXTENSION: "take what it is made of, with .ext.storage()",
     pl.Object: "make text of its values, with .map_elements(str, return_dtype=pl.String)",
     pl.DataType: "cast it to a type that Arrow has, such as pl.String",
 }
@@ -60,12 +59,18 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
         return pa.decimal128(dtype.precision, dtype.scale)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
-    if isinstance(dtype, _EXTENSION) and dtype.ext_name() == "arrow.json":
-        return pa.json_(from_polars(dtype.ext_storage(), path, level + 1))
+    if isinstance(dtype, _EXTENSION):
+        return _from_extension(dtype, path, level + 1)
     if isinstance(dtype, _NESTED):
         return _from_nested(dtype, path, level + 1)
     advice = next(advice for unknown, advice in _ADVICE.items() if isinstance(dtype, unknown))
     raise unsupported(path, f"Polars' {dtype}", advice)
+
+
+def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
+    if dtype.ext_name() == "arrow.json":
+        return pa.json_(from_polars(dtype.ext_storage(), path, level))
+    raise unsupported(path, f"Polars' {dtype}", "take what it is made of, with .ext.storage()")
 
 
 def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 from polars.testing import assert_frame_equal
 
-from rt_frames import _api
+from rt_frames._connect import connect
 from rt_frames.cli.files import Options, read_table
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _show(line: str, result: Any) -> None:
 
 def _run(frame: Any, name: str, folder: Path) -> str | None:
     """Do the main job, and say what differs at last."""
-    with _api.connect(folder, default=False) as client:
+    with connect(folder, default=False) as client:
         expected, full = _show_main_job(frame, name, folder, client)
     stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
     if full is not None and stored.schema.field(full).nullable:

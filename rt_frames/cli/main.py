@@ -34,8 +34,8 @@ from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
 from rt_frames._names import DialectName, check_table_name, did_you_mean
-from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames._text import Message, count, join_hint, make_printable, shorten, show_value
+from rt_frames._threads import end_at_next_interrupt
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
@@ -173,13 +173,13 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any) -> Client:
-    from rt_frames import _api
+    from rt_frames._connect import connect, parse_target
 
-    where = _api.parse_target(url, None, None)
+    where = parse_target(url, None, None)
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     # no variable holds the key, as tracebacks may show it
-    client = _api.connect(where, api_key=key_file.read_text().strip() if key_file else None, default=False, **options)
+    client = connect(where, api_key=key_file.read_text().strip() if key_file else None, default=False, **options)
     if context := click.get_current_context(silent=True):  # there is none during shell completion
         context.call_on_close(client.close)
     return client
@@ -467,7 +467,8 @@ def alter(
     In one request, or in two if the engine does not take all in one. PATH is a column's name, or outer.inner for a
     field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
-    from rt_frames._schema.alterations import Alteration, AlterationPlan, check_values_kept
+    from rt_frames._client import check_can_rewrite, check_plan, rewrite_columns
+    from rt_frames._schema.alterations import Alteration, AlterationPlan
 
     if rewrite and lossy:
         raise click.UsageError("--rewrite and --lossy exclude each other; give one of them")
@@ -479,16 +480,16 @@ def alter(
         raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
     table = _connect(**service).table(name)
     if rewrite:
-        table._check_rewrites()  # noqa: SLF001  # same package
+        check_can_rewrite(table)
     plan = _with_known_types(table, plan)
     requests = [plan] if rewrite else plan.requests()
     if dry_run:
         bodies = "\n".join(json.dumps(part.to_json()) for part in requests)
         click.echo(bodies if as_json else repr(plan))
     if not rewrite:
-        check_values_kept(plan, lossy=lossy, instead=table._instead)  # noqa: SLF001  # same package
+        check_plan(table, plan, lossy=lossy)
     if not dry_run:
-        table = table._rewrite(plan) if rewrite else _send(table, plan, is_told=not as_json)  # noqa: SLF001  # same package
+        table = rewrite_columns(table, plan) if rewrite else _send(table, plan, is_told=not as_json)
         _report("rewrote" if rewrite else "altered", table, as_json, requests=len(requests))
 
 

@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from rt_frames._prefetch import prefetch
 from rt_frames._schema.data_type import is_list
 from rt_frames._text import list_names, one_line
+from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import walk

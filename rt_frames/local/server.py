@@ -38,8 +38,8 @@ from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
-from rt_frames._prefetch import end_at_next_interrupt
 from rt_frames._text import show_value
+from rt_frames._threads import end_at_next_interrupt
 from rt_frames._version import __version__
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError

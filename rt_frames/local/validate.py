@@ -127,7 +127,7 @@ def _check_json(texts: pa.Array, path: str) -> None:
     Most texts hold nothing of which only a slow reading tells that it is kept.
     """
     texts = texts.drop_null()
-    is_unsure = pc.match_substring_regex(texts, _UNSURE)
+    is_unsure = pc.call_function("match_substring_regex", [texts], pc.MatchSubstringOptions(_UNSURE))
     for text, unsure in zip(texts.to_pylist(), is_unsure.to_pylist(), strict=True):
         try:
             if unsure:

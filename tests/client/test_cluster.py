@@ -237,9 +237,9 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scrip
 
 def kept(dask_scheduler):
     """Return what a scheduler keeps of writes."""
-    from rt_frames import _cluster
+    from rt_frames._service import cluster
 
-    return [*dask_scheduler.extensions["queues"].queues, *_cluster._begun]
+    return [*dask_scheduler.extensions["queues"].queues, *cluster._begun]
 
 
 @pytest.mark.parametrize(("make", "fault"), [(partition, ""), (failing, ""), (odd, ""), (partition, "part")])

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rt_frames import errors
-from rt_frames._cluster import ClusterStream, find_cluster
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
 from rt_frames._frames.ipc import MIME, IPCStream
@@ -23,7 +22,8 @@ from rt_frames._http.parts import Parts, Sent, send_parts
 from rt_frames._http.response import Failure, parse_version
 from rt_frames._http.session import Request, Result
 from rt_frames._progress import Progress
-from rt_frames._service import Description, Service
+from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.service import Description, Service
 from rt_frames._text import count
 
 if TYPE_CHECKING:

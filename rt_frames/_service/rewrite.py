@@ -20,9 +20,9 @@ from rt_frames._http.response import Failure, parse_version
 from rt_frames._http.session import Request
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
-from rt_frames._service import Description, Service
+from rt_frames._service.service import Description, Service
+from rt_frames._service.write import Written, explain_failed_parts
 from rt_frames._text import Message, count
-from rt_frames._writes import Written, explain_failed_parts
 
 if TYPE_CHECKING:
     from rt_frames._frames.source import Source

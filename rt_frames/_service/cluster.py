@@ -19,7 +19,7 @@ from rt_frames._frames.ipc import IPCStream
 from rt_frames._http.options import is_loopback
 from rt_frames._http.parts import Sent, send_parts
 from rt_frames._http.response import Failure
-from rt_frames._service import Service
+from rt_frames._service.service import Service
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:

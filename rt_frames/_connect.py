@@ -1,0 +1,221 @@
+"""Which service: `connect`, its addresses, the environment, and the default client.
+
+The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``; ``RT_FRAMES_API_KEY``; and
+``RT_FRAMES_DIALECT``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rt_frames import errors
+from rt_frames._client import Client, client_of, service_of
+from rt_frames._display import hide_frames
+from rt_frames._http.dialects import FOLDER, parse_dialect
+from rt_frames._http.options import Key, Secret, hide_values
+from rt_frames._service.folder import FolderService, not_a_folder
+from rt_frames._text import Message, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rt_frames._names import DialectName
+
+_default_client: Client | None = None
+_default_settings: dict[str, Secret] | None = None  # the environment that described the default client
+
+_THREE_WAYS = """connect in one of these ways:
+    rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
+    rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
+    rt.connect("./tables")                      # a folder: the embedded service, without an account
+or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
+
+
+def connect(
+    target: str | os.PathLike[str] | None = None,
+    *,
+    api_key: str | None = None,
+    region: str | None = None,
+    domain: str | None = None,
+    timeout: float | tuple[float, float, float] | None = None,
+    retries: int = 2,
+    headers: Mapping[str, str] | None = None,
+    verify: bool | str | os.PathLike[str] = True,
+    allow_insecure: bool = False,
+    dialect: DialectName | None = None,
+    default: bool = True,
+) -> Client:
+    """Choose the service. No request is made.
+
+    Parameters
+    ----------
+    target : str or path, optional
+        A base URL that begins with ``https://``; a database's name, with ``region`` and ``domain``; or a folder for the
+        embedded service, created if missing: a path, or a string that begins with ``./``, ``../``, ``/`` or ``~``.
+        Defaults to the environment.
+    api_key : str, optional
+        The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
+    region, domain : str, optional
+        Parts of ``https://{target}.{region}.{domain}``, the form that the service documents.
+    timeout : float or tuple of float, optional
+        Seconds: one number, or ``(connect, write, read)`` for connecting, for sending each piece of the body, and for
+        receiving the whole response, or each piece of rows. Defaults to ``(10, 60, 300)``.
+    retries : int, default 2
+        How many times to repeat a request that cannot take effect twice.
+    headers : dict of str to str, optional
+        Additional headers for every request. Their values are secrets, except those of ``x-lancedb-…`` headers.
+    verify : bool or path, default True
+        Whether to check the server's certificate; a path names the CA bundle. True uses the first of
+        ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, otherwise certifi's.
+    allow_insecure : bool, default False
+        Allow plain ``http`` to another machine, where anybody on the network can read the key.
+    dialect : {"documented", "lancedb"}, optional
+        The endpoints of the server: those in the service's documentation, or those of LanceDB's servers, which can also
+        describe, read, append to, replace and drop tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A
+        folder supports all of it.
+    default : bool, default True
+        Make this the client of ``df.remote`` and of the package's functions.
+
+    Returns
+    -------
+    Client
+        A client that has made no request yet.
+
+    Raises
+    ------
+    NotConnectedError
+        If no service is configured, or a URL has no key.
+    ValueError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
+    Client('https://words-x1.us-east-1.example.com')
+    """
+    __tracebackhide__ = True
+    api_key, headers = None if api_key is None else Key(api_key), hide_values(headers)
+    options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
+    client = _make_client(target, api_key, region, domain, dialect, allow_insecure, options)
+    if default:
+        global _default_client, _default_settings
+        _default_client, _default_settings = client, None
+    return client
+
+
+@hide_frames
+def _make_client(
+    target: Any, api_key: Key | None, region: str | None, domain: str | None, dialect: str | None,
+    allow_insecure: bool, options: dict[str, Any],
+) -> Client:  # fmt: skip
+    where = parse_target(target, region, domain)
+    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
+    if isinstance(where, Path):
+        if api_key is not None:
+            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
+        return client_of(FolderService(where, dialect=FOLDER, **options))
+    if api_key is None and not (api_key := Key(os.environ.get("RT_FRAMES_API_KEY"))):
+        text = f"no API key for {where.rpartition('@')[2]:.100}"
+        raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
+    return Client(where, api_key=api_key, allow_insecure=allow_insecure, dialect=spoken, **options)
+
+
+def disconnect() -> None:
+    """Close the default client and forget it; the next call reads the environment again.
+
+    Examples
+    --------
+    >>> import rt_frames as rt
+    >>> rt.disconnect()
+    """
+    global _default_client
+    if _default_client is not None:
+        _default_client.close()
+    _default_client = None
+
+
+def resolve(client: Client | None) -> Client:
+    """Return the client that was asked for, that of the last `connect`, or one that the environment describes."""
+    __tracebackhide__ = True
+    if client is not None:
+        if not isinstance(client, Client):
+            raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
+        return client
+    global _default_settings
+    settings = {name: Secret(value) for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
+    found = _default_client
+    if found is None or service_of(found).closed or _default_settings not in (None, settings):
+        found, _default_settings = connect(), settings
+    return found
+
+
+def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
+    """Return a URL as a string, a folder as a path."""
+    if target is None:
+        target, region, domain = _from_environment(region, domain)
+    if region is not None or domain is not None:
+        return _from_parts(target, region, domain)
+    if isinstance(target, os.PathLike):
+        return _parse_folder(target)
+    if not isinstance(target, str):
+        text = f"target: expected a URL, a database's name or a folder, got {type(target).__name__}"
+        raise TypeError(Message(text, _THREE_WAYS, target="…"))
+    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
+        if scheme[1].lower() not in ("http", "https"):
+            shown = target.rpartition("@")[2]
+            raise ValueError(f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
+        return target
+    if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
+        return _parse_folder(target)
+    text = f"{target.rpartition('@')[2]!r:.100} is neither a URL nor a folder"
+    fix = "http:// or https:// is missing before an address, ./ before a folder"
+    raise ValueError(Message(f"{text}; {fix}", _THREE_WAYS, target="…"))
+
+
+def _parse_folder(target: str | os.PathLike[str]) -> Path:
+    try:
+        folder = Path(target).expanduser()
+        is_file = folder.resolve().is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a cycle of links, a name that is too long
+        raise not_a_folder(target, error) from None
+    if is_file:
+        raise ValueError(f"{folder} is a file; expected a folder, for the tables of the embedded service")
+    return folder
+
+
+def _from_environment(region: str | None, domain: str | None) -> tuple[str | None, str | None, str | None]:
+    if url := os.environ.get("RT_FRAMES_URL"):
+        if region is not None or domain is not None:
+            raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
+        return url, None, None
+    database = os.environ.get("RT_FRAMES_DB") or None
+    if database is None and region is None and domain is None:
+        was_closed = _default_client is not None and service_of(_default_client).closed
+        closed = ", the default client was closed" if was_closed else ""
+        raise errors.NotConnectedError(Message(f"not connected to any service{closed}", _THREE_WAYS, target="…"))
+    region = region or os.environ.get("RT_FRAMES_REGION")
+    domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
+    if database is not None and (region is None or domain is None):
+        raise ValueError(f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it")
+    return database, region, domain
+
+
+def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
+    parts = {"target": database, "region": region, "domain": domain}
+    if isinstance(database, str) and "://" in database:
+        raise ValueError(
+            "region, domain: they go with a database's name, but target is a whole address; leave them out"
+        )
+    if missing := [name for name, value in parts.items() if value is None]:
+        given = [name for name in parts if name not in missing]
+        text = f"{' and '.join(missing)} must be given with {' and '.join(given)}"
+        raise ValueError(Message(text, _THREE_WAYS, target="…"))
+    for name, value in parts.items():
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
+            text = f"{name}: expected a part of a host name, got {value!r:.100}"
+            raise ValueError(Message(text, _THREE_WAYS, target="…"))
+    return f"https://{database}.{region}.{domain}"

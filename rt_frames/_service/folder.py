@@ -1,0 +1,105 @@
+"""The embedded service of a folder: started for its first client in a process, stopped after the last."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rt_frames._http.options import Key
+from rt_frames._service.service import Service
+from rt_frames._text import show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rt_frames._http.session import Session
+    from rt_frames.local import LocalService
+
+
+class FolderService(Service):
+    """The embedded service on a folder, which runs in this process as long as the folder has a client."""
+
+    about = ", the embedded service, which needs no key"
+
+    def __init__(self, folder: Path, *, start: bool = True, **options: Any) -> None:
+        self._folder = folder
+        self._leave: Callable[[], Any] = lambda: None
+        self._reopening = threading.Lock()
+        super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
+        self.closed = not start
+        self.link = None  # no link to compress for
+
+    def _start_service(self) -> str:
+        place = os.getpid(), Path(os.path.realpath(self._folder))
+        try:
+            url = _start_service(place)
+        except OSError as error:
+            raise not_a_folder(self._folder, error) from error
+        self._leave = leave = weakref.finalize(self, _leave_service, place)
+        leave.atexit = False  # services end with the process
+        return url
+
+    @property
+    def session(self) -> Session:
+        with self._reopening:
+            if self.closed:
+                self._session.base, self.closed = self._start_service(), False
+        return super().session
+
+    def close(self) -> None:
+        super().close()
+        self._leave()
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # raised when the service is used: an error while unpickling would break process pools
+        options = {**self._options, "dialect": self.dialect, "verify": True, "start": False}
+        return functools.partial(FolderService, **options), (self._folder,)
+
+
+_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # (process, folder) → service and number of clients
+_services_lock = threading.RLock()  # a client may be collected while another is made
+_services_key = Key(secrets.token_urlsafe(32))
+_unlock = _services_lock.release
+os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
+
+
+def _start_service(place: tuple[int, Path]) -> str:
+    """Return the address of the folder's embedded service, started for its first client."""
+    from rt_frames.local import LocalService  # load the engine only when it is used
+
+    with _services_lock:
+        if place in _services:
+            service, clients = _services[place]
+            _services[place] = service, clients + 1
+            return service.url
+    # outside the lock: this waits for threads, which may collect a client
+    started = LocalService(place[1], api_key=_services_key).start()
+    with _services_lock:
+        service, clients = _services.get(place, (started, 0))
+        _services[place] = service, clients + 1
+    if service is not started:  # another thread was faster
+        started.close()
+    return service.url
+
+
+def _leave_service(place: tuple[int, Path]) -> None:
+    """Stop the folder's embedded service after its last client, in the process that started it."""
+    with _services_lock:
+        service, clients = _services.pop(place)
+        if clients > 1:
+            _services[place] = service, clients - 1
+    if clients == 1 and place[0] == os.getpid():
+        service.close()
+
+
+def not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
+    reason = getattr(error, "strerror", None) or error
+    return ValueError(f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
