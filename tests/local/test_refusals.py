@@ -261,14 +261,25 @@ def test_one_text_among_many_of_its_form_is_refused_or_stored_as_if_it_were_alon
     assert len(caller.tables()) == (0 if status == 400 else len(texts))
 
 
-def test_json_of_many_forms_is_read_text_by_text(caller):
-    unlike = [json.dumps({f"k{i}": i, "l": [[[[[[[[[{"deep": i}]]]]]]]]]}) for i in range(500)]
-    deep = "[" * 200 + "1" + "]" * 200
-    column = [*unlike, deep, *[deep.replace("1", str(i)) for i in range(500)]]
-    assert caller.create("t", pa.table({"c": json_of(*column)})).status_code == 200
-    assert [json.loads(one) for one in caller.read("t")["c"].to_pylist()] == [json.loads(one) for one in column]
-    answer = caller.create("u", pa.table({"c": json_of(*column, '{"k": 1, "k": 2}')}))
+def test_json_of_many_forms_and_of_deep_ones_is_read_text_by_text(caller):
+    deep = ["[" * 200 + str(i) + "]" * 200 for i in range(500)]
+    objects = ['{"k": ' * 200 + str(i) + "}" * 200 for i in range(2000)]
+    unlike = [json.dumps({f"k{i}": i, "l": [[[{"deep": i}]]]}) for i in range(500)]
+    for name, column in {"a": deep, "b": [*objects, *unlike]}.items():
+        assert caller.create(name, pa.table({"c": json_of(*column)})).status_code == 200
+        assert [json.loads(one) for one in caller.read(name)["c"].to_pylist()] == [json.loads(one) for one in column]
+        answer = caller.create("t", pa.table({"c": json_of(*column, '{"k": 1, "k": 2}')}))
+        assert (answer.status_code, "'k' more than once" in message(answer)) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("alike", "text"),
+    [('{"k\\": 1, \\"k": 0}', '{"k": 1, "k": 0}'), ('{"\\\\u006b": 1, "k": 1}', '{"\\u006b": 1, "k": 1}')],
+)
+def test_a_name_with_escapes_does_not_stand_for_what_it_says(caller, alike, text):
+    answer = caller.create("t", pa.table({"c": json_of(*[alike] * 100, text)}))
     assert (answer.status_code, "'k' more than once" in message(answer)) == (400, True)
+    assert caller.create("t", pa.table({"c": json_of(*[alike] * 100)})).status_code == 200
 
 
 def test_json_is_not_cast_to_the_engines_form_of_it(caller):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import shutil
+import subprocess
 from pathlib import Path
 
 import lance
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
 from tests.support.local import ARROW, Caller, age, stream, unnamed
+from tests.support.processes import python
 from tests.support.servers import KEY
 
 ADDED = pa.table({"n": [1, 300]})
@@ -204,3 +206,23 @@ def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
 def test_how_long_versions_are_kept_is_a_time(tmp_path, keep):
     with pytest.raises((TypeError, ValueError), match=r"keep: expected a .*timedelta"):
         LocalService(tmp_path, keep=keep)
+
+
+@pytest.mark.parametrize(("hours", "kept"), [("0", [3, 4]), ("1", [1, 2, 3, 4])])
+def test_the_console_script_serves_with_a_time_of_its_own(tmp_path, hours, kept):
+    with python("-m", "rt_frames.cli", "serve", tmp_path, "--keep", hours, stdin=subprocess.DEVNULL) as process:
+        url, key = (process.stdout.readline().strip().partition("=")[2] for _ in range(2))
+        caller = Caller(tmp_path, url, key)
+        caller.create("t", ROWS)
+        assert [replace(caller).status_code for _ in range(3)] == [200] * 3
+        caller.close()
+        process.terminate()
+        process.end()
+    assert versions(tmp_path) == kept
+
+
+@pytest.mark.parametrize("hours", ["-1", "1.5", "a day", "99999999999999999999"])
+def test_the_console_script_refuses_what_is_no_number_of_hours(tmp_path, hours):
+    with python("-m", "rt_frames.cli", "serve", tmp_path, "--keep", hours) as process:
+        _, error = process.end()
+    assert (process.returncode, "--keep" in error) == (2, True)
