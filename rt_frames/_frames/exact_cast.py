@@ -157,8 +157,10 @@ def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
         apart = _call("abs", [_call("days_between", [days, made.cast(pa.date32())])])
         _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
-        doubles = made if types.is_float64(target) else _doubles(texts)
-        _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
+        doubles = made
+        if not types.is_float64(target):
+            doubles = _doubles(texts)
+            _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
         zeros = texts.filter(_call("equal", [_doubles(made), pa.scalar(0.0)]))
         _refuse_first(zeros, target, _call("invert", [_matches(zeros, "^[^eE]*[1-9]")]))
         large = _call("greater_equal", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
@@ -200,6 +202,16 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
 
 
+def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse times as those of a day, since Arrow parses moments only."""
+    _refuse_first(array, target, _matches(array, ":"))  # Arrow would take 10 for ten o'clock
+    moments = _call("binary_replace_slice", [array], pc.ReplaceSliceOptions(0, 0, "1970-01-01 "))
+    try:
+        return moments.cast(pa.timestamp(target.unit)).cast(target)
+    except pa.ArrowInvalid:
+        raise ValueError(f"not a time of day as {target} holds, such as 09:30 or 23:59:59") from None
+
+
 # where Arrow's cast loses values, refuses too much, or does not exist
 _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
@@ -208,5 +220,6 @@ _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("floats", "decimals"): _to_decimals,
     ("decimals", "floats"): lambda array, target: array.cast(pa.string()).cast(target),
     ("text", "arrow.uuid"): _to_uuids,
+    ("text", "times"): _to_times,
     ("arrow.uuid", "text"): lambda array, target: pa.array([x and str(x) for x in array.to_pylist()], target),
 }
