@@ -304,34 +304,44 @@ def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
         raise click.UsageError("--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program")
     table = _connect(**service).table(name)
     schema = _schema(table)
+    number = table.count()
     if as_json:
-        _report("", table, as_json, columns=_columns(schema), rows=table.rows)
+        _report("", table, as_json, columns=_columns(schema), rows=number)
         return
-    _print_columns(f"{name}: {count(len(schema), 'column')}, at {table.client}", schema)
-    if rows:
-        import pandas as pd
-
-        found = table.to_arrow(limit=rows)
-        frame = pd.DataFrame(dict(enumerate(map(_words, found.columns))))
-        drawn = frame.to_string(
-            index=False, header=found.column_names, line_width=shutil.get_terminal_size((120, 24)).columns
-        )
-        click.echo(f"\n{drawn}")
+    _print_columns(f"{name}: {count(len(schema), 'column')}, {count(number, 'row')}, at {table.client}", schema)
+    if rows and number:
+        click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
 
 
-def _words(column: pa.ChunkedArray) -> list[str]:
+def _draw(table: pa.Table) -> str:
+    """Draw rows as words, since Polars panics at, or wraps around, moments that it cannot hold."""
+    import polars as pl
+
+    words = [pl.Series(name, _words(table[name]), pl.String) for name in table.column_names]
+    width = shutil.get_terminal_size((120, 24)).columns
+    with pl.Config(
+        tbl_width_chars=width,
+        tbl_rows=-1,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        fmt_str_lengths=40,
+    ):
+        return _printable_lines(str(pl.DataFrame(words)))
+
+
+def _words(column: pa.ChunkedArray) -> list[str | None]:
     """Show values in Arrow's own words, which has some for moments that Python cannot hold."""
     import pyarrow as pa
 
     with contextlib.suppress(pa.ArrowException):
         words = column.cast(pa.string()).to_pylist()
-        return ["null" if word is None else shorten(make_printable(word), 40) for word in words]
+        return [word and shorten(make_printable(word), 40) for word in words]
     return [_show(value) for value in column]
 
 
-def _show(value: pa.Scalar[Any]) -> str:
+def _show(value: pa.Scalar[Any]) -> str | None:
     with contextlib.suppress(Exception):
-        return show_value(value.as_py(), 40) if value.is_valid else "null"
+        return show_value(value.as_py(), 40) if value.is_valid else None
     return f"<{value.type}>"
 
 
