@@ -1,4 +1,4 @@
-"""The console script: ``rt-frames demo | serve | tables | show | create | plan | alter``.
+"""The console script: ``rt-frames demo | serve | tables | show | create | alter | drop``.
 
 The connection comes from options or the environment; the key only from the environment or a file, since a command
 line can be read by everybody on the machine. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-import glob
 import json
 import logging
 import os
@@ -28,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
-from click.shell_completion import CompletionItem
 
 from rt_frames import errors
 from rt_frames._display import Listing, as_text
@@ -192,10 +190,6 @@ def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str
     except Exception:  # noqa: BLE001  # shell completion cannot show errors
         return []
     return [name for name in names if name.startswith(incomplete) and name.isprintable()]
-
-
-def _complete_table_or_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    return [*map(CompletionItem, _complete_table(ctx, param, incomplete)), CompletionItem(incomplete, type="file")]
 
 
 _table = click.argument("name", shell_complete=_complete_table)
@@ -416,42 +410,6 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
     done = "replaced" if replaced else "created" if table.created else existing
     facts = {"created": table.created, "rows": table.rows, "columns": _columns(table.schema), "bytes": table.nbytes}
     _report(done, table, as_json, **facts)
-
-
-@main.command(epilog="Example: rt-frames plan sales new.parquet --rename qty=units --url ./tables")
-@click.argument("before", shell_complete=_complete_table_or_file)
-@click.argument("after", shell_complete=_complete_table_or_file)
-@_pairs("--rename", "OLD=NEW", "A column that was renamed.")
-@click.option("--strict/--no-strict", default=True, help="Whether a column on one side only is an error. Default: yes.")
-@_files
-@_service
-@_json
-def plan(before: str, after: str, rename: Pairs, strict: bool, as_json: bool, **options: Any) -> None:
-    """Show what would change from BEFORE to AFTER.
-
-    Each is a file, or else a table. Nothing is sent; alter makes the change.
-    """
-    from rt_frames import _api
-    from rt_frames.cli.files import SUFFIXES, open_files
-
-    reading = _take_reading(options)
-
-    def columns(given: str) -> dict[str, pa.DataType]:
-        path = Path(given)
-        if given == "-" or path.exists() or glob.has_magic(given) or path.suffix in SUFFIXES:
-            source = open_files([path], reading._replace(dtypes={}))[0]
-            source.close()
-            return {f.name: reading.dtypes.get(f.name, f.type) for f in source.schema}
-        client = _connect(**options)
-        try:
-            table = client.table(given)
-            known = table.schema  # asks the service once
-        except (errors.TableNotFoundError, errors.BadRequest, ValueError) as error:
-            raise ValueError(f"{given}: there is no such file, and no such table") from error
-        return {f.name: f.type for f in known or _schema(table)}
-
-    found = _api.plan_alterations(columns(before), columns(after), rename=rename, strict=strict)
-    click.echo(json.dumps(found.to_json()) if as_json else repr(found))
 
 
 @main.command(epilog="Example: rt-frames alter sales --rename qty=units --cast qty=int32 --url ./tables")

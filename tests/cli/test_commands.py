@@ -12,6 +12,7 @@ import re
 import shlex
 import struct
 import termios
+from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
@@ -58,10 +59,11 @@ def test_a_table_is_made_shown_replaced_appended_to_and_dropped(run, file, url):
     skipped = json.loads(run(*create, "skip", "--json").stdout)
     assert (skipped["created"], skipped["rows"]) == (False, None)
     done = run("show", "t", "--rows", "1", *url)
-    assert done.stdout.startswith(f"t: 2 columns, at {url[1]}\n")
+    assert done.stdout.startswith(f"t: 2 columns, 4 rows, at {url[1]}\n")
     assert re.search(r"^n +int64 +yes$", done.stdout, re.MULTILINE)
-    assert re.search(r"^ *n +s *\n *1 +x *\n\Z", done.stdout, re.MULTILINE)
-    assert json.loads(run("show", "t", "--json", *url).stdout)["columns"] == columns
+    assert re.search(r"│ n +┆ s +│\n.*\n│ 1 +┆ x +│\n└.*┘\n\Z", done.stdout)
+    shown = json.loads(run("show", "t", "--json", *url).stdout)
+    assert (shown["columns"], shown["rows"]) == (columns, 4)
     assert run("drop", "t", *url).returncode == 2  # without --yes
     assert run("tables", *url).stdout == "t\n"
     assert run("drop", "t", "--yes", *url).stdout == f"dropped t, at {url[1]}\n"
@@ -69,19 +71,31 @@ def test_a_table_is_made_shown_replaced_appended_to_and_dropped(run, file, url):
     assert run("drop", "t", "--yes", *url).returncode == 1
 
 
-def test_plan_compares_tables_and_files(run, file, tmp_path, url):
-    after = tmp_path / "after.txt"
-    after.write_text("number;s\n1,5;x\n")
-    run("create", "t", file, *url)
-    reading = ("--format", "csv", "--separator", ";", "--decimal", ",")
-    done = run("plan", "t", after, "--rename", "n=number", "--dtype", "number=int32", *reading, "--json", *url)
-    assert json.loads(done.stdout) == {
-        "alterations": [{"path": "n", "rename": "number", "data_type": {"type": "int32"}}]
+def test_rows_are_drawn_in_words_and_none_of_an_empty_table(run, url):
+    odd = {
+        "far": pa.array([2**60], pa.timestamp("s")),
+        "day": pa.array([2**31 - 1], pa.date32()),
+        "wide": pa.array([Decimal("1.5")], pa.decimal256(50, 3)),
+        "text": ["a\x1b[31m\nb"],
+        "list": [["x\x1b"]],
+        "null": pa.array([None], pa.int64()),
     }
-    casts = run("plan", "t", file, "--dtype", "n=int32", *url).stdout
-    assert re.search(r"^n +int64 +int32 +casts", casts, re.MULTILINE)
-    assert "nothing to alter" in run("plan", file, "t", *url).stdout
-    assert "nothing to alter" in run("plan", after, after, *reading).stdout  # no service is needed
+    with rt.connect(url[1], default=False) as client:
+        client.create_table("t", pa.table(odd))
+        client.create_table("empty", FRAME.clear())
+    done = run("show", "t", "--rows", "3", *url, COLUMNS="200")
+    assert done.stderr == ""
+    *_, row, _ = done.stdout.splitlines()
+    cells = [cell.strip() for cell in row.strip("│").split("┆")]
+    assert cells == [
+        "<value out of range: 115292150460684697…",
+        "<value out of range: 2147483647>",
+        "1.500",
+        r"a\x1b[31m\nb",
+        r"['x\x1b']",
+        "null",
+    ]
+    assert run("show", "empty", "--rows", "3", *url).stdout.splitlines()[-1].split() == ["s", "large_string", "yes"]
 
 
 def test_what_one_request_cannot_do_is_altered_in_two(run, file, env, service, name):
@@ -171,9 +185,8 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     Path("data", "1.csv").write_text("qty,zip\n1,01067\n")
-    pl.DataFrame({"units": [1], "zip": ["01067"]}).write_parquet("new.parquet")
     Path("sales.csv").write_text("qty,zip\n1,x\n")
-    commands = ["create", "tables", "show", "plan", "alter", "drop", "demo", "serve"]
+    commands = ["create", "tables", "show", "alter", "drop", "demo", "serve"]
     assert sorted(commands) == sorted(main.commands)
     for name in commands[:-1]:
         _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
@@ -188,7 +201,8 @@ def test_the_demo_compares_every_value_and_leaves_tables_of_an_earlier_one_alone
     for line in ("rt.connect(", "df.remote.to_table(", "alter_table(", "set_nullable(", equal):
         assert done.stdout.count(line) == 2
     (tmp_path / "t.txt").write_text("a;b\n1;2,5\n2;\n")
-    words = ("demo", tmp_path / "t.txt", "--format", "csv", "--decimal", ",", "--keep", tmp_path / "kept")
+    reading = ("--format", "csv", "--separator", ";", "--decimal", ",")
+    words = ("demo", tmp_path / "t.txt", *reading, "--keep", tmp_path / "kept")
     assert run(*words).stdout.count(equal) == 2
     for library in ("pandas", "polars"):
         assert lance.dataset(str(tmp_path / "kept" / f"t_{library}.lance")).to_table()["b"].to_pylist() == [2.5, None]
@@ -206,7 +220,7 @@ def test_the_demo_on_the_flights_finds_all_values_equal(run, tmp_path, flights_c
 
 
 def test_only_create_and_serve_make_a_folder(run, file, url):
-    for command in (["tables"], ["show", "t"], ["alter", "t", "--rename", "a=b"], ["plan", "a", "b"]):
+    for command in (["tables"], ["show", "t"], ["alter", "t", "--rename", "a=b"]):
         done = run(*command, *url)
         assert (done.returncode, done.stdout) == (1, "")
         assert "tables: there is no such folder; create and serve make one" in done.stderr
@@ -269,7 +283,6 @@ def test_shells_complete_the_names_of_tables(tmp_path, monkeypatch, url):
             client.create_table(name, FRAME)
     monkeypatch.setenv("RT_FRAMES_URL", str(url[1]))
     assert complete("alter", "sa") == ["sales", "sales_2"]
-    assert complete("plan", "sales_") == ["sales_2", "sales_"]  # or a file
     monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "nowhere"))
     assert complete("show", *url, "o") == ["other"]
     assert complete("show", "s") == []
