@@ -1,8 +1,9 @@
 """Files of tables → one `Source`, a few batches in memory at a time.
 
-DuckDB reads CSV and JSON. It infers types from a sample and casts by them, loosely: a late ``1.7`` becomes 2, a zone
-is dropped. So the cells of CSV come as text, and each is cast if its text is one of the type's, or refused by its row.
-Parquet and Arrow files state their types; pyarrow reads those.
+CSV is text: DuckDB divides it into cells, and is told how. A column gets the first of `_KINDS` whose pattern and exact
+cast keep its first cells, or the type of an existing table; what comes later passes the same pattern and cast, or is
+refused by its row. JSON is read by Python's own module, as Polars keeps one of two equal keys and makes text of
+numbers beside text. Parquet and Arrow files state their types; pyarrow reads those.
 """
 
 from __future__ import annotations
@@ -12,35 +13,54 @@ import csv
 import functools
 import glob
 import io
+import itertools
+import json
+import math
 import re
 import shlex
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
 from rt_frames._extras import require
 from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.convert import first_bad
+from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.source import Chunk, Source
 from rt_frames._names import clean_names
-from rt_frames._text import list_names, make_printable, one_line
+from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import map_types
+from rt_frames._schema.portable import CONVERSION_ERRORS
+from rt_frames._text import list_names, make_printable, one_line, show_value
 
 SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet",
-    ".csv": "csv", ".tsv": "csv",
-    ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow",
-}  # fmt: skip
-PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow",
+}
+PACKED = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
 PIPE = Path("-")
-SAMPLE_ROWS = 20_480  # DuckDB's default
+FIRST_ROWS = 20_000  # from which the types of CSV follow
+BATCH_CELLS = 2**20
+JSON_ROWS = 4096  # in a batch
 
 
 class Options(NamedTuple):
@@ -50,15 +70,17 @@ class Options(NamedTuple):
     ----------
     format : str, optional
         One of the values of `SUFFIXES`.
-    separator, decimal, date_format, encoding, nulls, header
-        Of CSV: what separates cells, the decimal point, how dates are written, the characters, cells that mean null,
-        and whether the first row names the columns.
-    sample : int
-        Rows of each CSV file from which types are inferred; -1 for all.
+    separator, decimal, date_format, nulls, header
+        Of CSV: what separates cells, the decimal point, how dates are written, cells that mean null, and whether the
+        first row names the columns.
+    encoding : str, optional
+        Of CSV and JSON.
     dtypes : dict of str to pyarrow.DataType
         Types of columns, in place of the inferred ones.
     rename, clean_names
         What columns are called in the table.
+    table : pyarrow.Schema, optional
+        Of the table that the rows are added to, whose types those of text are.
     """
 
     format: str | None = None
@@ -68,26 +90,52 @@ class Options(NamedTuple):
     encoding: str | None = None
     nulls: tuple[str, ...] = ()
     header: bool = True
-    sample: int = SAMPLE_ROWS
     dtypes: Mapping[str, pa.DataType] = {}
     rename: Mapping[str, str] = {}
     clean_names: bool = False
+    table: pa.Schema | None = None
 
 
 _DEFAULTS = Options()
 _ENCODING = "give --encoding, such as cp1252 or utf-16"
-_DAY, _CLOCK = r"\d{4}-\d{1,2}-\d{1,2}", r"([01]?\d|2[0-3]):\d{2}(:\d{2}([.]\d{1,6}0*)?)?"
-_WHOLE = "0|-?[1-9][0-9]*"
-# DuckDB's type of a CSV column → cells that its cast preserves; columns of other types stay text
-_CELLS = {
-    "BOOLEAN": "(?i)true|false",
-    "BIGINT": _WHOLE,
-    "HUGEINT": _WHOLE,
-    "DOUBLE": r"(?i)-?((0|[1-9]\d{0,14})|(0|[1-9]\d*)?[.]\d*)(e[-+]?\d+)?|-?inf(inity)?|nan",
-    "DATE": _DAY,
-    "TIME": _CLOCK,
-    "TIMESTAMP": f"{_DAY}[T ]{_CLOCK}",
-    "TIMESTAMP WITH TIME ZONE": f"{_DAY}[T ]{_CLOCK} ?(Z|UTC|[-+]\\d{{2}}(:\\d{{2}})?)",
+
+
+class _Kind(NamedTuple):
+    """What the cells of a column are, for errors, how they are written, and the type that holds each exactly."""
+
+    words: str
+    pattern: str
+    type: pa.DataType
+
+
+_DATE = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+_OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
+_INTEGER = r"0|-?[1-9]\d*"
+_NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
+_BOOL = "true|True|TRUE|false|False|FALSE"
+_TEXT = _Kind("is text", "", pa.large_string())
+# in the order in which they are tried
+_KINDS = [
+    _Kind("holds whole numbers", _INTEGER, pa.int64()),
+    _Kind("holds numbers", _NUMBER, pa.float64()),
+    _Kind("holds true and false", _BOOL, pa.bool_()),
+    _Kind("holds dates", _DATE, pa.date32()),
+    _Kind("holds timestamps", f"{_DATE}[T ]{_CLOCK}", pa.timestamp("us")),
+    _Kind("holds timestamps with an offset", f"{_DATE}[T ]{_CLOCK}{_OFFSET}", pa.timestamp("us", "UTC")),
+    _Kind("holds times", _CLOCK, pa.time64("us")),
+]
+# of a table's column: a family of types → cells that are one of them
+_PATTERNS = {
+    "integers": _INTEGER,
+    "floats": _NUMBER,
+    "decimals": _NUMBER,
+    "bool": _BOOL,
+    "dates and timestamps": f"{_DATE}([T ]{_CLOCK}{_OFFSET}?)?",
+    "times": _CLOCK,
+    "text": "",
+    "binary": "",
+    "extension<arrow.uuid>": "",
 }
 
 
@@ -101,16 +149,11 @@ class _File(NamedTuple):
         return make_printable(str(self.path))
 
 
-class _Opened(NamedTuple):
-    """What the files hold, what reads one of them, and what was inferred where they are text."""
-
-    schema: pa.Schema
-    read: Callable[[_File], Iterable[pa.RecordBatch]]
-    inferred: str | None = None
+_Opened = tuple[pa.Schema, Callable[[_File], Iterable[pa.RecordBatch]]]  # of all files, and what reads one
 
 
-def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Source, str | None]:
-    """Open files, those that globs name, or a pipe, as one source; say what was inferred where they are text.
+def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Source, bool]:
+    """Open files, those that globs name, or a pipe, as one source; say whether its types were inferred.
 
     The source's ``close`` removes temporary files.
 
@@ -118,34 +161,27 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Sou
     ------
     ValueError
         If a file is missing, cannot be read, or has other columns than the first.
+    click.UsageError
+        If options do not go together.
     """
     found = [path for pattern in paths for path in _expand(pattern)]
-    formats = dict.fromkeys(_format(path, options) for path in found)
-    if len({_OPENERS[form] for form in formats}) > 1:
+    formats = list(dict.fromkeys(_format(path, options) for path in found))
+    if len(formats) > 1:
         raise ValueError(f"the files are of several formats, {' and '.join(formats)}; make them alike first")
-    _check_options(next(iter(formats)), options)
+    form = formats[0]
+    for name in ("separator", "decimal", "date_format", "nulls", "header"):
+        if form != "csv" and getattr(options, name) != getattr(_DEFAULTS, name):
+            option = {"nulls": "null", "header": "no-header"}.get(name, name.replace("_", "-"))
+            raise click.UsageError(f"--{option}: only CSV has it, and this is {form}; leave it out")
     undo = contextlib.ExitStack()
     try:
         files = [_File(path, _regular(path, options.encoding, undo)) for path in found]
-        opened = _OPENERS[next(iter(formats))](files, options)
-        return _to_source(opened, files, options, undo.close), opened.inferred
+        schema, read = _OPENERS[form](files, options)
+        is_inferred = form not in ("parquet", "arrow") and options.table is None
+        return _to_source(schema, read, files, options, undo.close), is_inferred
     except BaseException:
         undo.close()
         raise
-
-
-def _check_options(form: str, options: Options) -> None:
-    if options.decimal not in (".", ",") or options.decimal == options.separator:
-        raise ValueError(f"--decimal: expected . or , and not the separator, got {options.decimal!r}")
-    for name, option in {
-        "separator": "separator",
-        "decimal": "decimal",
-        "date_format": "date-format",
-        "nulls": "null",
-        "header": "no-header",
-    }.items():
-        if form != "csv" and getattr(options, name) != getattr(_DEFAULTS, name):
-            raise ValueError(f"--{option}: only CSV has it, and this is {form}; leave it out")
 
 
 def read_table(path: Path, options: Options = _DEFAULTS) -> pa.Table:
@@ -154,23 +190,63 @@ def read_table(path: Path, options: Options = _DEFAULTS) -> pa.Table:
         return pa.Table.from_batches(source.batches(), source.schema)
 
 
-def _to_source(opened: _Opened, files: list[_File], options: Options, close: Callable[[], None]) -> Source:
-    held, asked = opened.schema.names, options.dtypes
-    for option, given in (("--rename", options.rename), ("--dtype", asked)):
+@functools.cache
+def check_date_format(text: str) -> str:
+    """Return how ISO 8601 writes what a format of ``strptime`` does; refuse a format that leaves the day open."""
+    moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)  # %y would make another century of it
+    try:
+        found = datetime.strptime(moment.strftime(text), text)
+    except ValueError:
+        found = datetime.min
+    is_clock_known = found.time() in (time(), time(13), time(13, 45), time(13, 45, 56))
+    if found.date() != moment.date() or not is_clock_known or "%Z" in text:
+        advice = "write it as Python's strptime does, such as %d/%m/%Y or '%Y%m%d %H:%M'"
+        raise click.UsageError(f"--date-format: {text!r:.50} does not tell day, month and full year; {advice}")
+    if found.tzinfo:
+        return f"{_DATE}[T ]{_CLOCK}{_OFFSET}"
+    return _DATE if found.time() == time() else f"{_DATE}[T ]{_CLOCK}"
+
+
+def _to_source(
+    schema: pa.Schema,
+    read: Callable[[_File], Iterable[pa.RecordBatch]],
+    files: list[_File],
+    options: Options,
+    close: Callable[[], None],
+) -> Source:
+    held = schema.names
+    for option, given in (("--rename", options.rename), ("--dtype", options.dtypes)):
         if unknown := [name for name in given if name not in held]:
             raise ValueError(f"{option}: there is no column {unknown[0]!r}; the columns are {held!r:.500}")
-    names = [options.rename.get(name, name) for name in held]
-    names = clean_names(names) if options.clean_names else names
+    names = _names_in_table(held, options)
 
     def chunks() -> Iterator[Chunk]:
         for file in files:
             with _naming(file):
-                for batch in opened.read(file):
-                    yield to_chunk(batch.rename_columns(names), str(file))
+                for batch in read(file):
+                    yield to_chunk(_in_order(batch, held).rename_columns(names), str(file))
 
-    schema = pa.schema([field.with_name(name) for field, name in zip(opened.schema, names, strict=True)])
-    casts = {new: asked[old] for old, new in zip(held, names, strict=True) if old in asked}
-    return Source(schema, chunks, zero_copy=False, casts=casts, close=close)
+    fields = []
+    casts = {}
+    targets = {field.name: field.type for field in options.table or ()}
+    for field, name in zip(schema, names, strict=True):
+        fields.append(field.with_name(name))
+        target = targets.get(name, pa.null())
+        if field.name in options.dtypes:
+            casts[name] = options.dtypes[field.name]
+        elif field.type == _TEXT.type and (types.is_temporal(target) or types.is_decimal(target)):
+            casts[name] = target  # JSON has no values of it
+    return Source(pa.schema(fields), chunks, zero_copy=False, casts=casts, close=close)
+
+
+def _names_in_table(held: list[str], options: Options) -> list[str]:
+    names = [options.rename.get(name, name) for name in held]
+    return clean_names(names) if options.clean_names else names
+
+
+def _in_order(rows: Any, names: list[str]) -> Any:
+    """Return a batch or table with its columns in an order; with equal names, they have it already."""
+    return rows if rows.schema.names == names else rows.select(names)
 
 
 def _expand(path: Path) -> Iterator[Path]:
@@ -189,11 +265,14 @@ def _format(path: Path, options: Options) -> str:
         raise ValueError(f"{shown} is a folder; name its files, for example '{shown}/*.parquet'")
     if path != PIPE and not path.exists():
         raise ValueError(f"{shown}: there is no such file")
+    suffix = path.suffix.lower()
+    if suffix in (".zip", ".bz2", ".xz"):
+        raise ValueError(f"{shown}: {suffix} is not read; unpack it first")
     found = options.format or SUFFIXES.get(_suffix(path))
     if found is None:
-        suffix = path.suffix.lower()
-        other = "unzip it first" if suffix == ".zip" else "read what Excel wrote with pandas.read_excel"
-        known = f"give --format {'|'.join(_OPENERS)}" if suffix[:3] not in (".xl", ".zi") else other
+        known = f"give --format {'|'.join(_OPENERS)}"
+        if suffix.startswith(".xl"):
+            known = "read what Excel wrote with pandas.read_excel"
         raise ValueError(f"{shown}: its name does not say what it holds, as {', '.join(SUFFIXES)} do; {known}")
     return found
 
@@ -203,7 +282,7 @@ def _suffix(path: Path) -> str:
 
 
 def _regular(path: Path, encoding: str | None, undo: contextlib.ExitStack) -> Path:
-    """Return a file that can be read again, in UTF-8 where an encoding is given: a copy, if it is not one."""
+    """Return a file that can be read again, in UTF-8 if an encoding is given: a copy, if it is not one."""
     packed = PACKED.get(path.suffix.lower())
     if path.is_file() and not packed and not encoding:
         return path
@@ -223,37 +302,27 @@ def _regular(path: Path, encoding: str | None, undo: contextlib.ExitStack) -> Pa
 
 
 @contextlib.contextmanager
-def _naming(*files: _File) -> Iterator[None]:
+def _naming(file: _File) -> Iterator[None]:
     """Name the file in what its library raises, in few words."""
     try:
         yield
     except Exception as error:
         duckdb_error = getattr(sys.modules.get("duckdb"), "Error", OSError)
-        if isinstance(error, pa.ArrowException | OSError | UnicodeError | csv.Error | duckdb_error):
-            file = next((file for file in files if f'"{file.regular.absolute()}"' in str(error)), files[0])
+        if isinstance(error, pa.ArrowException | OSError | UnicodeError | duckdb_error):
             raise ValueError(f"{file}{_explain(str(error))}") from error
         raise
 
 
 def _explain(text: str) -> str:
-    """Say where and why a file cannot be read, without the hints that name parameters of DuckDB."""
-    said = re.split(r"\n\s*(?:Possible|Potential|Try |LINE \d|\* )", text)[0].strip()
-    if found := re.search(r"\brow \d+: [^\0]*", said):
-        return f", {one_line(found[0], 300)}"
-    if found := re.search(r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*)\n)?(.+)\Z", said):
+    """Say where and why a file cannot be read, without what names parameters of DuckDB."""
+    found = re.search(r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text)
+    if found:
         number, line, why = found.groups()
         advice = f"; {_ENCODING}" if "unicode" in why else ""
-        return f", line {number}: {why}: {one_line(line or '', 100)!r}{advice}"
-    if "state machine" in said:
+        return f", line {number}: {why.partition('.')[0]}: {one_line(line or '', 100)!r}{advice}"
+    if "state machine" in text:
         return ": some lines end in CR LF and some in LF, or CR; make them alike first"
-    said = re.sub(r'^([A-Z]\w+ )+Error: | in file ".*",', "", said)
-    if found := re.match(r"Malformed JSON at byte \d+ in (\S+) (\d+): (.+)", said):
-        place, number, why = found.groups()  # DuckDB counts one too many
-        advice = f"; {_ENCODING}" if "UTF-8" in why else ""
-        return (
-            f", {place.rpartition('/')[2]} {int(number) - 1}: malformed JSON: {one_line(why, 200).rstrip('.')}{advice}"
-        )
-    return f" cannot be read: {one_line(said, 300)}"
+    return f" cannot be read: {one_line(text.partition(chr(10))[0], 300)}"
 
 
 def _parquet(path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -277,119 +346,189 @@ def _open_arrow(reader: Callable[[str], Any], files: list[_File], _options: Opti
     for file in files:
         with _naming(file):
             schemas.append(reader(str(file.regular))[0].remove_metadata())
+    first = schemas[0]
     for file, schema in zip(files, schemas, strict=True):
-        _check_names(file, schema.names, files[0], schemas[0].names)
-        if unlike := [(now, one) for now, one in zip(schema, schemas[0], strict=True) if not now.equals(one)]:
-            now, one = unlike[0]
-            raise ValueError(f"{file}: column {now.name!r} is {now.type}, and {one.type} in {files[0]}; cast it first")
-    return _Opened(schemas[0], lambda file: reader(str(file.regular))[1])
+        _check_names(file, schema.names, files[0], first.names)
+        ordered = _in_order(schema.empty_table(), first.names).schema
+        for now, one in zip(ordered, first, strict=True):
+            if not now.equals(one):
+                raise ValueError(
+                    f"{file}: column {now.name!r} is {now.type}, and {one.type} in {files[0]}; cast it first"
+                )
+    return first, lambda file: reader(str(file.regular))[1]
 
 
 def _check_names(file: _File, names: list[str], first: _File, expected: list[str]) -> None:
-    if names != expected:
-        more, less = {*names} - {*expected}, {*expected} - {*names}
-        lists = [f"{list_names(sorted(some))} {word}" for some, word in ((more, "added"), (less, "missing")) if some]
-        found = " and ".join(lists) or "their order"
-        raise ValueError(f"{file} has other columns than {first}: {found}; make them alike first")
-
-
-def _query(function: str, files: list[_File], select: str = "*", **options: Any) -> Any:
-    """Return DuckDB's relation of what a function reads, with options; it is read as a stream, and runs each time."""
-    import duckdb
-
-    # a name such as s3://… would load code from the network
-    connection = duckdb.connect(
-        config=dict.fromkeys(["autoinstall_known_extensions", "autoload_known_extensions"], False)
-    )
-    # text as large_string, like that of Polars and pandas
-    for setting in ("TimeZone = 'UTC'", "arrow_large_buffer_size = true", "enable_progress_bar = false"):
-        connection.sql(f"SET {setting}")
-    names = [re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute())) for file in files]
-    given = "".join(f", {name} = ?" for name in options)
-    first = names[0] if function == "sniff_csv" else names
-    return connection.sql(f"SELECT {select} FROM {function}(?{given})", params=[first, *options.values()])  # noqa: S608  # nosec B608
-
-
-def _to_opened(files: list[_File], names: list[str], relation: Callable[[_File], Any], inferred: str) -> _Opened:
-    def read(file: _File) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_stream(relation(file))
-
-    with _naming(files[0]):
-        found = pa.RecordBatchReader.from_stream(relation(files[0]).limit(0)).schema.types
-    return _Opened(pa.schema(list(zip(names, found, strict=True))), read, inferred)
+    """Refuse columns of other names; if names occur twice, also those in another order."""
+    more = {*names} - {*expected}
+    less = {*expected} - {*names}
+    if names == expected or (not more and not less and len({*names}) == len(names) == len(expected)):
+        return
+    lists = [f"{list_names(sorted(some))} {word}" for some, word in ((more, "added"), (less, "missing")) if some]
+    found = " and ".join(lists) or "their order"
+    raise ValueError(f"{file} has other columns than {first}: {found}; make them alike first")
 
 
 def _open_csv(files: list[_File], options: Options) -> _Opened:
     require("files", "duckdb")
-    given: dict[str, Any] = {
-        "header": options.header, "quote": '"', "escape": '"', "comment": "", "skip": 0, "strict_mode": True,
-        "nullstr": ["", *options.nulls], "allow_quoted_nulls": bool(options.nulls),
-    }  # fmt: skip
-    if separator := options.separator or ("\t" if _suffix(files[0].path) == ".tsv" else ""):
-        given["delim"] = separator
-    sample = {**given, "sample_size": options.sample, "decimal_separator": options.decimal}
-    if options.date_format:
-        sample["dateformat"] = options.date_format
-    given["delim"], kinds, formats = _sniff(files, sample)
-    _warn_of_ambiguous_dates(files, sample, kinds, formats)
-    names, *others = [_read_names(file, given["delim"], options) for file in files]
-    for file, other in zip(files[1:], others, strict=True):
-        _check_names(file, other, files[0], names)
-    if is_broken := len(kinds) != len(names):
-        kinds = ["VARCHAR"] * len(names)
-    cells = [_cell(f"c{n}", *column, formats, options) for n, column in enumerate(zip(names, kinds, strict=True))]
-    given |= {"auto_detect": False, "columns": {f"c{n}": "VARCHAR" for n in range(len(names))}}
+    headers = [_read_names(file, options) for file in files]
+    names = headers[0]
+    for file, header in zip(files, headers, strict=True):
+        _check_names(file, header, files[0], names)
+    kinds = _find_kinds(names, files, options)
 
-    def relation(file: _File) -> Any:
-        return _query("read_csv", [file], ", ".join(cells), **given, hive_partitioning=False)
+    def read(file: _File) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in _cells(file, names, options):
+            arrays = []
+            for name, kind, cells in zip(names, kinds, batch.columns, strict=True):
+                with _naming_row(file, rows, name, kind, cells, options):
+                    arrays.append(_to_values(cells, kind, options))
+            yield pa.RecordBatch.from_arrays(arrays, names)
+            rows += batch.num_rows
 
-    shown = [f"{kind.lower()}s as {form}" for kind, form in formats.items() if form and kind in kinds]
-    opened = _to_opened(files, names, relation, ", ".join([f"separator {given['delim']!r}", *shown]))
-    for file in files if is_broken else []:  # to report the line
-        with _naming(file):
-            for _ in opened.read(file):
-                pass
-    return opened
+    return pa.schema([(name, kind.type) for name, kind in zip(names, kinds, strict=True)]), read
 
 
-def _sniff(files: list[_File], sample: dict[str, Any]) -> tuple[str, list[str], dict[str, str | None]]:
-    """Return the separator of CSV, its columns' types in all files, and the formats of dates and times.
+# DuckDB detects nothing, since it is told all that it would detect
+_READ_CSV = """
+    SELECT * FROM read_csv(?, delim = ?, header = ?, columns = ?, auto_detect = false, strict_mode = true, quote = '"',
+    escape = '"', comment = '', nullstr = [''], allow_quoted_nulls = false, hive_partitioning = false)
+"""
 
-    Where a file cannot be read there are no types.
-    """
+
+def _cells(file: _File, names: list[str], options: Options, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the cells of CSV as text; an empty one is null unless it is quoted."""
     import duckdb
 
-    separator, kinds, formats = sample.get("delim", ","), list[str](), dict[str, str | None]()
-    with contextlib.suppress(duckdb.Error):
-        relations = [_query("sniff_csv", [file], **sample) for file in files]
-        found = [dict(zip(one.columns, one.limit(1).fetchall()[0], strict=True)) for one in relations]
-        if len(found[0]["Columns"]) > 1:
-            separator = found[0]["Delimiter"]
-        for kind, key in (("DATE", "DateFormat"), ("TIMESTAMP", "TimestampFormat")):
-            formats[kind] = next((one[key] for one in found if one[key]), None)
-        inferred = _query(
-            "read_csv", files, **{**sample, "delim": separator}, files_to_sniff=-1, hive_partitioning=False
-        )
-        kinds = [str(kind) for kind in inferred.types]
-    return separator, kinds, formats
+    header = _read_names(file, options)
+    columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
+    path = re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute()))
+    nulls = pa.array(options.nulls, _TEXT.type)
+    with duckdb.connect() as connection:
+        connection.sql("SET arrow_large_buffer_size = true")  # large_string
+        rows = connection.sql(_READ_CSV, params=[path, _separator(file, options), options.header, columns])
+        if limit is not None:
+            rows = rows.limit(limit)
+        for batch in rows.to_arrow_reader(max(BATCH_CELLS // len(header), 2048)):
+            arrays = batch.columns
+            if options.nulls:
+                null = pa.scalar(None, _TEXT.type)
+                arrays = [pc.replace_with_mask(cells, pc.is_in(cells, nulls), null) for cells in arrays]
+            yield _in_order(pa.RecordBatch.from_arrays(arrays, header), names)
 
 
-def _warn_of_ambiguous_dates(
-    files: list[_File], sample: dict[str, Any], kinds: list[str], formats: dict[str, str | None]
-) -> None:
-    """Warn where day and month may be exchanged in all dates, so that another file may be read the other way."""
-    found = formats.get("DATE") or ""
-    other = {"%d/%m/%Y": "%m/%d/%Y", "%m/%d/%Y": "%d/%m/%Y", "%d-%m-%Y": "%m-%d-%Y", "%m-%d-%Y": "%d-%m-%Y"}.get(found)
-    if not other or "dateformat" in sample or "DATE" not in kinds:
-        return
-    if _sniff(files, {**sample, "dateformat": other})[1] == kinds:
-        warnings.warn(f"dates are read as {found}, and {other} would fit as well; give --date-format", stacklevel=2)
+def _find_kinds(names: list[str], files: list[_File], options: Options) -> list[_Kind]:
+    """Return what each column is: as the caller or a table says, or the first kind that keeps the first cells."""
+    known = _known_kinds(names, options)
+    fitting = [_KINDS] * len(names)
+    for file in files:
+        with _naming(file):
+            for batch in _cells(file, names, options, FIRST_ROWS):
+                for place, cells in enumerate(batch.columns):
+                    fitting[place] = [kind for kind in fitting[place] if place in known or _keeps(kind, cells, options)]
+    for place, kinds in enumerate(fitting):
+        # without a cell, all kinds are left
+        known.setdefault(place, _TEXT if len(kinds) in (0, len(_KINDS)) else kinds[0])
+    return [known[place] for place in range(len(names))]
 
 
-def _read_names(file: _File, separator: str, options: Options) -> list[str]:
+def _known_kinds(names: list[str], options: Options) -> dict[int, _Kind]:
+    """Return the kinds of columns, by place, that the caller or a table gives."""
+    targets = {field.name: field.type for field in options.table or ()}
+    known = {}
+    for place, (name, new) in enumerate(zip(names, _names_in_table(names, options), strict=True)):
+        arrow = options.dtypes.get(name, targets.get(new))
+        if arrow is None:
+            continue
+        if types.is_dictionary(arrow):
+            arrow = arrow.value_type
+        if arrow == pa.binary(16):
+            arrow = pa.uuid()  # some services describe the storage alone
+        pattern = _PATTERNS.get(family(arrow) or str(arrow))
+        if name in options.dtypes:
+            known[place] = _Kind(f"is to be {arrow}", "", arrow)
+        elif pattern is None:
+            raise ValueError(f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON")
+        else:
+            known[place] = _Kind(f"is {arrow} in the table", pattern, arrow)
+    return known
+
+
+def _keeps(kind: _Kind, cells: pa.Array, options: Options) -> bool:
+    try:
+        _to_values(cells.slice(0, 100), kind, options)  # most kinds are ruled out by these
+        _to_values(cells, kind, options)
+    except CONVERSION_ERRORS:
+        return False
+    return True
+
+
+def _to_values(cells: pa.Array, kind: _Kind, options: Options) -> pa.Array:
+    """Return the values of cells; raise one of `CONVERSION_ERRORS` if they are not all of a kind."""
+    if options.decimal != "." and family(kind.type) in ("floats", "decimals"):
+        _check_all(pc.invert(pc.match_substring(cells, ".")))
+        cells = pc.replace_substring(cells, options.decimal, ".")
+    is_moment = family(kind.type) == "dates and timestamps"
+    if options.date_format and is_moment:
+        cells = _to_iso(cells, options.date_format)
+    if kind.pattern:
+        _check_all(pc.match_substring_regex(cells, f"^({kind.pattern})$"))
+    if is_moment and getattr(kind.type, "tz", None) in ("UTC", "Etc/UTC", "+00:00"):
+        cells = pc.replace_substring_regex(cells, f"^({_DATE}[T ]{_CLOCK})$", r"\1Z")
+    return cells if kind.type == cells.type else cast_exactly(cells, kind.type)
+
+
+def _check_all(passed: pa.Array) -> None:
+    if pc.all(passed).as_py() is False:
+        raise ValueError("not of this kind")
+
+
+def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
+    """Rewrite moments in the form of ISO 8601; those that the format cannot write have it already."""
+    pattern = check_date_format(date_format)
+    coded = cells.dictionary_encode()
+    found = []
+    for text in coded.dictionary.to_pylist():
+        try:
+            moment = datetime.strptime(text, date_format)
+        except ValueError:
+            if re.fullmatch(pattern, text):
+                raise  # not as the format says
+            found.append(text)
+        else:
+            found.append(str(moment.date() if pattern == _DATE else moment))
+    return pa.array(found, cells.type).take(coded.indices)
+
+
+@contextlib.contextmanager
+def _naming_row(file: _File, rows: int, name: str, kind: _Kind, cells: pa.Array, options: Options) -> Iterator[None]:
+    """Name the first cell that is not of a kind."""
+    try:
+        yield
+    except CONVERSION_ERRORS as error:
+        row, _ = first_bad(len(cells), lambda a, b: _to_values(cells.slice(a, b - a), kind, options), error)
+        place = row or 0
+        advice = f"give --dtype {shlex.quote(f'{name}=string')}" if kind in _KINDS else "correct it"
+        text = f"column {name!r} {kind.words}, and this is {show_value(cells[place].as_py())}"
+        raise ValueError(f"{file}, row {rows + place}: {text}; {advice}") from None
+
+
+def _separator(file: _File, options: Options) -> str:
+    separator = options.separator or ("\t" if _suffix(file.path) == ".tsv" else ",")
+    if separator == options.decimal:
+        raise click.UsageError(f"--decimal: {separator!r} separates the cells; give another --separator, such as ';'")
+    return separator
+
+
+def _read_names(file: _File, options: Options) -> list[str]:
     """Return the names in the first row; DuckDB would change those that are empty, or equal but for case."""
+    separator = _separator(file, options)
     with _naming(file), file.regular.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-        names = next(csv.reader(text, delimiter=separator, strict=True), [])
+        try:
+            names = next(csv.reader(text, delimiter=separator, strict=True), [])
+        except csv.Error as error:
+            raise ValueError(f"{file}, line 1: {error}") from None
     if not names:
         raise ValueError(f"{file}, line 1: there are no columns")
     if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
@@ -400,96 +539,89 @@ def _read_names(file: _File, separator: str, options: Options) -> list[str]:
     return names if options.header else [f"column{number}" for number in range(len(names))]
 
 
-def _cell(cell: str, name: str, kind: str, formats: Mapping[str, str | None], options: Options) -> str:
-    """Return the SQL that casts the text of a cell exactly, or refuses it."""
-    target, written = options.dtypes.get(name, pa.null()), formats.get(kind)
-    if types.is_temporal(target):
-        drops_zone = kind.endswith("ZONE") and types.is_timestamp(target) and target.tz is None
-        by_type = kind.startswith(("DATE", "TIME")) and not drops_zone
-    else:
-        by_type = types.is_null(target) or types.is_boolean(target)
-    is_typed = kind in _CELLS and "%y" not in (written or "") and by_type  # the century of %y is a guess
-    is_number = types.is_floating(target) or types.is_decimal(target) or (is_typed and kind == "DOUBLE")
-    text = f"trim({cell})"
-    if is_number and options.decimal != ".":
-        text = f"translate({text}, {_quote(options.decimal + '.')}, {_quote('.' + options.decimal)})"
-    if not is_typed:
-        return text if is_number else cell
-    value = f"TRY_CAST({text} AS {'DECIMAL(38, 0)' if kind == 'HUGEINT' else kind})"
-    fits = f"regexp_full_match({text}, {_quote(_CELLS[kind])})"
-    if kind == "DOUBLE":
-        fits += f" AND NOT (isinf({value}) AND regexp_matches({text}, '[0-9]'))"
-    if written:  # %Y also accepts two digits, as a year of the first century
-        parsed = f"CAST(try_strptime({text}, {_quote(written)}) AS {kind})"
-        value = f"CASE WHEN {fits} THEN {value} WHEN regexp_matches({text}, '[0-9]{{4}}') THEN {parsed} END"
-        fits = "true"
-    where = f"{cell} IS NOT NULL AND (({value}) IS NULL OR NOT ({fits}))"
-    return _refuse(where, cell, name, kind, value)
+def _to_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text:.50} is beyond 64-bit floats")
+    return number
 
 
-def _refuse(where: str, cell: str, name: str, kind: str, value: str) -> str:
-    """Return the SQL that refuses some cells by their row, counted from 0."""
-    start, end = _quote(f": column {name!r} is {kind}, and this is '"), _quote(f"'; give {_as_text(name)}")
-    said = f"'row ' || (row_number() OVER () - 1) || {start} || left(CAST({cell} AS VARCHAR), 80) || {end}"
-    return f"CASE WHEN {where} THEN error({said}) ELSE {value} END"
+def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in an object")
+    return found
 
 
-def _as_text(name: str) -> str:
-    return f"--dtype {shlex.quote(f'{name}=string')}"
+_DECODER = json.JSONDecoder(object_pairs_hook=_to_object, parse_float=_to_float)
 
 
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _decode(text: bytes, file: _File, line: int) -> Any:
+    try:
+        return _DECODER.decode(text.decode("utf-8-sig" if line == 1 else "utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError(f"{file}, line {line}: this is not UTF-8; {_ENCODING}") from None
+    except json.JSONDecodeError as error:
+        advice = "; if each line has an object, give --format ndjson" if error.msg == "Extra data" else ""
+        raise ValueError(f"{file}, line {line + error.lineno - 1}: malformed JSON: {error.msg}{advice}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}, line {line}: {error}") from None
 
 
-def _open_json(files: list[_File], options: Options) -> _Opened:
-    require("files", "duckdb")
-    with _naming(*files):
-        found = _query("read_json", files, sample_size=-1, records="true", map_inference_threshold=-1,
-                       maximum_sample_files=2**31)  # fmt: skip
-        keys = _query("read_json_objects", files, "DISTINCT unnest(json_keys(json))", format="auto").fetchall()
-    if changed := {key for (key,) in keys} ^ set(found.columns):
-        raise ValueError(f"{files[0]}: columns without names, or equal but for case: {list_names(sorted(changed))}")
-    columns, cells = {}, []
-    for name, kind in zip(found.columns, found.types, strict=True):
-        cell, target = _identifier(name), options.dtypes.get(name, pa.null())
-        is_text = str(kind) == "DOUBLE" or not (types.is_null(target) or types.is_nested(target))
-        columns[name] = "VARCHAR" if is_text else _json_type(kind)
-        if "JSON" in columns[name]:
-            raise ValueError(f"{files[0]}: {name!r} holds values of several kinds, or none; give {_as_text(name)}")
-        value = _cell(cell, name, str(kind), {}, options) if is_text else cell
-        if types.is_decimal(target):  # DuckDB read it as a float, which holds 15 digits
-            value = _refuse(f"{cell} LIKE '%.%' AND length({cell}) > 16", cell, name, "a float", value)
-        elif "DOUBLE" in columns[name]:
-            # from 2**53 on, it may have been an integer
-            unsure = rf"regexp_matches(CAST({cell} AS VARCHAR), '\binf\b|\b9\d{{15}}[.]0\b|e[+]')"
-            value = _refuse(unsure, cell, name, str(kind), value)
-        cells.append(f"{value} AS {cell}")
-
-    def relation(file: _File) -> Any:
-        return _query("read_json", [file], ", ".join(cells), columns=columns, records="true")
-
-    return _to_opened(files, list(columns), relation, "JSON")
+def _read_objects(form: str, file: _File) -> Iterator[Any]:
+    if form == "json":
+        found = _decode(file.regular.read_bytes(), file, 1)
+        yield from found if isinstance(found, list) else [found]
+        return
+    with file.regular.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _decode(line.rstrip(), file, number)
 
 
-def _json_type(kind: Any) -> str:
-    """Name the type that keeps what JSON says; DuckDB would make dates, times and UUIDs of text."""
-    if kind.id in ("list", "struct", "map"):
-        parts = {name: _json_type(child) for name, child in kind.children}
-        if kind.id == "struct":
-            return f"STRUCT({', '.join(f'{_identifier(name)} {part}' for name, part in parts.items())})"
-        return f"{parts['child']}[]" if kind.id == "list" else f"MAP({', '.join(parts.values())})"
-    return str(kind) if str(kind) in ("BOOLEAN", "BIGINT", "UBIGINT", "HUGEINT", "DOUBLE", "JSON") else "VARCHAR"
+def _open_json(form: str, files: list[_File], _options: Options) -> _Opened:
+    """Open JSON; all of it is read twice, first for the types, which are those that Arrow infers."""
+
+    def arrays(file: _File, arrow: pa.DataType | None = None) -> Iterator[pa.Array]:
+        objects = _read_objects(form, file)
+        for rows_before in itertools.count(0, JSON_ROWS):
+            rows = list(itertools.islice(objects, JSON_ROWS))
+            if not rows:
+                return
+            try:
+                array = _to_structs(rows, arrow, 0, len(rows))
+            except CONVERSION_ERRORS as error:
+                row, reason = first_bad(len(rows), functools.partial(_to_structs, rows, arrow), error)
+                where = f", row {rows_before + row}" if row is not None else ""
+                raise ValueError(f"{file}{where}: {one_line(str(reason), 200)}; make the values alike") from None
+            yield array
+
+    found = pa.schema([])
+    for file in files:
+        for array in arrays(file):
+            try:
+                found = pa.unify_schemas([found, pa.schema(list(array.type))], promote_options="permissive")
+            except pa.ArrowException as error:
+                raise ValueError(f"{file}: {one_line(str(error), 200)}; make the values alike") from None
+    if not found.names:
+        raise ValueError(f"{files[0]}: there are no columns")
+    struct = map_types(pa.struct(list(found)), lambda arrow: _TEXT.type if types.is_string(arrow) else arrow)
+    return pa.schema(list(struct)), lambda file: map(pa.RecordBatch.from_struct_array, arrays(file, struct))
 
 
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _to_structs(rows: list[Any], arrow: pa.DataType | None, _start: int, end: int) -> pa.Array:
+    """Convert all rows up to one, which may differ from any before it."""
+    array = pa.array(rows[:end], arrow)
+    if end and (not types.is_struct(array.type) or array.null_count):
+        raise ValueError("this is no object")
+    return array
 
 
 _OPENERS: dict[str, Callable[[list[_File], Options], _Opened]] = {
     "parquet": functools.partial(_open_arrow, _parquet),
     "csv": _open_csv,
-    "ndjson": _open_json,
-    "json": _open_json,
+    "ndjson": functools.partial(_open_json, "ndjson"),
+    "json": functools.partial(_open_json, "json"),
     "arrow": functools.partial(_open_arrow, _arrow),
 }

@@ -232,22 +232,16 @@ _files = _options(
     click.option(
         "--format", type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]), help="Default: by the name."
     ),
-    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: found; a tab in .tsv."),
-    click.option("--decimal", type=_Character(), default=".", show_default=True, help="The decimal point of CSV."),
-    click.option("--date-format", metavar="FORMAT", help="Dates of CSV, such as %d/%m/%Y. Default: found."),
+    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: a comma; a tab in .tsv."),
+    click.option(
+        "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="The decimal point of CSV."
+    ),
+    click.option("--date-format", metavar="FORMAT", help="Dates of CSV, such as %d/%m/%Y. Default: ISO, %Y-%m-%d."),
     click.option("--encoding", callback=_check_encoding, help="Encoding of CSV and JSON. Default: UTF-8."),
     click.option(
         "--null", "nulls", multiple=True, metavar="TEXT", help="A further CSV value that means null; repeatable."
     ),
     click.option("--no-header", "header", is_flag=True, flag_value=False, default=True, help="CSV without names."),
-    click.option(
-        "--sample",
-        type=click.IntRange(1),
-        default=20_480,
-        show_default=True,
-        metavar="ROWS",
-        help="Rows of each CSV file from which types are inferred.",
-    ),
     _pairs("--dtype", "NAME=DTYPE", "A column's type, by its name in the file, instead of inferring it; repeatable."),
     click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."),
 )
@@ -256,10 +250,15 @@ _files = _options(
 def _take_reading(options: dict[str, Any]) -> Options:
     """Take out of a command's options those that say how files are read."""
     from rt_frames._schema.any_dtype import to_arrow_type
-    from rt_frames.cli.files import Options
+    from rt_frames.cli.files import Options, check_date_format
 
-    dtypes = {name: to_arrow_type(dtype, name) for name, dtype in options.pop("dtype").items()}
+    try:
+        dtypes = {name: to_arrow_type(dtype, name) for name, dtype in options.pop("dtype").items()}
+    except ValueError as error:
+        raise click.UsageError(f"--dtype: {error}") from error
     given = {name: options.pop(name) for name in Options._fields if name in options}
+    if given["date_format"] is not None:
+        check_date_format(given["date_format"])
     return Options(dtypes=dtypes, **given)
 
 
@@ -384,25 +383,31 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
     """Create table NAME from files.
 
     Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard input, with --format. Several
-    files, or a glob, make one table. They are streamed, so they may be larger than memory. The separator, date format
-    and types that are inferred from text files are printed; types of CSV come from a sample of each file. A cell that
-    does not fit is refused with its row.
+    files, or a glob, make one table. They are streamed, so they may be larger than memory. The types of text files are
+    printed: an existing table's with --if-exists append, or else those of the first 20,000 rows of each CSV file. A
+    cell that does not fit is refused with its row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
     check_table_name(name)
     reading = _take_reading(options)
-    source, inferred = open_files(paths, reading)
+    if if_exists == "append":
+        client = _connect(**options, make_folder=not dry_run)
+        with contextlib.suppress(errors.TableNotFoundError):
+            reading = reading._replace(table=client.table(name).schema)
+    source, is_inferred = open_files(paths, reading)
     with contextlib.closing(source):
-        columns = open_source(source).schema
+        columns = open_source(source, table=reading.table).schema
         if as_json and dry_run:
             click.echo(json.dumps({"table": name, "columns": _columns(columns)}))
-        elif not as_json and not _is_quiet() and (dry_run or inferred):
-            _print_columns(f"{name}: {count(len(columns), 'column')}" + (f", {inferred}" if inferred else ""), columns)
+        elif not as_json and not _is_quiet() and (dry_run or is_inferred):
+            _print_columns(f"{name}: {count(len(columns), 'column')}", columns)
         if dry_run:
             return
-        table = _connect(**options, make_folder=True).create_table(
+        if if_exists != "append":
+            client = _connect(**options, make_folder=True)
+        table = client.create_table(
             name, source, if_exists=if_exists, progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty())
         )
     replaced = if_exists == "replace" and (table.version or 1) > 1
