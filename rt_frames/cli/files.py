@@ -397,15 +397,20 @@ _READ_CSV = """
 """
 
 
-def _cells(file: _File, names: list[str], options: Options, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the cells of CSV as text; an empty one is null unless it is quoted."""
+@functools.cache
+def _database() -> Any:
     import duckdb
 
+    return duckdb.connect()
+
+
+def _cells(file: _File, names: list[str], options: Options, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the cells of CSV as text; an empty one is null unless it is quoted."""
     header = _read_names(file, options)
     columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
     path = re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute()))
     nulls = pa.array(options.nulls, _TEXT.type)
-    with duckdb.connect() as connection:
+    with _database().cursor() as connection:
         connection.sql("SET arrow_large_buffer_size = true")  # large_string
         rows = connection.sql(_READ_CSV, params=[path, _separator(file, options), options.header, columns])
         if limit is not None:
@@ -466,10 +471,10 @@ def _keeps(kind: _Kind, cells: pa.Array, options: Options) -> bool:
 
 def _to_values(cells: pa.Array, kind: _Kind, options: Options) -> pa.Array:
     """Return the values of cells; raise one of `CONVERSION_ERRORS` if they are not all of a kind."""
-    if options.decimal != "." and family(kind.type) in ("floats", "decimals"):
+    if options.decimal != "." and (types.is_floating(kind.type) or types.is_decimal(kind.type)):
         _check_all(pc.invert(pc.match_substring(cells, ".")))
         cells = pc.replace_substring(cells, options.decimal, ".")
-    is_moment = family(kind.type) == "dates and timestamps"
+    is_moment = types.is_date(kind.type) or types.is_timestamp(kind.type)
     if options.date_format and is_moment:
         cells = _to_iso(cells, options.date_format)
     if kind.pattern:
@@ -541,7 +546,7 @@ def _read_names(file: _File, options: Options) -> list[str]:
 
 def _to_float(text: str) -> float:
     number = float(text)
-    if math.isinf(number):
+    if math.isinf(number) or (number == 0 and re.match("[-0.]*[1-9]", text)):
         raise ValueError(f"{text:.50} is beyond 64-bit floats")
     return number
 
@@ -615,7 +620,21 @@ def _to_structs(rows: list[Any], arrow: pa.DataType | None, _start: int, end: in
     array = pa.array(rows[:end], arrow)
     if end and (not types.is_struct(array.type) or array.null_count):
         raise ValueError("this is no object")
+    if arrow is None:
+        _refuse_bools(rows[:end], array.type)
     return array
+
+
+def _refuse_bools(values: list[Any], arrow: pa.DataType) -> None:
+    """Refuse true and false among floats, which Arrow takes for 1 and 0."""
+    if types.is_struct(arrow):
+        for field in arrow:
+            _refuse_bools([value.get(field.name) for value in values if value], field.type)
+    elif types.is_list(arrow):
+        items = itertools.chain.from_iterable(value for value in values if value)
+        _refuse_bools(list(items), arrow.value_type)
+    elif types.is_floating(arrow) and any(isinstance(value, bool) for value in values):
+        raise ValueError("true and false are no numbers")
 
 
 _OPENERS: dict[str, Callable[[list[_File], Options], _Opened]] = {
