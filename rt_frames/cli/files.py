@@ -97,6 +97,7 @@ class Options(NamedTuple):
 
 
 _DEFAULTS = Options()
+_call = pc.call_function
 _ENCODING = "give --encoding, such as cp1252 or utf-16"
 
 
@@ -409,7 +410,7 @@ def _cells(file: _File, names: list[str], options: Options, limit: int | None = 
     header = _read_names(file, options)
     columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
     path = re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute()))
-    nulls = pa.array(options.nulls, _TEXT.type)
+    nulls = pc.SetLookupOptions(pa.array(options.nulls, _TEXT.type))
     with _database().cursor() as connection:
         connection.sql("SET arrow_large_buffer_size = true")  # large_string
         rows = connection.sql(_READ_CSV, params=[path, _separator(file, options), options.header, columns])
@@ -419,7 +420,7 @@ def _cells(file: _File, names: list[str], options: Options, limit: int | None = 
             arrays = batch.columns
             if options.nulls:
                 null = pa.scalar(None, _TEXT.type)
-                arrays = [pc.replace_with_mask(cells, pc.is_in(cells, nulls), null) for cells in arrays]
+                arrays = [_call("replace_with_mask", [cells, _call("is_in", [cells], nulls), null]) for cells in arrays]
             yield _in_order(pa.RecordBatch.from_arrays(arrays, header), names)
 
 
@@ -472,20 +473,21 @@ def _keeps(kind: _Kind, cells: pa.Array, options: Options) -> bool:
 def _to_values(cells: pa.Array, kind: _Kind, options: Options) -> pa.Array:
     """Return the values of cells; raise one of `CONVERSION_ERRORS` if they are not all of a kind."""
     if options.decimal != "." and (types.is_floating(kind.type) or types.is_decimal(kind.type)):
-        _check_all(pc.invert(pc.match_substring(cells, ".")))
-        cells = pc.replace_substring(cells, options.decimal, ".")
+        _check_all(_call("invert", [_call("match_substring", [cells], pc.MatchSubstringOptions("."))]))
+        cells = _call("replace_substring", [cells], pc.ReplaceSubstringOptions(options.decimal, "."))
     is_moment = types.is_date(kind.type) or types.is_timestamp(kind.type)
     if options.date_format and is_moment:
         cells = _to_iso(cells, options.date_format)
     if kind.pattern:
-        _check_all(pc.match_substring_regex(cells, f"^({kind.pattern})$"))
+        _check_all(_call("match_substring_regex", [cells], pc.MatchSubstringOptions(f"^({kind.pattern})$")))
     if is_moment and getattr(kind.type, "tz", None) in ("UTC", "Etc/UTC", "+00:00"):
-        cells = pc.replace_substring_regex(cells, f"^({_DATE}[T ]{_CLOCK})$", r"\1Z")
+        to_utc = pc.ReplaceSubstringOptions(f"^({_DATE}[T ]{_CLOCK})$", r"\1Z")
+        cells = _call("replace_substring_regex", [cells], to_utc)
     return cells if kind.type == cells.type else cast_exactly(cells, kind.type)
 
 
 def _check_all(passed: pa.Array) -> None:
-    if pc.all(passed).as_py() is False:
+    if _call("all", [passed]).as_py() is False:
         raise ValueError("not of this kind")
 
 

@@ -392,6 +392,7 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
 
     check_table_name(name)
     reading = _take_reading(options)
+    client = None
     if if_exists == "append":
         client = _connect(**options, make_folder=not dry_run)
         with contextlib.suppress(errors.TableNotFoundError):
@@ -405,8 +406,7 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
             _print_columns(f"{name}: {count(len(columns), 'column')}", columns)
         if dry_run:
             return
-        if if_exists != "append":
-            client = _connect(**options, make_folder=True)
+        client = client or _connect(**options, make_folder=True)
         table = client.create_table(
             name, source, if_exists=if_exists, progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty())
         )
