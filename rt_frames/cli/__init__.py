@@ -1,4 +1,4 @@
 """The console script ``rt-frames``.
 
-Law: uses `_api`, `_connect` and `_client`, as a user's program does; only ``serve`` imports `local`.
+Law: uses `_connect`, `_client` and the rooms below them, as a user's program does; only ``serve`` imports `local`.
 """
