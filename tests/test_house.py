@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,12 @@ def test_a_file_imports_only_what_the_law_lets_it(name):
     allowed = LAW.get(name) or LAW.get(room(name), HELPERS)
     others = {module for module in imports_of(MODULES[name]) if room(module) != room(name)}
     assert {module for module in others if module not in allowed and room(module) not in allowed} == set()
+
+
+def test_the_package_s_page_names_files_that_exist():
+    page = (ROOT / "README.md").read_text()
+    for name in re.findall(r"`((?:\w+/)*\w+\.py)`", page):
+        assert [*ROOT.rglob(name)] or name.startswith("tests/"), name
 
 
 def test_few_files_stand_at_the_top():
