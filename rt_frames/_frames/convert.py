@@ -70,32 +70,74 @@ def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, 
     if not casts and is_plain(schema):
         return Layout(schema.remove_metadata() if schema.metadata else schema)  # comparing schemas is slow
     fields = []
+    dictionaries = []
+    required = []
+    known: dict[tuple[str, str], _SentType] = {}
     for field in schema:
-        made = pa.field(field.name, pa.null())
-        if field.name not in refusals:
-            with refusals.of(field.name):
-                made = _portable_field(field, casts)
-        fields.append(made)
-    dictionaries = frozenset(f.name for f in fields if contains(f.type, types.is_dictionary))
-    required = frozenset(f.name for f in fields if _requires_values(f))
-    return Layout(pa.schema(fields), dictionaries, required, any(types.is_nested(f.type) for f in fields))
+        name = field.name
+        sent = None
+        if name not in refusals:
+            try:
+                sent = _sent_type(field, casts, known)
+            except UnsupportedTypeError as error:
+                refusals[name] = error
+        if sent is None:
+            fields.append(pa.field(name, pa.null()))
+            continue
+        fields.append(pa.field(name, sent.arrow, field.nullable, _kept_metadata(field)))
+        if sent.has_dictionaries:
+            dictionaries.append(name)
+        if sent.requires_values or not field.nullable:
+            required.append(name)
+    nested = any(types.is_nested(sent.arrow) for sent in known.values())
+    return Layout(pa.schema(fields), frozenset(dictionaries), frozenset(required), nested)
 
 
-def _portable_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) -> pa.Field:
+class _SentType(NamedTuple):
+    """What columns of a given type are sent as."""
+
+    given: pa.DataType
+    cast: pa.DataType | None
+    arrow: pa.DataType
+    has_dictionaries: bool
+    requires_values: bool
+
+
+def _sent_type(
+    field: pa.Field, casts: Mapping[str, pa.DataType] | None, known: dict[tuple[str, str], _SentType]
+) -> _SentType:
+    """Return what a column is sent as; a wide table has few types, and each is looked into once."""
     name = field.name
+    cast = (casts or {}).get(name)
     try:
-        arrow = to_portable(field.type, name)
+        given = field.type
+        # types may be equal whose items have different names, and have one text that are not equal
+        key = str(given), str(cast)
+        if key in known and known[key].given == given and known[key].cast == cast:
+            return known[key]
+        arrow = to_portable(given, name)
     except KeyError:  # pyarrow has no class for them, and raises on their type
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
-    given, arrow = arrow, (casts or {}).get(name, arrow)
-    if contains(given, _is_void) or contains(arrow, _is_void):  # Arrow divides by the size
+    is_void = contains(arrow, _is_void)
+    if cast is not None:
+        is_void = is_void or contains(cast, _is_void)
+        arrow = cast
+    if is_void:  # Arrow divides by the size
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
         )
     _check_type(arrow, None if casts is None else field, name)
-    kept = {k: v for k, v in (field.metadata or {}).items() if k.startswith(b"ARROW:extension:")}
-    standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
-    return pa.field(name, arrow, field.nullable, kept if standard else None)
+    has_dictionaries = contains(arrow, types.is_dictionary)
+    known[key] = _SentType(given, cast, arrow, has_dictionaries, any(map(_requires_values, _value_fields(arrow))))
+    return known[key]
+
+
+def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
+    if not field.metadata:
+        return None
+    kept = {k: v for k, v in field.metadata.items() if k.startswith(b"ARROW:extension:")}
+    is_standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
+    return kept if is_standard else None
 
 
 def _is_void(arrow: pa.DataType) -> bool:
