@@ -212,7 +212,8 @@ def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_
     assert rows(table).num_rows == 9
 
 
-FROM_POLARS = ["id", "doc", "bytes", "fixed", "vector", "kind"]
+# older Polars reads no extension types
+FROM_POLARS = [*["id", "doc"][: 2 * hasattr(pl, "BaseExtension")], "bytes", "fixed", "vector", "kind"]
 
 
 def test_what_was_read_is_added_again_by_every_library(folder, name):
