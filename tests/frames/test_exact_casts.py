@@ -262,6 +262,16 @@ def test_a_refused_cast_names_a_type_as_it_is_sent_and_as_no_view(frame, called)
         assert "_view" not in str(raised.value)
 
 
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table], ids=["Polars", "pandas", "Arrow"])
+def test_of_many_columns_that_are_cast_alike_those_that_cannot_be_are_refused_each_with_its_row(make):
+    columns = {f"c{i}": [0, i, 100 + i] for i in range(40)}
+    fitting = {name: values for name, values in columns.items() if max(values) < 128}
+    assert send(make(fitting), dtypes=dict.fromkeys(fitting, "int8")).table().to_pydict() == fitting
+    with pytest.raises(UnsupportedTypeError, match=r"'c28', row 2: .*\n.*'c29', row 2: ") as refused:
+        send(make(columns), dtypes=dict.fromkeys(columns, "int8"))
+    assert refused.value.columns == tuple(name for name in columns if name not in fitting)
+
+
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, lambda columns: pa.table(columns).to_reader()])
 def test_the_row_of_a_value_is_counted_from_the_beginning_of_a_large_frame(make):
     numbers = np.arange(3_000_000) % 100
