@@ -176,8 +176,8 @@ def logged() -> Iterator[None]:
 
 def run(code: str, *arguments: object) -> str:
     """Run code to its end, without a warning, and give what it printed."""
-    with python("-W", "error", "-c", code, *arguments) as process:
-        printed, error = process.end(60)
+    with python("-W", "error", "-c", code, *arguments, seconds=90) as process:
+        printed, error = process.communicate()
     assert (process.returncode, error) == (0, "")
     return printed
 
