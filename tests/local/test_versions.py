@@ -217,12 +217,12 @@ def test_the_console_script_serves_with_a_time_of_its_own(tmp_path, hours, kept)
         assert [replace(caller).status_code for _ in range(3)] == [200] * 3
         caller.close()
         process.terminate()
-        process.end()
+        process.communicate()
     assert versions(tmp_path) == kept
 
 
 @pytest.mark.parametrize("hours", ["-1", "1.5", "a day", "99999999999999999999"])
 def test_the_console_script_refuses_what_is_no_number_of_hours(tmp_path, hours):
     with python("-m", "rt_frames.cli", "serve", tmp_path, "--keep", hours) as process:
-        _, error = process.end()
+        _, error = process.communicate()
     assert (process.returncode, "--keep" in error) == (2, True)
