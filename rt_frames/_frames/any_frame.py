@@ -91,10 +91,12 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
     _check_casts(casts, names)
     check_column_names(names)
     check_no_dots(names)
-    schema, exact = source.schema, dict[str, pa.DataType]()
+    schema = source.schema
+    exact = frozenset[str]()
     if table is not None:
-        schema, exact = fit(schema, table, casts, refusals)
-        casts = {**casts, **exact}
+        schema, fitted = fit(schema, table, casts, refusals)
+        exact = frozenset(fitted.keys() - casts.keys())
+        casts = {**casts, **fitted}
     layout = portable_layout(schema, casts, refusals)
     source = dataclasses.replace(
         source,
@@ -103,7 +105,7 @@ def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusal
         zero_copy=source.zero_copy and layout.schema.equals(source.schema),
         value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
-        exact=frozenset(exact),
+        exact=exact,
         appends=table is not None,
     )
     source.check_values(refusals)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.kinds import not_in_table
+from rt_frames._frames.kinds import is_layout, not_in_table
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
 from rt_frames._schema.data_type import map_types, storage
@@ -48,8 +48,9 @@ def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa
     if have == target or types.is_null(have):
         return None if have == target else target
     wanted = map_types(target, storage)
-    is_stored_alike = map_types(have, storage) == wanted
-    if asked is not None and not is_stored_alike:
+    stored = map_types(have, storage)
+    is_stored_alike = stored == wanted
+    if asked is not None and not is_layout(stored, wanted):
         raise not_in_table(have, target, field.name)
     if wanted == target and is_stored_alike:  # some services describe the storage alone
         return None

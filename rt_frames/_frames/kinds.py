@@ -43,9 +43,10 @@ def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
 def not_in_table(have: pa.DataType, target: pa.DataType, path: str) -> UnsupportedTypeError:
     """Make the error for a column, or a field inside one, that is not what the table has."""
     text = f"column {path!r} is {have}, and {target} in the table"
-    if "." in path or types.is_nested(target) or types.is_dictionary(target):  # these have no name to pass
-        return UnsupportedTypeError(f"{text}; give it that type first")
-    return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)}))
+    has_name = "." not in path and not types.is_nested(target) and not types.is_dictionary(target)
+    if has_name and _has_cast(_stored(have), target):
+        return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)}))
+    return UnsupportedTypeError(f"{text}; give it that type first")
 
 
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> None:
@@ -60,7 +61,7 @@ def not_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> 
     text = f"column {path!r} is {have} in {place or 'a later batch'} and {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; make them alike first")
-    common = str(_common_type(have, target))
+    common = _spell(_common_type(have, target))
     return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: common}))
 
 
@@ -69,6 +70,25 @@ def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
         return True
     families = {_family(have), _family(target)}
     return "" not in families and (len(families) == 1 or families <= _NUMBERS)
+
+
+def is_layout(have: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether two types are layouts of one, such as text and categories of text."""
+    have = _decoded(have)
+    target = _decoded(target)
+    if have == target:
+        return True
+    return family(have) == family(target) and family(have) in ("text", "binary")
+
+
+def _has_cast(have: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether values of one family may be cast to another at all."""
+    families = {_family(have), _family(target)}
+    if types.is_boolean(have):
+        return bool(families & _NUMBERS) or "text" in families
+    if "text" not in families or "durations" in families or types.is_nested(have):
+        return False
+    return "" not in families or types.is_boolean(target) or isinstance(target, pa.UuidType)
 
 
 def _family(arrow: pa.DataType) -> str:
@@ -102,4 +122,8 @@ def _spell(arrow: pa.DataType) -> Any:
     """Write a dtype as a caller passes it."""
     if isinstance(arrow, pa.UuidType):
         return Code("pyarrow.uuid()")
-    return Code("pyarrow.json_()") if isinstance(arrow, pa.JsonType) else str(arrow)
+    if isinstance(arrow, pa.JsonType):
+        return Code("pyarrow.json_()")
+    if types.is_float32(arrow) or types.is_float16(arrow):  # the bare word "float" has 64 bits elsewhere
+        return f"float{arrow.bit_width}"
+    return str(arrow)

@@ -323,7 +323,7 @@ class Session:
             failure.facts.update(listed=listed, listed_before=request.listed_before)
             return _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
         if request.operation == "drop":
-            return "list the tables to see whether it is there"
+            return "wait until the service's time-out is over, then list the tables to see whether it is there"
         return "" if request.is_read else "look at the table's columns before sending the change again"
 
     def _note_server(self, answer: requests.Response) -> None:

@@ -41,13 +41,11 @@ def plan(
     Where ``before`` is what is ``stored``, renames of which the old name is gone and the new one there are done, and
     extension types count as their storage, which is all that a service tells.
     """
-    if stored:
-        before, after = (pa.schema(f.with_type(map_types(f.type, storage)) for f in side) for side in (before, after))
     asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
     if asked or nulls:
         asked, nulls = _to_paths_of(before, after, asked, nulls, stored)
     sides = ("in the table", "in the frame") if stored else ("before", "after")
-    comparison = _Comparison(asked, nulls, stored or compare_nullability, compare_nullability, sides)
+    comparison = _Comparison(asked, nulls, stored, compare_nullability, sides)
     found = comparison.compare(list(before), list(after))
     if comparison.one_sided and strict:
         raise AlterationError(comparison.advice(strict=True))
@@ -134,7 +132,7 @@ def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
 class _Comparison:
     rename: Mapping[str, str]
     nullable: Mapping[str, bool]
-    is_known: bool  # whether ``before`` may hold nulls
+    is_stored: bool
     compare_nullability: bool
     sides: tuple[str, str]  # what they are called
     seen: set[str] = field(default_factory=set)
@@ -170,16 +168,21 @@ class _Comparison:
         rename = new.name if new.name != old.name else None
         nullable = self.nullable.get(path, new.nullable if self.compare_nullability else None)
         # frames are always nullable, so only "not null" carries information
-        if nullable == old.nullable and (self.is_known or not nullable):
+        is_known = self.is_stored or self.compare_nullability
+        if nullable == old.nullable and (is_known or not nullable):
             nullable = None
-        before, after = old.type, new.type
-        item, new_item, one_kind = _innermost(before, after)
-        data_type, inside = None, []
+        before = old.type
+        after = new.type
+        if self.is_stored:
+            before, after = _as_described(before, after)
+        item, new_item = _innermost(before, after)
+        data_type = None
+        inside = []
         if types.is_struct(item) and types.is_struct(new_item):
             if before != after or self.rename or self.nullable:  # it may concern a nested field
-                inside = self._compare_inside(path, before, after, lists)
-        elif item != new_item or not one_kind or (self.compare_nullability and before != after):
-            data_type = _check_cast(path, before, after)
+                inside = self._compare_inside(path, old.type, new.type, lists)
+        elif item != new_item or (self.compare_nullability and before != after):
+            data_type = _check_cast(path, before, after, is_stored=self.is_stored)
         changes = rename is not None or data_type is not None or nullable is not None
         if (changes or inside) and ("." in old.name or "." in new.name):
             raise AlterationError(
@@ -236,21 +239,36 @@ def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field,
     return [*pairs, (left[0], *free.values())] if len(left) == len(free) == 1 else pairs
 
 
-def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType, bool]:
-    """Go down through lists to what the innermost of them hold, and tell whether all are of one kind, large or not."""
-    one_kind = True
+def _as_described(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
+    """Return the types of a stored column and of a frame's as what they are stored as, which is what services tell.
+
+    What libraries read UUIDs and JSON as is no other type.
+    """
+    stored = map_types(before, storage)
+    plain = map_types(after, storage)
+    if isinstance(before, pa.UuidType) and (types.is_binary(plain) or types.is_large_binary(plain)):
+        return stored, stored
+    if isinstance(before, pa.JsonType) and (types.is_string(plain) or types.is_large_string(plain)):
+        return stored, stored
+    if isinstance(after, pa.UuidType) and stored != plain:
+        return stored, after
+    return stored, plain
+
+
+def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
+    """Go down through lists of one size, large or not, to what the innermost of them hold."""
     # is_nested first: most columns are flat
     while types.is_nested(before) and is_list(before) and is_list(after):
-        (kind, size), (new_kind, new_size) = list_kind(before), list_kind(after)
-        if size != new_size:
+        if list_kind(before)[1] != list_kind(after)[1]:
             break
-        one_kind = one_kind and kind == new_kind
-        before, after = before.value_type, after.value_type
-    return before, after, one_kind
+        before = before.value_type
+        after = after.value_type
+    return before, after
 
 
-def _check_cast(path: str, before: pa.DataType, after: pa.DataType) -> pa.DataType:
-    if any(isinstance(side, pa.BaseExtensionType) for side in _innermost(before, after)[:2]):
+def _check_cast(path: str, before: pa.DataType, after: pa.DataType, *, is_stored: bool) -> pa.DataType:
+    has_extension = any(isinstance(side, pa.BaseExtensionType) for side in _innermost(before, after))
+    if has_extension and not is_stored:
         text = f"column {path!r} is {before} before and {after} after, which the service never casts"
         raise AlterationError(f"{text}; keep its type, or create a new table")
     if types.is_null(before):

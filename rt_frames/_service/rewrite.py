@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+_CHECK_FIRST = "check the table's columns before you alter it again"
+
 
 def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan) -> Written:
     """Do all of a plan, which was made for this schema, in one commit, unless somebody else writes meanwhile.
@@ -41,11 +43,13 @@ def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: Alterat
     if schema is None or not service.can_rewrite:
         raise ValueError(f"rewrite: the service of table {name!r} does not tell that it takes writes in parts")
     rewriting = _Rewriting(service, name, schema, plan)
-    request = Request("alter", "POST", "", MIME, parse_version, table=name, replayable=False)
+    request = Request("alter", "POST", "", MIME, parse_version, table=name)
     parts = Parts(request, service.dialect, rewriting.send)
 
     def look(failure: Failure) -> str:
-        return explain_failed_parts(service, name, parts, rewriting.before, lambda: "nothing was changed", failure)
+        return explain_failed_parts(
+            service, name, parts, rewriting.before, lambda: "nothing was changed", failure, check=_CHECK_FIRST
+        )
 
     indices = service.list_indices(name)
     result = service.session.send(request._replace(attempt=parts.attempt, look=look))

@@ -131,10 +131,10 @@ def explain_failed_append(service: Service, name: str, before: Description, fail
     return _compare_versions(service, name, before, late)
 
 
-def _compare_versions(service: Service, name: str, before: Description, late: str) -> str:
+def _compare_versions(service: Service, name: str, before: Description, late: str, check: str = _CHECK_FIRST) -> str:
     """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell.
 
-    ``late`` says what to do if nothing is done so far.
+    ``late`` says what to do if nothing is done so far, and ``check`` otherwise.
     """
     try:
         _, version = service.describe(name)
@@ -142,12 +142,12 @@ def _compare_versions(service: Service, name: str, before: Description, late: st
     except errors.TableNotFoundError:
         return f"there is no table {name!r} any more, so nothing of it is stored"
     if version is None:
-        return f"its version is not told, and it has {count(rows, 'row')} now; {_CHECK_FIRST}"
+        return f"its version is not told, and it has {count(rows, 'row')} now; {check}"
     had = service.count(name, version=before.version)
     was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
     if (version, rows) == (before.version, had):
         return f"{was}: nothing was done so far, {late}"
-    return f"{was}: {_CHECK_FIRST}"
+    return f"{was}: {check}"
 
 
 def _skip(service: Service, request: Request) -> Written:
@@ -214,6 +214,9 @@ def _make_table(service: Service, request: Request, source: Source, how: WriteOp
     try:
         result = service.session.send(create)
     except errors.TableExistsError as error:
+        if how.if_exists == "fail" and request.listed_before is False:
+            text = f"{error}; it was not listed before: if it is empty, a proxy may have asked for it twice, so drop it"
+            raise errors.TableExistsError(f"{text} and send again", **vars(error)) from None
         if how.if_exists != "replace":
             raise
         if not _is_there(service, name):
@@ -290,11 +293,15 @@ def explain_failed_parts(
     failure: Failure,
     *,
     late: str = _MAY_BE_LATE,
+    check: str = _CHECK_FIRST,
 ) -> str:
     """Say what became of a write in parts that failed; once its end was asked for, it may have been done."""
     if not parts.completing or failure.kind in _REFUSED:
         return end()
-    return _compare_versions(service, name, before, late)
+    try:
+        return _compare_versions(service, name, before, late, check)
+    except errors.RemoteError:
+        return f"its outcome could not be looked at, {late}"
 
 
 def _end_parts(service: Service, name: str, parts: Parts, made: _Made | None) -> str:

@@ -281,3 +281,33 @@ def test_a_source_that_fails_leaves_the_table_that_was_to_be_replaced(table):
     with pytest.raises(ZeroDivisionError):
         rt.to_table((STORED.head(1 // number) for number in (1, 0)), "t", if_exists="replace")
     assert stored(table).to_table().to_pydict() == STORED.to_arrow().to_pydict()
+
+
+UUIDS = pa.array([bytes(range(16))], pa.uuid())
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+def test_what_libraries_read_a_column_as_is_no_change_of_it(rewrite):
+    stored_as = {
+        "id": UUIDS,
+        "doc": pa.array(["{}"], pa.json_(pa.string())),
+        "in": pa.StructArray.from_arrays([UUIDS], ["id"]),
+        "list": pa.array([[1]], pa.list_(pa.int8())),
+    }
+    table = rt.to_table(pa.table(stored_as), "kinds")
+    before = lance.dataset(f"{table.client}/kinds.lance").schema
+    read = {"id": pl.Binary, "doc": pl.String, "in": pl.Struct({"id": pl.Binary}), "list": pl.List(pl.Int8)}
+    for after in (table.to_pandas(), table.to_arrow(), pl.DataFrame(schema=read)):
+        assert "nothing to alter" in repr(rt.alter_table(after, "kinds", rewrite=rewrite))
+    assert lance.dataset(f"{table.client}/kinds.lance").schema == before
+
+
+def test_text_becomes_uuids_by_a_rewrite():
+    text = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    table = rt.to_table(pa.table({"id": [text]}), "ids")
+    after = pa.schema({"id": pa.uuid()})
+    with pytest.raises(AlterationError, match="rewrite=True"):
+        rt.alter_table(after, "ids")
+    rt.alter_table(after, "ids", rewrite=True)
+    found = lance.dataset(f"{table.client}/ids.lance").to_table()
+    assert (found.schema.field("id").type, str(found["id"][0].as_py())) == (pa.uuid(), text)

@@ -225,18 +225,48 @@ def test_what_was_read_is_added_again_by_every_library(folder, name):
     assert found.to_pylist() == found[:3].to_pylist() * 10  # the table itself was added last
 
 
+OFFERED = {  # of a column in the table, and text that becomes it
+    "id": (pa.uuid(), str(uuid.UUID(int=5)), uuid.UUID(int=5)),
+    "u": (pa.uint64(), "5", 5),
+    "x": (pa.float32(), "0.5", 0.5),
+    "h": (pa.float16(), "0.5", 0.5),
+    "day": (pa.date32(), "2024-02-29", dt.date(2024, 2, 29)),
+    "at": (pa.timestamp("ms", "UTC"), "2024-02-29T00:00:00Z", dt.datetime(2024, 2, 29, tzinfo=dt.UTC)),
+    "time": (pa.time32("s"), "10:00:00", dt.time(10)),
+    "price": (pa.decimal128(9, 2), "1.10", Decimal("1.10")),
+    "ok": (pa.bool_(), "true", True),
+}
+
+
 def test_the_dtype_that_a_refusal_offers_is_one_that_can_be_passed(folder, name):
-    table = folder.create_table(name, KINDS.select(["id", "doc", "uint64", "day"]))
-    texts = {"id": str(uuid.UUID(int=5)), "doc": "[1]", "uint64": "5", "day": "2024-02-29"}
-    for label, text in texts.items():
+    table = folder.create_table(name, pa.table({label: pa.nulls(1, arrow) for label, (arrow, *_) in OFFERED.items()}))
+    for label, (_, text, _) in OFFERED.items():
         with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"'{label}' is .*pass dtypes=") as refused:
-            append(table, pa.table({label: [1] if label == "doc" else [text]}))
+            append(table, pa.table({label: [text]}))
         offered = eval(str(refused.value).rpartition("dtypes=")[2], {"pyarrow": pa})
         append(table, pl.DataFrame({label: [text]}), dtypes=offered)
-    added = rows(table)[3:].to_pylist()
-    assert [row[label] for label, row in zip(texts, added, strict=True)] == [
-        uuid.UUID(int=5), "[1]", 5, dt.date(2024, 2, 29),
-    ]  # fmt: skip
+    added = rows(table)[1:].to_pylist()
+    assert [row[label] for label, row in zip(OFFERED, added, strict=True)] == [value for *_, value in OFFERED.values()]
+
+
+@pytest.mark.parametrize("layout", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_numbers_go_into_text_of_any_layout_by_the_dtype_that_is_offered_and_so_does_text(folder, name, layout):
+    table = folder.create_table(name, pa.table({"v": pa.array(["a"]).cast(layout)}))
+    for values in ([5], ["b"], [None]):
+        append(table, pd.DataFrame({"v": values}), dtypes={"v": "string"})
+    if not pa.types.is_dictionary(layout):
+        with pytest.raises(rt.errors.UnsupportedTypeError, match="pass dtypes="):
+            append(table, pd.DataFrame({"v": [5]}))
+    assert rows(table)["v"].to_pylist() == ["a", "5", "b", None]
+
+
+@pytest.mark.parametrize("value", [dt.date(2024, 1, 1), dt.timedelta(1), [1], {"x": 1}], ids=str)
+def test_no_dtype_is_offered_where_there_is_no_such_cast(folder, name, value):
+    table = folder.create_table(name, pa.table({"n": pa.array([1], pa.int8()), "s": ["a"], "id": IDS[:1]}))
+    for label in table.schema.names:
+        if (label, type(value)) != ("s", dt.date):
+            with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"'{label}' is .* give it that type first"):
+                append(table, pa.table({label: [value]}))
 
 
 def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, name):

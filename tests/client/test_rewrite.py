@@ -218,6 +218,18 @@ def test_what_a_service_caches_is_not_read(hosted):
     assert table.count() == 2
 
 
+@pytest.mark.parametrize("fault", ["503", "429", "cut", "lose the answer"])
+@pytest.mark.parametrize("step", ["create_parts", "part"])
+def test_a_rewrite_starts_over_if_it_fails_before_its_commit(step, fault):
+    hosted = Hosted()
+    left = [fault]
+    with serving(hosted) as server, connected(server, dialect="lancedb", retries=1) as client:
+        client.create_table("t", pa.table({"n": [1, 2]}))
+        hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+        assert rewrite(TEXT, client=client).rows == 2
+    assert hosted.tables["t"].rows["n"].to_pylist() == ["1", "2"]
+
+
 def test_a_look_that_fails_hides_no_refusal(hosted):
     hosted, client = hosted
     hosted.fault = lambda _, step: "500" if step == "count_rows" else ""
