@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import rt_frames as rt
+from tests import density
 
 ROOT = Path(rt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -146,3 +147,22 @@ def test_every_module_can_be_imported():
     for name in MODULES:
         if name not in ("__init__", "cli.__main__"):
             importlib.import_module(f"rt_frames.{name}".removesuffix("."))
+
+
+SOURCE = '''
+"""What it is."""
+TABLE = {"a": 1, "b": 2}  # a table of values
+def f(a):
+    """Say what."""
+    b, c = a, f"{a + 1} of {a}"
+    b, c = c, b
+    return [one for one in b if one] if c else c
+'''
+
+
+def test_density_counts_code_alone():
+    found = density.measure(SOURCE)
+    assert (found.statements, found.tuples, found.comprehensions) == (4, 1, 2)
+    (function,) = found.functions
+    assert function[:2] == (found.tokens, 4)
+    assert found.tokens == 34  # an f-string is one
