@@ -13,7 +13,6 @@ import contextlib
 import datetime
 import errno
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -29,21 +28,18 @@ from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
-_STAGED = re.compile(r"[0-9a-f]{32}")
+STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-_UPLOAD = "upload"  # beside staged rows: the name of their table, until that is dropped or they are in it
+UPLOAD = "upload"  # beside staged rows: the name of their table, until that is dropped or they are in it
 
 
-class _Missing(HTTPError):
+class Missing(HTTPError):
+    """A table that does not exist."""
+
     def __init__(self, name: str) -> None:
         super().__init__(404, f"there is no table {name!r}")
-
-
-class _NoUpload(HTTPError):
-    def __init__(self) -> None:
-        super().__init__(404, "there is no such multipart write; it was completed or aborted, or its table dropped")
 
 
 class Store:
@@ -59,15 +55,15 @@ class Store:
 
     def __init__(self, root: Path, keep: datetime.timedelta) -> None:
         self.root = root.resolve()
-        self._keep = keep
-        self._staging = self.root / ".rt_frames-staging"
+        self.keep = keep
+        self.staging = self.root / ".rt_frames-staging"
         self._wipe()
 
     def _make_folder(self) -> None:
         """Make what is missing, also where somebody removed the folder meanwhile."""
-        if self._staging.is_symlink():
-            raise ValueError(f"{self._staging} is a link; what it leads to is not touched: remove the link")
-        self._staging.mkdir(parents=True, exist_ok=True)
+        if self.staging.is_symlink():
+            raise ValueError(f"{self.staging} is a link; what it leads to is not touched: remove the link")
+        self.staging.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
@@ -88,7 +84,7 @@ class Store:
     def check_there(self, name: str) -> None:
         """Refuse a name that no table has."""
         if not self._is_table(name):
-            raise _Missing(name)
+            raise Missing(name)
 
     def open(self, name: str, version: int | None = None) -> Any:
         """Open a table to read it."""
@@ -120,8 +116,8 @@ class Store:
         Return its version, and of a new table its etag.
         """
         if replace:  # free space before it is needed
-            with contextlib.suppress(_Missing), self._held(name) as folder:
-                engine.forget_versions(folder, self._keep)
+            with contextlib.suppress(Missing), self.held(name) as folder:
+                engine.forget_versions(folder, self.keep)
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
             version = engine.write(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
@@ -130,100 +126,23 @@ class Store:
 
     def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
         """Add rows to a table, all or none, and return its new version."""
-        with engine.as_http_errors("the rows were not added"), self._staged_rows(name) as folder:
+        with engine.as_http_errors("the rows were not added"), self.staged_rows(name) as folder:
             told = engine.stage_append(folder, schema, batches)
-            with self._held(name) as target:
-                if not (folder / _UPLOAD).exists():
+            with self.held(name) as target:
+                if not (folder / UPLOAD).exists():
                     raise engine.Conflict(409, "the table was dropped while rows for it came; send them again")
                 return engine.append(target, folder, told)
 
     @contextlib.contextmanager
-    def _staged_rows(self, name: str) -> Iterator[Path]:
+    def staged_rows(self, name: str) -> Iterator[Path]:
         """Return a folder for rows that knows the table which they are for."""
         with self._staged() as staged:
             folder = staged / "table"
-            with self._held(name) as target:
-                engine.forget_versions(target, self._keep)
+            with self.held(name) as target:
+                engine.forget_versions(target, self.keep)
                 engine.begin(target, folder)
-                (folder / _UPLOAD).write_text(name)
+                (folder / UPLOAD).write_text(name)
             yield folder
-
-    def begin_parts(self, name: str) -> str:
-        """Begin a write in parts to a table; return its id, which any process on this folder knows."""
-        with engine.as_http_errors("no write was begun"), self._staged_rows(name) as folder:
-            (folder / "parts").mkdir()  # with which it stays
-            return folder.parent.name
-
-    def add_part(
-        self, name: str, upload_id: str, part: str, *, replace: bool, schema: pa.Schema,
-        batches: Iterator[pa.RecordBatch],
-    ) -> None:  # fmt: skip
-        """Write a part, which nobody reads before the write is completed."""
-        told: list[str] | None = None
-        with self._upload(name, upload_id) as folder, _claimed(folder / "parts" / part) as claim:
-            try:
-                with engine.as_http_errors("the part was not stored"):
-                    if replace:
-                        engine.write(folder / "replacing" / part, schema, batches)
-                    else:
-                        told = engine.stage_append(folder, schema, batches)
-                with self._held(name):
-                    _check_open(folder)
-                    claim.write_text(json.dumps(told))
-            except (HTTPError, OSError):  # perhaps because the write ended meanwhile and removed its staging
-                with contextlib.suppress(_Missing), self._held(name):
-                    _check_open(folder)
-                raise
-
-    def complete(self, name: str, upload_id: str, etag: str = "") -> int:
-        """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
-        with self._upload(name, upload_id) as folder:
-            try:
-                with self._held(name) as target, engine.as_http_errors("nothing was stored"):
-                    _check_open(folder)
-                    (folder / _UPLOAD).unlink()  # so that it happens once
-                    _check_unchanged(target, etag)
-                    engine.forget_versions(target, self._keep)
-                    return self._commit_parts(target, folder)
-            finally:
-                shutil.rmtree(folder.parent, ignore_errors=True)
-
-    def _commit_parts(self, target: Path, folder: Path) -> int:
-        parts = {path.name: path.read_text() for path in sorted((folder / "parts").iterdir())}
-        if "" in parts.values():
-            raise engine.Conflict(
-                409, "a part is still on its way, and nothing was stored; complete the write after it"
-            )
-        told = {name: json.loads(text) for name, text in parts.items()}
-        if not told:
-            return int(engine.open_table(target).version)
-        if all(fragments is None for fragments in told.values()):
-            return engine.replace_by_parts(target, folder, [folder / "replacing" / name for name in told])
-        if None in told.values():
-            raise HTTPError(400, "some parts add rows and some replace them, and nothing was stored")
-        return engine.append(target, folder, [one for fragments in told.values() for one in fragments])
-
-    def abort(self, name: str, upload_id: str) -> None:
-        """Give up a write in parts."""
-        with self._upload(name, upload_id) as folder, self._held(name):
-            _check_open(folder)
-            (folder / _UPLOAD).unlink()
-            shutil.rmtree(folder.parent, ignore_errors=True)
-
-    @contextlib.contextmanager
-    def _upload(self, name: str, upload_id: str) -> Iterator[Path]:
-        """Return the folder of a write to a table, which nobody wipes meanwhile."""
-        folder = self._staging / upload_id / "table"
-        with contextlib.ExitStack() as locks:
-            try:
-                if not _STAGED.fullmatch(upload_id) or (folder / _UPLOAD).read_text() != name:
-                    raise _NoUpload
-                locks.enter_context(_locked(folder.parent, fcntl.LOCK_SH))
-            except FileNotFoundError:
-                raise _NoUpload from None
-            yield folder
-            with contextlib.suppress(FileNotFoundError):  # it has ended
-                os.utime(folder / "parts")
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
         """Return the table that was staged its name; where it replaced another, tell which version of that it is."""
@@ -238,18 +157,18 @@ class Store:
                 return None
             if not replace:
                 break
-            with contextlib.suppress(_Missing), self._held(name):  # dropped meanwhile, so the name is free
+            with contextlib.suppress(Missing), self.held(name):  # dropped meanwhile, so the name is free
                 return engine.replace(target, staged)
         raise self._taken(name)
 
     @contextlib.contextmanager
     def _staged(self) -> Iterator[Path]:
         self._wipe()
-        folder = self._staging / uuid.uuid4().hex
+        folder = self.staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
-            with _locked(self._staging):  # otherwise a starting process could wipe it before it is locked
+            with locked(self.staging):  # otherwise a starting process could wipe it before it is locked
                 folder.mkdir()
-                locks.enter_context(_locked(folder, fcntl.LOCK_SH))
+                locks.enter_context(locked(folder, fcntl.LOCK_SH))
             try:
                 yield folder
             finally:
@@ -259,20 +178,20 @@ class Store:
     def _wipe(self) -> None:
         """Remove what writers left that live no more, and parts that nobody went on with for a while."""
         self._make_folder()
-        unused = max(self._keep, engine.IN_USE).total_seconds()
-        with _locked(self._staging):
+        unused = max(self.keep, engine.IN_USE).total_seconds()
+        with locked(self.staging):
             for folder in self._folders():
                 # its writer holds the lock, or has just removed it
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
                     if _in_parts(folder) and time.time() - (folder / "table" / "parts").stat().st_mtime < unused:
                         continue
-                    with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    with locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
                         shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
         """Return the folders that are staged, and not others that somebody put there."""
-        for folder in self._staging.iterdir():
-            if _STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir():
+        for folder in self.staging.iterdir():
+            if STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir():
                 with contextlib.suppress(FileNotFoundError):
                     if all(inside.name == "table" for inside in folder.iterdir()):
                         yield folder
@@ -281,8 +200,8 @@ class Store:
         """Apply the changes that a request asks for, all or none, and return the new version."""
         with engine.as_http_errors("nothing was changed"):
             self._wipe()
-        with self._held(name) as folder:
-            engine.forget_versions(folder, self._keep)
+        with self.held(name) as folder:
+            engine.forget_versions(folder, self.keep)
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
                     return engine.alter(folder, asked)
@@ -290,52 +209,29 @@ class Store:
 
     def drop(self, name: str, etag: str = "") -> None:
         """Take a table away at once, if nobody changed it since it had an etag; who has it open loses its files."""
-        with self._held(name) as target, self._staged() as folder:
-            _check_unchanged(target, etag)
+        with self.held(name) as target, self._staged() as folder:
+            check_unchanged(target, etag)
             target.rename(folder / "table")
             for staged in self._folders():  # rows for it; a later table of its name must not get them
                 with contextlib.suppress(FileNotFoundError):
-                    if (staged / "table" / _UPLOAD).read_text() == name:
-                        (staged / "table" / _UPLOAD).unlink()
+                    if (staged / "table" / UPLOAD).read_text() == name:
+                        (staged / "table" / UPLOAD).unlink()
             self._wipe()
 
     @contextlib.contextmanager
-    def _held(self, name: str) -> Iterator[Path]:
+    def held(self, name: str) -> Iterator[Path]:
         """Return the folder of a table, which nobody else changes meanwhile, in this process or another."""
         folder, there = self._folder(name), False
         with contextlib.ExitStack() as locks:
             with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):
-                handle = locks.enter_context(_locked(folder))
+                handle = locks.enter_context(locked(folder))
                 there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
             if not there:  # or no longer: the holder of the lock dropped it
-                raise _Missing(name)
+                raise Missing(name)
             yield folder
 
 
-@contextlib.contextmanager
-def _claimed(path: Path) -> Iterator[Path]:
-    """Make an empty file that nobody else made; what fails then removes it."""
-    try:
-        path.touch(exist_ok=False)
-    except FileExistsError:
-        raise HTTPError(409, f"part {path.name!r} was sent already; give each part an id of its own") from None
-    except FileNotFoundError:
-        raise _NoUpload from None
-    try:
-        yield path
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-
-
-def _check_open(folder: Path) -> None:
-    """Refuse what comes after a write in parts has ended, with what the engine put in its place."""
-    if not (folder / _UPLOAD).exists():
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        raise _NoUpload
-
-
-def _check_unchanged(target: Path, etag: str) -> None:
+def check_unchanged(target: Path, etag: str) -> None:
     """Refuse what is meant for a table as it was when it had an etag."""
     if etag not in ("", "*", engine.etag(target)):
         raise HTTPError(409, "somebody else changed the table meanwhile; it stays as it is")
@@ -343,11 +239,12 @@ def _check_unchanged(target: Path, etag: str) -> None:
 
 def _in_parts(staged: Path) -> bool:
     """Return whether it is a write in parts that has not ended, which outlives its requests."""
-    return (staged / "table" / _UPLOAD).exists() and (staged / "table" / "parts").exists()
+    return (staged / "table" / UPLOAD).exists() and (staged / "table" / "parts").exists()
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """Hold a lock on a folder, which other processes respect, and return its descriptor."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:

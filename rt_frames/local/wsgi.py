@@ -26,6 +26,7 @@ from rt_frames.local import query
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import Store
+from rt_frames.local.uploads import Uploads
 from rt_frames.local.validate import open_stream
 
 log = logging.getLogger("rt_frames")
@@ -52,7 +53,9 @@ class Application:
     """
 
     def __init__(self, store: Store, api_key: str, host: str) -> None:
-        self._store, self._key = store, api_key.encode()
+        self._store = store
+        self._uploads = Uploads(store)
+        self._key = api_key.encode()
         self._hosts = {"127.0.0.1", "localhost", "[::1]", host.lower(), f"[{host.lower()}]"}
         self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # only compared
 
@@ -158,17 +161,17 @@ class Application:
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
             raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
         schema, batches = open_stream(body)
-        self._store.add_part(name, upload_id, part.lower(), replace=replace, schema=schema, batches=batches)
+        self._uploads.add_part(name, upload_id, part.lower(), replace=replace, schema=schema, batches=batches)
         return {}
 
     def _begin_parts(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        return {"upload_id": self._store.begin_parts(name)}
+        return {"upload_id": self._uploads.begin(name)}
 
     def _complete_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        return {"version": self._store.complete(name, _query_parameter(environ, "upload_id"), _if_match(environ))}
+        return {"version": self._uploads.complete(name, _query_parameter(environ, "upload_id"), _if_match(environ))}
 
     def _abort_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        self._store.abort(name, _query_parameter(environ, "upload_id"))
+        self._uploads.abort(name, _query_parameter(environ, "upload_id"))
         return {}
 
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:

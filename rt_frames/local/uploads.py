@@ -1,0 +1,142 @@
+"""Writes in parts: rows that requests stage one after the other, until one commits them all.
+
+A write is a folder in the staging of a `Store`, known by its name to any process on that folder. Beside the rows lie
+the name of their table and a claim for each part. Nothing is held between requests, so a write that nobody goes on
+with ends by its age, or with its table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from rt_frames.local import engine
+from rt_frames.local.http_error import HTTPError
+from rt_frames.local.store import STAGED, UPLOAD, Missing, Store, check_unchanged, locked
+
+
+class _NoUpload(HTTPError):
+    """A write in parts that has ended, or never begun."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "there is no such multipart write; it was completed or aborted, or its table dropped")
+
+
+class Uploads:
+    """The writes in parts of one folder.
+
+    Parameters
+    ----------
+    store : Store
+        Its tables.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(self, name: str) -> str:
+        """Begin a write in parts to a table; return its id, which any process on this folder knows."""
+        with engine.as_http_errors("no write was begun"), self._store.staged_rows(name) as folder:
+            (folder / "parts").mkdir()  # with which it stays
+            return folder.parent.name
+
+    def add_part(
+        self, name: str, upload_id: str, part: str, *, replace: bool, schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+    ) -> None:  # fmt: skip
+        """Write a part, which nobody reads before the write is completed."""
+        told: list[str] | None = None
+        with self._upload(name, upload_id) as folder, _claimed(folder / "parts" / part) as claim:
+            try:
+                with engine.as_http_errors("the part was not stored"):
+                    if replace:
+                        engine.write(folder / "replacing" / part, schema, batches)
+                    else:
+                        told = engine.stage_append(folder, schema, batches)
+                with self._store.held(name):
+                    _check_open(folder)
+                    claim.write_text(json.dumps(told))
+            except (HTTPError, OSError):  # perhaps because the write ended meanwhile and removed its staging
+                with contextlib.suppress(Missing), self._store.held(name):
+                    _check_open(folder)
+                raise
+
+    def complete(self, name: str, upload_id: str, etag: str = "") -> int:
+        """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
+        with self._upload(name, upload_id) as folder:
+            try:
+                with self._store.held(name) as target, engine.as_http_errors("nothing was stored"):
+                    _check_open(folder)
+                    (folder / UPLOAD).unlink()  # so that it happens once
+                    check_unchanged(target, etag)
+                    engine.forget_versions(target, self._store.keep)
+                    return _commit(target, folder)
+            finally:
+                shutil.rmtree(folder.parent, ignore_errors=True)
+
+    def abort(self, name: str, upload_id: str) -> None:
+        """Give up a write in parts."""
+        with self._upload(name, upload_id) as folder, self._store.held(name):
+            _check_open(folder)
+            (folder / UPLOAD).unlink()
+            shutil.rmtree(folder.parent, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _upload(self, name: str, upload_id: str) -> Iterator[Path]:
+        """Return the folder of a write to a table, which nobody wipes meanwhile."""
+        folder = self._store.staging / upload_id / "table"
+        with contextlib.ExitStack() as locks:
+            try:
+                if not STAGED.fullmatch(upload_id) or (folder / UPLOAD).read_text() != name:
+                    raise _NoUpload
+                locks.enter_context(locked(folder.parent, fcntl.LOCK_SH))
+            except FileNotFoundError:
+                raise _NoUpload from None
+            yield folder
+            with contextlib.suppress(FileNotFoundError):  # it has ended
+                os.utime(folder / "parts")
+
+
+def _commit(target: Path, folder: Path) -> int:
+    """Make what was staged the rows of a table, or rows of it, and return its version."""
+    parts = {path.name: path.read_text() for path in sorted((folder / "parts").iterdir())}
+    if "" in parts.values():
+        raise engine.Conflict(409, "a part is still on its way, and nothing was stored; complete the write after it")
+    told = {name: json.loads(text) for name, text in parts.items()}
+    if not told:
+        return int(engine.open_table(target).version)
+    if all(fragments is None for fragments in told.values()):
+        return engine.replace_by_parts(target, folder, [folder / "replacing" / name for name in told])
+    if None in told.values():
+        raise HTTPError(400, "some parts add rows and some replace them, and nothing was stored")
+    return engine.append(target, folder, [one for fragments in told.values() for one in fragments])
+
+
+@contextlib.contextmanager
+def _claimed(path: Path) -> Iterator[Path]:
+    """Make an empty file that nobody else made; what fails then removes it."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise HTTPError(409, f"part {path.name!r} was sent already; give each part an id of its own") from None
+    except FileNotFoundError:
+        raise _NoUpload from None
+    try:
+        yield path
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _check_open(folder: Path) -> None:
+    """Refuse what comes after a write in parts has ended, with what the engine put in its place."""
+    if not (folder / UPLOAD).exists():
+        shutil.rmtree(folder.parent, ignore_errors=True)
+        raise _NoUpload
