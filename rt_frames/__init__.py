@@ -9,7 +9,8 @@
 from rt_frames._register import register
 from rt_frames._version import __version__ as __version__
 
-TYPE_CHECKING = False  # as typing says it, whose import takes longer than all of this
+# as typing says it, whose import takes longer than all of this
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rt_frames import errors as errors
     from rt_frames._api import *  # noqa: F403  # the only list of public names

@@ -245,7 +245,8 @@ def plan_alterations(
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
     stored = [side for side, data in (("before", before), ("after", after)) if isinstance(data, RemoteTable)]
-    before, after = _known_schema("before", before), _known_schema("after", after)
+    before = _known_schema("before", before)
+    after = _known_schema("after", after)
     return plan(
         *arrow_schemas(before, after, dtypes=dtypes, index=index, clean_names=clean_names, stored=stored),
         rename=rename,

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-SHOW_SECONDS = 2.0  # to wait for an answer while a notebook renders
+# to wait for an answer while a notebook renders
+SHOW_SECONDS = 2.0
 
 T = TypeVar("T")
 
@@ -84,7 +85,8 @@ class Client:
         dialect: DialectName | Dialect = "documented",
     ) -> None:
         options: dict[str, Any] = {"timeout": timeout, "retries": retries, "verify": verify, "dialect": dialect}
-        api_key, headers = Key(api_key), hide_values(headers)
+        api_key = Key(api_key)
+        headers = hide_values(headers)
         self._service = Service(url, api_key=api_key, headers=headers, allow_insecure=allow_insecure, **options)
 
     @property
@@ -103,7 +105,8 @@ class Client:
         return str(self._service)
 
     def __repr__(self) -> str:
-        made = "_service" in vars(self)  # tracebacks may show a half-initialised client
+        # tracebacks may show a half-initialised client
+        made = "_service" in vars(self)
         return f"Client({str(self)!r}{self._service.about})" if made else "Client(…)"
 
     def __enter__(self) -> Self:
@@ -221,7 +224,8 @@ class Client:
 def client_of(service: Service) -> Client:
     """Return a client of an existing service."""
     client = object.__new__(Client)
-    client._service = service  # as `__init__` does
+    # as `__init__` does
+    client._service = service
     return client
 
 
@@ -271,7 +275,8 @@ class RemoteTable:
     created: bool | None = None
     request_id: str | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
-    _since: int | None = field(init=False, compare=False)  # the version that a read is at least of
+    # the version that a read is at least of
+    _since: int | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_since", self.version)
@@ -299,7 +304,8 @@ class RemoteTable:
     def _repr_html_(self) -> str:
         """List the columns for a notebook, which asks for them where the service can tell."""
         if self._schema is None:
-            with contextlib.suppress(Exception):  # a display never raises
+            # a display never raises
+            with contextlib.suppress(Exception):
                 schema = self._service.describe(self.name, since=self._since, patience=SHOW_SECONDS).schema
                 object.__setattr__(self, "_schema", schema)
         fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
@@ -321,7 +327,8 @@ class RemoteTable:
             fields = {field.name: field for field in self.schema}
             if fields.keys() >= {*(columns or ())}:
                 return pa.RecordBatchReader.from_batches(pa.schema([fields[name] for name in columns or fields]), [])
-        asked["k"] = max(asked["k"], 1)  # some servers read 0 as no limit
+        # some servers read 0 as no limit
+        asked["k"] = max(asked["k"], 1)
         try:
             rows = self._service.read(self.name, asked, since=self._since)
         except errors.BadRequest:

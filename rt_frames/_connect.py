@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rt_frames._names import DialectName
 
 _default_client: Client | None = None
-_default_settings: dict[str, Secret] | None = None  # the environment that described the default client
+# the environment that described the default client
+_default_settings: dict[str, Secret] | None = None
 
 _THREE_WAYS = """connect in one of these ways:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
@@ -98,12 +99,14 @@ def connect(
     Client('https://words-x1.us-east-1.example.com')
     """
     __tracebackhide__ = True
-    api_key, headers = None if api_key is None else Key(api_key), hide_values(headers)
+    api_key = None if api_key is None else Key(api_key)
+    headers = hide_values(headers)
     options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
     client = _make_client(target, api_key, region, domain, dialect, allow_insecure, options)
     if default:
         global _default_client, _default_settings
-        _default_client, _default_settings = client, None
+        _default_client = client
+        _default_settings = None
     return client
 
 
@@ -149,7 +152,8 @@ def resolve(client: Client | None) -> Client:
     settings = {name: Secret(value) for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
     found = _default_client
     if found is None or service_of(found).closed or _default_settings not in (None, settings):
-        found, _default_settings = connect(), settings
+        found = connect()
+        _default_settings = settings
     return found
 
 
@@ -180,7 +184,8 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
     try:
         folder = Path(target).expanduser()
         is_file = folder.resolve().is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # no such user, a cycle of links, a name that is too long
+    except (OSError, RuntimeError, ValueError) as error:
+        # no such user, a cycle of links, a name that is too long
         raise not_a_folder(target, error) from None
     if is_file:
         raise ValueError(f"{folder} is a file; expected a folder, for the tables of the embedded service")

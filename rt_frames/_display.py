@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_ROWS = 60  # rows shown at most
-_MIN_WIDTH = 12  # characters that a column keeps on the narrowest terminal
+# rows shown at most
+MAX_ROWS = 60
+# characters that a column keeps on the narrowest terminal
+_MIN_WIDTH = 12
 _MARK = ' style="background:rgba(235,140,0,.2);font-weight:bold"'
 _CELL = 'style="text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid rgba(128,128,128,.4)"'
 
@@ -105,7 +107,8 @@ def callers_level() -> int:
     """Return the ``stacklevel`` at which a warning shows the line that called this package."""
     frame, level = sys._getframe(1), 1  # noqa: SLF001  # the only way to it
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
     return level
 
 

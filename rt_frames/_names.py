@@ -69,8 +69,10 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     """
     # other labels may refuse to be compared, as pandas' NA does
     found = [(label if isinstance(label, str) else None, _clean(label)) for label in labels]
-    taken = {name for label, name in found if name == label}  # existing names win
-    names, numbers = dict[str, None](), Counter[str]()
+    # existing names win
+    taken = {name for label, name in found if name == label}
+    names = dict[str, None]()
+    numbers = Counter[str]()
     for label, name in found:
         unique = name
         while unique in names or (unique in taken and unique != label):
@@ -88,9 +90,12 @@ class CleanNames:
 
     def __call__(self, labels: Iterable[Any]) -> list[str]:
         """Return the names of one frame's columns, in the order of its labels."""
-        labels, seen, keys = list(labels), Counter[tuple[bool, str]](), []
+        labels = list(labels)
+        seen = Counter[tuple[bool, str]]()
+        keys = []
         for label in labels:
-            said = isinstance(label, str), str(label)  # so that NaN is itself, and 1 is not True
+            # so that NaN is itself, and 1 is not True
+            said = isinstance(label, str), str(label)
             keys.append((*said, seen[said]))
             seen[said] += 1
         names = [self._known.get(key, name) for key, name in zip(keys, clean_names(labels), strict=True)]
@@ -149,7 +154,8 @@ def check_table_name(name: Any) -> None:
     """Refuse names that no address can carry, or that may lead to another table; the name itself is not repeated."""
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
-    for read in (name, unquote(name)):  # a proxy may decode an address once more than the service does
+    # a proxy may decode an address once more than the service does
+    for read in (name, unquote(name)):
         if read in ("", ".", ".."):
             raise ValueError("name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot")
         if "/" in read or "\\" in read:

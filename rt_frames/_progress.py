@@ -13,8 +13,10 @@ from tqdm import tqdm
 
 from rt_frames._text import count, format_bytes
 
-SHOW_AFTER = 2.0  # seconds; shorter uploads show no bar unless asked
-_REDRAW_AFTER = 0.2  # seconds between redraws in a notebook
+# seconds; shorter uploads show no bar unless asked
+SHOW_AFTER = 2.0
+# seconds between redraws in a notebook
+_REDRAW_AFTER = 0.2
 
 
 class Progress:
@@ -33,7 +35,9 @@ class Progress:
     def __init__(self, shown: bool | None, total: int | None, name: str) -> None:
         if shown not in (None, True, False):
             raise ValueError(f"progress: expected None, True or False, got {shown!r}")
-        self._shown, self._total, self._name = shown, total, name
+        self._shown = shown
+        self._total = total
+        self._name = name
         self._began = time.monotonic()
         self._bar: tqdm[Any] | None = None
 
@@ -54,7 +58,8 @@ class Progress:
                 return
             kind = _NotebookBar if _in_notebook() else tqdm
             self._bar = kind(total=self._total, desc=self._name, unit="B", unit_scale=True)
-            self._bar.start_t -= time.monotonic() - self._began  # time and rate are of the whole upload
+            # time and rate are of the whole upload
+            self._bar.start_t -= time.monotonic() - self._began
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
         self._bar.update(sent - self._bar.n)
 
@@ -64,7 +69,8 @@ class Progress:
         return bool(self._shown)
 
     def __exit__(self, *_: object) -> None:
-        bar, self._bar = self._bar, None
+        bar = self._bar
+        self._bar = None
         with contextlib.suppress(Exception):
             if bar is not None:
                 bar.close()
@@ -93,7 +99,8 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         size = format_bytes(self.n) + (f" of {format_bytes(self.total)}" if self.total else "")
         words = (size, facts["postfix"], f"{format_bytes(self.n / seconds)}/s", f"{seconds:.0f} s")
         text = f"{self.desc}: {', '.join(filter(None, words))}"
-        known = self.total or (self.n if self.disable else None)  # a closed bar is disabled
+        # a closed bar is disabled
+        known = self.total or (self.n if self.disable else None)
         value = f' value="{self.n}" max="{known or 1}"' if known else ""
         bar = f'<progress{value} style="width:20em;vertical-align:middle;accent-color:#0b7285"></progress>'
         labelled = f'<label style="color:inherit">{bar} {html.escape(text)}</label>'

@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 import warnings
 
-TYPE_CHECKING = False  # as typing says it, whose import takes longer than all of this
+# as typing says it, whose import takes longer than all of this
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
@@ -85,14 +86,17 @@ def _attach_to_next(loader: Any) -> None:
     """Have the accessor attached to the next module that a loader loads."""
 
     def exec_module(module: ModuleType) -> None:
-        del loader.exec_module  # this function, which restores the method
+        # this function, which restores the method
+        del loader.exec_module
         loader.exec_module(module)
         try:
             _attach(module, stacklevel=3)
-        except Warning:  # turned into an error by a filter; the library's import must survive it
+        except Warning:
+            # turned into an error by a filter; the library's import must survive it
             return
 
     try:
         loader.exec_module = exec_module
-    except (AttributeError, TypeError):  # a loader in C; `register` may still run after the import
+    except (AttributeError, TypeError):
+        # a loader in C; `register` may still run after the import
         return

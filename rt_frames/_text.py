@@ -52,8 +52,10 @@ def count(number: int, noun: str) -> str:
 
 def format_bytes(nbytes: float) -> str:
     """Write a number of bytes with three digits: ``999 B``, ``1.5 kB``, ``12.3 GB``."""
-    size, units = nbytes, ["B", "kB", "MB", "GB", "TB", "PB"]
-    while size >= 999.5 and len(units) > 1:  # larger values would be rounded to 1e+03
+    size = nbytes
+    units = ["B", "kB", "MB", "GB", "TB", "PB"]
+    # larger values would be rounded to 1e+03
+    while size >= 999.5 and len(units) > 1:
         size /= 1000
         del units[0]
     return f"{size:.3g} {units[0]}"
@@ -86,7 +88,9 @@ class Message(str):
         values = {name: f'"{value}"' if isinstance(value, str) else repr(value) for name, value in options.items()}
         spelled = ", ".join(f"{name}={value}" for name, value in values.items())
         message = super().__new__(cls, join_hint(text, hint, spelled))
-        message.text, message.hint, message.options = text, hint, options
+        message.text = text
+        message.hint = hint
+        message.options = options
         return message
 
 

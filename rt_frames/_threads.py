@@ -38,7 +38,8 @@ class Worker:
         allow_interrupts()
         try:
             self._thread.start()
-        except BaseException:  # an interrupt may keep this object alive
+        except BaseException:
+            # an interrupt may keep this object alive
             self._calls.put(None)
             raise
 
@@ -62,7 +63,8 @@ class Worker:
 class _Thread(threading.Thread):
     def __init__(self, name: str, calls: queue.SimpleQueue[Any], _gone: Any) -> None:
         super().__init__(name=f"rt_frames {name}", daemon=True)
-        self.calls, self._gone = calls, _gone
+        self.calls = calls
+        self._gone = _gone
 
     def run(self) -> None:
         while _make(self.calls.get()):
@@ -90,7 +92,8 @@ def result(made: queue.SimpleQueue[Any]) -> Any:
     try:
         raise error
     finally:
-        del error  # a reference cycle would keep the caller's data alive
+        # a reference cycle would keep the caller's data alive
+        del error
 
 
 @atexit.register
@@ -98,7 +101,8 @@ def _end_threads() -> None:
     """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
     while threads := [one for one in threading.enumerate() if isinstance(one, _Thread) and one.is_alive()]:
         end_at_next_interrupt()
-        threads[0].calls.put(None)  # the oldest may depend on the others
+        # the oldest may depend on the others
+        threads[0].calls.put(None)
         threads[0].join()
 
 
@@ -155,7 +159,8 @@ def parallel_map(
         return
     coming: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
     workers: collections.deque[Worker] = collections.deque()
-    ahead, ended = 1, threading.Event()
+    ahead = 1
+    ended = threading.Event()
     failed: list[Exception] = []
     with contextlib.ExitStack() as stack:
         try:
@@ -167,7 +172,8 @@ def parallel_map(
                 workers.append(workers.popleft() if all_started else stack.enter_context(Worker("worker")))
                 coming.append(workers[-1].submit(lambda item: None if ended.is_set() else work(item), item))
                 del item
-                while len(coming) > ahead:  # unused results only take memory
+                # unused results only take memory
+                while len(coming) > ahead:
                     ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
                     yield result(coming.popleft())
             while coming:

@@ -227,5 +227,6 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]  # every class above
 ]
 
 
-def __dir__() -> list[str]:  # for tab completion
+# for tab completion
+def __dir__() -> list[str]:
     return __all__

@@ -57,7 +57,8 @@ def open_source(
     UnsupportedTypeError
         If a column's type or one of its values cannot be sent.
     """
-    options, refusals = _parse_options(dtypes, index, clean_names), Refusals()
+    options = _parse_options(dtypes, index, clean_names)
+    refusals = Refusals()
     source = _open(data, options, refusals)
     try:
         checked = _checked(source, {**source.casts, **options.casts}, refusals, table)
@@ -159,7 +160,8 @@ def _library(data: Any) -> Any:
 def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
     if (first := _first(data)) is not None:
         return _schema_of(_without_partitions(first), side, options, refusals)
-    if side == "after":  # the other side may have none
+    # the other side may have none
+    if side == "after":
         _check_index(data, options)
     if library := _library(data):
         schema: pa.Schema = library.arrow_schema(data, options, refusals)
@@ -193,7 +195,8 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
 
 
 def _exported_schema(data: Any) -> pa.Schema | None:
-    with contextlib.suppress(pa.ArrowInvalid):  # of one column
+    # of one column
+    with contextlib.suppress(pa.ArrowInvalid):
         if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
             return pa.schema(data)
         if hasattr(data, "__arrow_c_array__"):
@@ -222,7 +225,8 @@ def _without_partitions(data: Any) -> Any:
 
 
 def _open(data: Any, options: Options, refusals: Refusals) -> Source:
-    if isinstance(data, Source):  # the console script's own
+    # the console script's own
+    if isinstance(data, Source):
         return data
     if is_a(data, "dask.dataframe", "DataFrame"):
         return _open_iterator(partitions(data), options, refusals)
@@ -327,8 +331,10 @@ def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals) -
     def chunks() -> Iterator[Chunk]:
         places = (f"item {number}" for number in itertools.count())
         for opened in sources:
-            place, parts = next(places), iter(opened.chunks())
-            del opened  # drop each item before asking for the next: it may be large
+            place = next(places)
+            parts = iter(opened.chunks())
+            # drop each item before asking for the next: it may be large
+            del opened
             for chunk in parts:
                 yield chunk._replace(place=chunk.place or place)
                 del chunk
@@ -341,6 +347,7 @@ def _open_partition(data: Partition, options: Options, refusals: Refusals) -> So
     """Open one partition as an iterator of all of them would."""
     if data.frame is None:
         return Source(data.schema, list, close=data.close)
-    opened, place = _open(data.frame, options, refusals), f"partition {data.number}"
+    opened = _open(data.frame, options, refusals)
+    place = f"partition {data.number}"
     schema = opened.schema if data.schema is None else data.schema
     return Source(schema, lambda: (chunk._replace(place=place) for chunk in opened.chunks()))

@@ -52,6 +52,7 @@ def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa
     is_stored_alike = stored == wanted
     if asked is not None and not is_layout(stored, wanted):
         raise not_in_table(have, target, field.name)
-    if wanted == target and is_stored_alike:  # some services describe the storage alone
+    # some services describe the storage alone
+    if wanted == target and is_stored_alike:
         return None
     return pa.json_(wanted) if wanted == target and isinstance(have, pa.JsonType) else target

@@ -13,17 +13,29 @@ from typing import Literal
 Compression = Literal["auto", "lz4", "zstd"] | None
 Codec = Literal["zstd", "lz4"] | None
 
-LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)  # from the smallest output to the fastest
-GAIN = 1.04  # factor by which a codec must beat another to replace it
-PATIENCE = 8  # multiples of a failed trial's length until the next one;
-CHANGE = 1.5  # but at once if the other codec was so many times faster: the link has changed
-PROBE_BATCHES, PROBE_SECONDS = 3, 0.02  # the least evidence of a codec's speed
-HELD_BYTES = 5 * 2**20  # buffers on the way absorb so many at once, which tells nothing about the link
-LOOPBACK_RATE = 180e6  # bytes per second; faster than this is not a tunnel but a service that shares the processor
-SMALLEST_BATCH, LARGEST_BATCH = 2 * 2**20, 16 * 2**20
-FIRST_LOOPBACK_BATCH = 2**18  # bytes; what is sent uncompressed before a tunnel is recognised costs time
-BATCH_SECONDS = 0.004  # faster batches grow, as each has an overhead
-TINY = 2**14  # bytes; a last batch of a few rows tells nothing
+# from the smallest output to the fastest
+LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)
+# factor by which a codec must beat another to replace it
+GAIN = 1.04
+# multiples of a failed trial's length until the next one;
+PATIENCE = 8
+# but at once if the other codec was so many times faster: the link has changed
+CHANGE = 1.5
+# the least evidence of a codec's speed
+PROBE_BATCHES = 3
+PROBE_SECONDS = 0.02
+# buffers on the way absorb so many at once, which tells nothing about the link
+HELD_BYTES = 5 * 2**20
+# bytes per second; faster than this is not a tunnel but a service that shares the processor
+LOOPBACK_RATE = 180e6
+SMALLEST_BATCH = 2 * 2**20
+LARGEST_BATCH = 16 * 2**20
+# bytes; what is sent uncompressed before a tunnel is recognised costs time
+FIRST_LOOPBACK_BATCH = 2**18
+# faster batches grow, as each has an overhead
+BATCH_SECONDS = 0.004
+# bytes; a last batch of a few rows tells nothing
+TINY = 2**14
 
 
 def check_compression(compression: object) -> None:
@@ -80,8 +92,10 @@ class CompressionPolicy:
     def __init__(
         self, requested: Compression, memory: LinkMemory | None, nbytes: int | None = None, *, is_loopback: bool = False
     ) -> None:
-        self._memory, self._is_loopback = memory or LinkMemory(), is_loopback
-        self.requested, self.link_known = requested, self._memory.place is not None
+        self._memory = memory or LinkMemory()
+        self._is_loopback = is_loopback
+        self.requested = requested
+        self.link_known = self._memory.place is not None
         first: Codec = None if is_loopback else "zstd"
         place = LADDER.index(first if requested == "auto" else requested)
         if requested == "auto" and self._memory.place is not None:
@@ -92,9 +106,13 @@ class CompressionPolicy:
         self.batch_bytes = FIRST_LOOPBACK_BATCH if is_loopback and not self.link_known else SMALLEST_BATCH
         if not self.adapts:
             self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
-        self._rates: dict[int, float] = {}  # bytes of data per second, last measured
-        self._rival: int | None = None  # during a trial: the place to return to
-        self._sent, self._since = 0, 0.0  # bytes; seconds since the last trial began or ended
+        # bytes of data per second, last measured
+        self._rates: dict[int, float] = {}
+        # during a trial: the place to return to
+        self._rival: int | None = None
+        # bytes; seconds since the last trial began or ended
+        self._sent = 0
+        self._since = 0.0
         self._use(
             LADDER.index(None) if self.disabled else place, HELD_BYTES if LADDER[place] else 4 * FIRST_LOOPBACK_BATCH
         )
@@ -126,45 +144,57 @@ class CompressionPolicy:
         seconds = self._sending + self._waiting
         if self._batches < PROBE_BATCHES or seconds < PROBE_SECONDS:
             return
-        rate, is_late, filling = self._data / seconds, self._waiting > self._sending, self._filling
+        rate = self._data / seconds
+        is_late = self._waiting > self._sending
+        filling = self._filling
         self._since += seconds
         self._restart(filling=filling and self._sent <= self._full_at)
         if self._rival is None and not filling:
             self._climb(rate, is_late=is_late)
         elif self._rival is not None and (not filling or rate < GAIN * self._rates[self._rival]):
-            self._end_trial(rate, self._rival)  # buffers make a link seem faster, never slower
+            # buffers make a link seem faster, never slower
+            self._end_trial(rate, self._rival)
 
     def _use(self, place: int, held: int | None) -> None:
         """Take another codec; so many bytes fill buffers on the way, which are full already if it is None."""
-        self._place, self._full_at = place, self._sent + (held or 0)
+        self._place = place
+        self._full_at = self._sent + (held or 0)
         self._restart(filling=held is not None)
 
     def _restart(self, *, filling: bool) -> None:
-        self._filling, self._batches, self._data = filling, 0, 0
+        self._filling = filling
+        self._batches = 0
+        self._data = 0
         self._sending = self._waiting = 0.0
 
     def _climb(self, rate: float, *, is_late: bool) -> None:
         """Try another codec, unless it was tried in vain a short time ago."""
-        place, patience = self._place, self._memory.patience
+        place = self._place
+        patience = self._memory.patience
         self._rates[place] = rate
-        others = LADDER[place + 1 : place + 2] if is_late else LADDER[:place]  # the smallest output first
+        # the smallest output first
+        others = LADDER[place + 1 : place + 2] if is_late else LADDER[:place]
         if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
             others = ()
         for other in map(LADDER.index, others):
             if self._since >= patience.get(other, 0) or self._rates.get(other, 0) > CHANGE * rate:
-                self._rival, self._since, self.batch_bytes = place, 0.0, SMALLEST_BATCH
+                self._rival = place
+                self._since = 0.0
+                self.batch_bytes = SMALLEST_BATCH
                 self._use(other, HELD_BYTES if is_late else None)
                 return
         self._memory.place, self.batch_bytes = place, max(self.batch_bytes, SMALLEST_BATCH)
 
     def _end_trial(self, rate: float, rival: int) -> None:
         """Keep the better codec; the other one waits, twice as long as the last time."""
-        tried, patience = self._place, self._memory.patience
+        tried = self._place
+        patience = self._memory.patience
         better, worse = (tried, rival) if rate >= GAIN * self._rates[rival] else (rival, tried)
         self._rates[tried], self._memory.place = rate, better
         patience[worse] = max(2 * patience.get(worse, 0), PATIENCE * self._since)
         patience.pop(better, None)
-        self._rival, self._since = None, 0.0
+        self._rival = None
+        self._since = 0.0
         self._use(better, None)
 
     def _resize(self, seconds: float) -> None:

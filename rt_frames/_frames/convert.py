@@ -37,7 +37,8 @@ from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable,
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
 
-JOINED_VALUES = 2**16  # of columns that are cast together
+# of columns that are cast together
+JOINED_VALUES = 2**16
 
 # pa.array and pa.scalar would import pandas if it is installed
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
@@ -72,7 +73,8 @@ class Layout(NamedTuple):
 def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
     """Return what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
     if not casts and is_plain(schema):
-        return Layout(schema.remove_metadata() if schema.metadata else schema)  # comparing schemas is slow
+        # comparing schemas is slow
+        return Layout(schema.remove_metadata() if schema.metadata else schema)
     fields = []
     dictionaries = []
     required = []
@@ -120,13 +122,15 @@ def _sent_type(
         if key in known and known[key].given == given and known[key].cast == cast:
             return known[key]
         arrow = to_portable(given, name)
-    except KeyError:  # pyarrow has no class for them, and raises on their type
+    except KeyError:
+        # pyarrow has no class for them, and raises on their type
         raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
     is_void = contains(arrow, _is_void)
     if cast is not None:
         is_void = is_void or contains(cast, _is_void)
         arrow = cast
-    if is_void:  # Arrow divides by the size
+    # Arrow divides by the size
+    if is_void:
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
         )
@@ -185,7 +189,8 @@ def _example(arrow: pa.DataType) -> Any:
     try:
         return "…" if contains(made, lambda t: isinstance(t, pa.BaseExtensionType)) else to_data_type(made)
     except UnsupportedTypeError:
-        return "…"  # a map has none
+        # a map has none
+        return "…"
 
 
 def _storable(arrow: pa.DataType) -> pa.DataType:
@@ -196,15 +201,18 @@ def _storable(arrow: pa.DataType) -> pa.DataType:
 
 def first_bad(length: int, convert: Callable[[int, int], object], error: Exception) -> tuple[int | None, Exception]:
     """Find the first of so many rows that cannot be converted, and why; no row where none is to blame alone."""
-    start, stop = 0, length
-    middle = 0  # if even zero rows cannot be converted, there is no type
+    start = 0
+    stop = length
+    # if even zero rows cannot be converted, there is no type
+    middle = 0
     while start < stop:
         try:
             convert(start, middle)
         except CONVERSION_ERRORS as reason:
             if middle - start < 2:
                 return (start if middle > start else None), reason
-            stop, error = middle, reason
+            stop = middle
+            error = reason
         else:
             start = middle
         middle = (start + stop + 1) // 2
@@ -215,9 +223,12 @@ class _Column(NamedTuple):
     """How one column is converted, and what errors tell of it."""
 
     place: str
-    cast: bool  # whether its type is wanted by the caller or a table; otherwise it is that of the first batch
-    rounds: bool  # whether fractions may be rounded
-    appended: bool  # whether its type is that of a table, whose kind of values it needs
+    # whether its type is wanted by the caller or a table; otherwise it is that of the first batch
+    cast: bool
+    # whether fractions may be rounded
+    rounds: bool
+    # whether its type is that of a table, whose kind of values it needs
+    appended: bool
 
     def check_kind(self, have: pa.DataType, target: pa.DataType, path: str) -> None:
         """Refuse values of a kind that the column does not take."""
@@ -292,7 +303,8 @@ class Converter:
                 text = f"{place} has other columns than the first one: {unlike}"
                 raise UnsupportedTypeError(f"{text}; all data of one table needs the same columns")
             batch = batch.select(want)
-        columns, refusals = [], Refusals()
+        columns = []
+        refusals = Refusals()
         cast = self._cast_short(batch, place) if self._casts else {}
         for array, field in zip(batch.columns, self._schema, strict=True):
             try:
@@ -315,7 +327,8 @@ class Converter:
         Columns of which one cannot be cast are left out, for the error to name it.
         """
         rows = batch.num_rows
-        most = JOINED_VALUES // max(rows, 1)  # columns that are joined
+        # columns that are joined
+        most = JOINED_VALUES // max(rows, 1)
         if most < 2 or not rows:
             return {}
         groups = defaultdict(list)
@@ -352,7 +365,8 @@ class Converter:
             )
             where = "" if row is None else f", row {rows_before + row}"
             where += f" of {place}" if place else ""
-            said = str(reason)[:300].replace("was truncated", "would be truncated")  # nothing was done
+            # nothing was done
+            said = str(reason)[:300].replace("was truncated", "would be truncated")
             raise UnsupportedTypeError(
                 f"column {name!r}{where}: {to_portable(array.type)} cannot be converted to {field.type}: "
                 f"{said}; correct the values or choose another type"
@@ -404,7 +418,8 @@ class Converter:
         if sorted(have) != sorted(want):
             column.check_parts(array.type, target, path)
             raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
-        parts = dict(zip(have, array.flatten(), strict=True))  # without values under a null struct
+        # without values under a null struct
+        parts = dict(zip(have, array.flatten(), strict=True))
         fields = [self._convert(parts[f.name], f.type, join_path(path, f.name), column) for f in target]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
 
@@ -427,7 +442,9 @@ class Converter:
     def _list(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
         kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
-        field, offsets, items = target.value_field, array.offsets, array.values
+        field = target.value_field
+        offsets = array.offsets
+        items = array.values
         view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
         if not view:
             offsets, items = _from_first(offsets, items)
@@ -464,7 +481,8 @@ def _parts(array: pa.Array) -> list[pa.Array]:
 
 def _used(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
     """Cut off what lies before the first offset and behind the last."""
-    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    start = offsets[0].as_py()
+    stop = offsets[-1].as_py()
     return [part.slice(start, stop - start) for part in parts]
 
 
@@ -532,7 +550,8 @@ def _check_required(array: pa.Array, field: pa.Field, path: str, *, appends: boo
         raise UnsupportedTypeError(f"column {path!r} has nulls, but its field is not nullable; {cure}")
     if not any(_requires_values(child) for child in _value_fields(field.type)):
         return
-    present = array.drop_null()  # values under a null are never seen
+    # values under a null are never seen
+    present = array.drop_null()
     if types.is_struct(field.type):
         parts = present.flatten()
     else:

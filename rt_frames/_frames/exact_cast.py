@@ -31,7 +31,8 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LAST_COUNTED = 2.0**53  # a double holds every integer up to here
+# a double holds every integer up to here
+_LAST_COUNTED = 2.0**53
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
 _NEVER: dict[tuple[str, ...], str] = {
@@ -60,10 +61,12 @@ def cast_exactly(array: pa.Array, target: pa.DataType, *, rounds: bool = True) -
         raise ValueError(why)
     made = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
-        made.validate(full=True)  # Arrow casts any integer to bool
+        # Arrow casts any integer to bool
+        made.validate(full=True)
     if kinds[0] == "text":
         _check_parsed(array, made, rounds=rounds)
-    elif kinds != ("times", "text"):  # Arrow cannot parse them
+    elif kinds != ("times", "text"):
+        # Arrow cannot parse them
         _refuse_first(array, target, _is_same(array, made, rounds=rounds))
     return made
 
@@ -104,9 +107,11 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
-    if _call("all", [same]).as_py() is False:  # pa.scalar would import pandas if it is installed
+    # pa.scalar would import pandas if it is installed
+    if _call("all", [same]).as_py() is False:
         differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
-        shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]  # Python has no year beyond 9999
+        # Python has no year beyond 9999
+        shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]
         raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
 
 
@@ -115,7 +120,8 @@ def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Arra
     have = array.type
     try:
         same = _is_equal(array, _cast(made, have))
-    except pa.ArrowInvalid:  # text of a year beyond 9999
+    except pa.ArrowInvalid:
+        # text of a year beyond 9999
         same = array.is_null()
     if types.is_floating(made.type) and types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
@@ -128,9 +134,12 @@ def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Arra
 
 def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
     if isinstance(one, pa.ExtensionArray):
-        one, other = one.storage, other.storage
-    if types.is_floating(one.type):  # Arrow cannot compare halves
-        one, other = _doubles(one), _doubles(other)
+        one = one.storage
+        other = other.storage
+    # Arrow cannot compare halves
+    if types.is_floating(one.type):
+        one = _doubles(one)
+        other = _doubles(other)
     same = _call("equal", [one, other])
     if types.is_floating(one.type):
         same = _call("or", [same, _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])])
@@ -148,9 +157,11 @@ def _is_whole(floats: pa.Array) -> pa.Array:
 def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
     """Refuse text that Arrow takes for another number."""
     target = made.type
-    if types.is_integer(target):  # 0xFF is the int8 -1
+    # 0xFF is the int8 -1
+    if types.is_integer(target):
         _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
-    elif types.is_decimal(target):  # Arrow wraps beyond its bits
+    elif types.is_decimal(target):
+        # Arrow wraps beyond its bits
         _refuse_first(texts, target, _is_equal(_doubles(texts), _doubles(made.cast(pa.string()))))
     elif types.is_timestamp(target):  # older Arrow wraps years beyond nanoseconds; zones shift by a day
         days = _call("utf8_slice_codeunits", [texts], options=pc.SliceOptions(0, 10)).cast(pa.date32())
@@ -172,11 +183,15 @@ def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None
     infinite = texts.filter(_call("invert", [_call("is_finite", [floats])]))
     _refuse_first(infinite, target, _matches(infinite, "(?i)inf"))
     whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")
-    texts, floats = texts.filter(whole), floats.filter(whole)
+    texts = texts.filter(whole)
+    floats = floats.filter(whole)
     try:
-        exact, back = texts.cast(pa.int64()), _to_integers(floats, pa.int64())
-    except pa.ArrowInvalid:  # beyond 64 bits, or with a point; ten times as slow
-        exact, back = texts.cast(_MOST_DIGITS), floats.cast(_MOST_DIGITS)
+        exact = texts.cast(pa.int64())
+        back = _to_integers(floats, pa.int64())
+    except pa.ArrowInvalid:
+        # beyond 64 bits, or with a point; ten times as slow
+        exact = texts.cast(_MOST_DIGITS)
+        back = floats.cast(_MOST_DIGITS)
     _refuse_first(texts, target, _is_equal(exact, back))
 
 
@@ -186,7 +201,8 @@ def _matches(texts: pa.Array, pattern: str) -> pa.Array:
 
 def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast floats; what lies beyond, some processors take for the nearest."""
-    doubles, end = _doubles(array), 2.0 ** (target.bit_width - types.is_signed_integer(target))
+    doubles = _doubles(array)
+    end = 2.0 ** (target.bit_width - types.is_signed_integer(target))
     inside = [_call("greater_equal", [doubles, pa.scalar(-end)]), _call("less", [doubles, pa.scalar(end)])]
     return _call("if_else", [_call("and", inside), doubles, pa.scalar(None, pa.float64())]).cast(target)
 
@@ -204,7 +220,8 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse times as those of a day, since Arrow parses moments only."""
-    _refuse_first(array, target, _matches(array, ":"))  # Arrow would take 10 for ten o'clock
+    # Arrow would take 10 for ten o'clock
+    _refuse_first(array, target, _matches(array, ":"))
     moments = _call("binary_replace_slice", [array], pc.ReplaceSliceOptions(0, 0, "1970-01-01 "))
     try:
         return moments.cast(pa.timestamp(target.unit)).cast(target)

@@ -17,7 +17,8 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-_BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()  # readers, some of which go on after they were closed
+# readers, some of which go on after they were closed
+_BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
 def open_table(table: pa.Table, clean: CleanNames | None) -> Source:

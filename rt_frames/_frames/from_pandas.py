@@ -28,7 +28,8 @@ from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
-_SAMPLED = 256  # values of an object column that estimate its size
+# values of an object column that estimate its size
+_SAMPLED = 256
 
 # a column's size in bytes, and a function that slices rows ``start:stop``, whose layout may still differ
 _Column = tuple[int, Callable[[int, int], pa.Array]]
@@ -58,7 +59,8 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
     def cut(start: int, length: int, chosen: list[str] | None) -> list[pa.RecordBatch]:
         wanted = names if chosen is None else chosen
         arrays = [columns[name][1](start, start + length) for name in wanted]
-        if any(isinstance(array, pa.ChunkedArray) for array in arrays):  # more text than fits into one Arrow array
+        # more text than fits into one Arrow array
+        if any(isinstance(array, pa.ChunkedArray) for array in arrays):
             return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
         return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
@@ -82,7 +84,8 @@ def arrow_schema(frame: pd.DataFrame, options: Options, refusals: Refusals) -> p
 
 def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str], list[pd.Series[Any]]]:
     """Name the columns, and return those that are levels of the index, which come first."""
-    found, index = list(frame.index.names), options.keep_index
+    found = list(frame.index.names)
+    index = options.keep_index
     chosen = () if index is False or (index is None and _is_row_number_index(frame.index)) else range(len(found))
     if chosen and len(found) == 1 and found[0] is None:
         labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
@@ -104,7 +107,8 @@ def _is_row_number_index(index: pd.Index[Any]) -> bool:
     dtype = index.dtype
     if not isinstance(dtype, pd.ArrowDtype):
         return pd.api.types.is_integer_dtype(dtype)
-    arrow = dtype.pyarrow_dtype  # of views and run-ends, pandas knows no kind
+    # of views and run-ends, pandas knows no kind
+    arrow = dtype.pyarrow_dtype
     if pa.types.is_run_end_encoded(arrow):
         arrow = arrow.value_type
     return bool(pa.types.is_integer(arrow))
@@ -125,7 +129,8 @@ def _types(
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
                 continue
-            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype  # its hash covers all its values
+            # its hash covers all its values
+            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
             if key not in known:
                 arrow = from_numpy(dtype, name) if isinstance(dtype, np.dtype) else from_pandas(dtype, name)
                 known[key] = ObjectType(arrow)
@@ -156,7 +161,8 @@ def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
 
 
 def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
-    codes, values = series.cat.codes.to_numpy(), series.cat.categories
+    codes = series.cat.codes.to_numpy()
+    values = series.cat.categories
     if _holds_objects(values.dtype):
         objects = values.to_numpy(dtype=object)
         dictionary = _convert(f"{name} (its categories)", objects, 0, len(objects), infer(name, objects))
@@ -171,13 +177,15 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
         # codes are validated where they are converted
         return pa.DictionaryArray.from_arrays(pa.array(piece, mask=missing), dictionary, safe=False)
 
-    return 4 * len(codes), cut  # sent as 32 bits
+    # sent as 32 bits
+    return 4 * len(codes), cut
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    has_nan: dict[tuple[int, int], bool] = {}  # counted before sending: once is enough
+    # counted before sending: once is enough
+    has_nan: dict[tuple[int, int], bool] = {}
 
     def cut(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
@@ -209,10 +217,12 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
     size = 0
-    with contextlib.suppress(*CONVERSION_ERRORS):  # reported with their row when it is converted
+    # reported with their row when it is converted
+    with contextlib.suppress(*CONVERSION_ERRORS):
         size = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
 
-    @functools.cache  # tried before sending: one conversion is enough
+    # tried before sending: one conversion is enough
+    @functools.cache
     def cut(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
 
@@ -225,9 +235,11 @@ def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, tar
         return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
         row, reason = first_bad(len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error)
-        where, what = f"rows {start} to {stop}", "the values"
+        where = f"rows {start} to {stop}"
+        what = "the values"
         if row is not None:
-            where, what = f"row {start + row}", show_value(piece[row])
+            where = f"row {start + row}"
+            what = show_value(piece[row])
         why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
         raise UnsupportedTypeError(
             f"column {name!r}, {where}: {what} cannot be converted to {target.arrow} ({why}); "
@@ -250,5 +262,6 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
     except UnsupportedTypeError:
         if cast is None or not contains(cast, pa.types.is_map):
             raise
-        return ObjectType(cast, as_they_are=False)  # the pairs of maps hold two kinds
+        # the pairs of maps hold two kinds
+        return ObjectType(cast, as_they_are=False)
     return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found

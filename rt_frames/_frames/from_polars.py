@@ -33,8 +33,10 @@ def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: R
     if options.clean:
         frame = frame.rename(dict(zip(frame.columns, options.clean(frame.columns), strict=True)))
     # frame.schema is slower
-    found, chunk = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals), _chunk(frame)
-    distinct = {id(arrow): arrow for arrow in found.values()}.values()  # hashing them is slower
+    found = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals)
+    chunk = _chunk(frame)
+    # hashing them is slower
+    distinct = {id(arrow): arrow for arrow in found.values()}.values()
     copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
         pa.schema(found),
@@ -50,7 +52,8 @@ def _open_lazy(frame: pl.LazyFrame, clean: CleanNames | None, refusals: Refusals
     schema = frame.collect_schema()
     if clean:
         names = dict(zip(schema, clean(schema), strict=True))
-        frame, schema = frame.rename(names), pl.Schema((names[name], dtype) for name, dtype in schema.items())
+        frame = frame.rename(names)
+        schema = pl.Schema((names[name], dtype) for name, dtype in schema.items())
     return Source(pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False)
 
 
@@ -97,7 +100,8 @@ def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     def take(batch: pl.DataFrame) -> bool:
         ready.put(batch)
         if not (goes_on := go_on.get()):
-            go_on.put(False)  # for those in flight
+            # for those in flight
+            go_on.put(False)
         return not goes_on
 
     def run() -> None:

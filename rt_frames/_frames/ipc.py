@@ -21,14 +21,21 @@ from rt_frames._threads import parallel_map, prefetch
 MIME = "application/vnd.apache.arrow.stream"
 
 JOINED_BYTES = 2**12
-WORK_BYTES = 20 * 2**20  # about what is converted at a time, on as many threads as there are, and waits to be sent
+# about what is converted at a time, on as many threads as there are, and waits to be sent
+WORK_BYTES = 20 * 2**20
 MAX_THREADS = 8
-PART_BATCH_BYTES = 6 * 2**20  # of a write in parts, so that little is left to do for the service at the end of each
-SMALL_ROWS, SMALL_BYTES = 2**8, 2**12  # of a batch that is joined with those that follow
-MOST_HELD, HELD_SECONDS = 2**10, 0.1  # such batches, and how long they wait for the next
+# of a write in parts, so that little is left to do for the service at the end of each
+PART_BATCH_BYTES = 6 * 2**20
+# of a batch that is joined with those that follow
+SMALL_ROWS = 2**8
+SMALL_BYTES = 2**12
+# such batches, and how long they wait for the next
+MOST_HELD = 2**10
+HELD_SECONDS = 0.1
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
-Buffers = list[Any]  # bytes and pyarrow.Buffer, in the order in which they are sent
+# bytes and pyarrow.Buffer, in the order in which they are sent
+Buffers = list[Any]
 
 
 class IPCStream:
@@ -53,13 +60,17 @@ class IPCStream:
     """
 
     def __init__(self, source: Source, policy: CompressionPolicy) -> None:
-        self._source, self._policy, self.rows = source, policy, 0
-        self._most: int | None = None  # bytes of a part
+        self._source = source
+        self._policy = policy
+        self.rows = 0
+        # bytes of a part
+        self._most: int | None = None
         asked = policy.requested is None and source.nbytes is not None
         counted = policy.disabled and source.replayable and (source.zero_copy or asked)
         self._small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
         self._threads = 1 if self._small else _count_threads(source)
-        self._made = [*self._messages()] if counted and self._small else None  # to count is to make it, here
+        # to count is to make it, here
+        self._made = [*self._messages()] if counted and self._small else None
         if self._made is not None:
             self.length: int | None = sum(len(buffer) for message in self._made for buffer in message.buffers)
         else:
@@ -76,7 +87,8 @@ class IPCStream:
 
         A batch that alone has more is one of them.
         """
-        self._most, following = most, list[Buffers]()
+        self._most = most
+        following = list[Buffers]()
 
         def part() -> Generator[Buffers]:
             yield following.pop()
@@ -95,7 +107,8 @@ class IPCStream:
 
     def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
         """Yield messages, and whether they begin a part; the policy is told how long each took to leave."""
-        self.rows, source = 0, self._source
+        self.rows = 0
+        source = self._source
         messages = self._messages() if self._made is None else (one for one in self._made)
         with contextlib.closing(messages if self._small or source.caller_thread_only else prefetch(messages)) as made:
             sent = time.perf_counter()
@@ -105,13 +118,16 @@ class IPCStream:
                 size = sum(map(len, buffers)) if self._policy.adapts else 0
                 yield begins, buffers
                 del buffers
-                waited, sent = ready - sent, time.perf_counter()
-                if not begins:  # that waits for the answer to the part before it
+                waited = ready - sent
+                sent = time.perf_counter()
+                # that waits for the answer to the part before it
+                if not begins:
                     self._policy.record(codec, before or size, size, sent - ready, waited)
 
     def _count(self) -> int:
         """Count the bytes of the uncompressed stream, cut as it will be, without making them."""
-        sink, convert = pa.MockOutputStream(), self._source.converter() if self._threads > 1 else None
+        sink = pa.MockOutputStream()
+        convert = self._source.converter() if self._threads > 1 else None
         with pa.ipc.new_stream(sink, self._source.schema) as writer:
             for part, _ in self._cut():
                 batch = part.batch if convert is None else convert(part.batch, part.place, part.rows_before)
@@ -121,7 +137,9 @@ class IPCStream:
 
     def _messages(self) -> Generator[_Encoded]:
         """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
-        left, begun, sent = self._source.rows, False, 0
+        left = self._source.rows
+        begun = False
+        sent = 0
         encode = _Encoder(self._source, self._threads > 1)
         made = parallel_map(encode, self._tasks(), self._threads, lambda task: task.is_cheap)
         with contextlib.closing(made):
@@ -130,20 +148,24 @@ class IPCStream:
                     continue
                 size = sum(map(len, buffers)) if self._most else 0
                 begins = begun and self._most is not None and sent + size + len(_END_OF_STREAM) > self._most
-                if begins:
-                    schema = self._source.schema.serialize()
-                    buffers = [schema, *buffers] if batch is None else encode.begin(batch, codec)  # noqa: PLW2901
+                if begins and batch is not None:
+                    buffers = encode.begin(batch, codec)  # noqa: PLW2901
+                elif begins:
+                    buffers = [self._source.schema.serialize(), *buffers]  # noqa: PLW2901
                 sent = size if begins else sent + size
-                left, begun = None if left is None else left - rows, True
+                left = None if left is None else left - rows
+                begun = True
                 yield _Encoded(rows, codec, before, [*buffers, *([_END_OF_STREAM] if left == 0 else [])], begins)
                 if left == 0:
                     return
-                del buffers, batch  # before the next is made: they may hold all of a frame
+                # before the next is made: they may hold all of a frame
+                del buffers, batch
         empty = [] if begun else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
         yield _Encoded(0, None, 0, [*empty, _END_OF_STREAM])
 
     def _tasks(self) -> Iterator[_Task]:
-        skip = 0  # the first gives the schema, too
+        # the first gives the schema, too
+        skip = 0
         for part, as_sent in self._cut():
             codec = self._policy.next_codec()
             yield _Task(part, codec, skip, as_sent and codec is None)
@@ -153,12 +175,15 @@ class IPCStream:
 
     def _parts(self) -> Iterator[Part]:
         """Yield the source's parts; small ones that follow each other closely are converted, and sent as one."""
-        source, held, since = self._source, list[Part](), time.monotonic()
+        source = self._source
+        held = list[Part]()
+        since = time.monotonic()
         convert = source.converter() if self._threads > 1 else None
         for number, part in enumerate(source.parts() if convert else source.converted_parts()):
             is_small = number > 0 and _is_small(part)
             if is_small and convert:
-                part = part._replace(batch=convert(part.batch, part.place, part.rows_before))  # noqa: PLW2901
+                batch = convert(part.batch, part.place, part.rows_before)
+                part = part._replace(batch=batch)  # noqa: PLW2901
             is_late = not source.replayable and time.monotonic() - since > HELD_SECONDS
             if held and (not is_small or is_late or len(held) == MOST_HELD or part.version != held[0].version):
                 yield _join(held)
@@ -177,11 +202,13 @@ class IPCStream:
 
         In a wide table only the first ones, which show how fast the link is, are so small that its columns count.
         """
-        source, policy = self._source, self._policy
+        source = self._source
+        policy = self._policy
         probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
         for part in self._parts():
             as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
-            start, rows = 0, part.batch.num_rows
+            start = 0
+            rows = part.batch.num_rows
             size = 0 if as_sent and policy.disabled and not self._most else part.nbytes
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
@@ -247,7 +274,8 @@ class _Encoder(threading.local):
         self._source = source
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
-        self._version = 0  # of the dictionaries that they all sent
+        # of the dictionaries that they all sent
+        self._version = 0
 
     def __call__(self, task: _Task) -> _Encoded:
         part, codec, skip, _ = task
@@ -315,5 +343,6 @@ class _Sink:
         """Do nothing; the stream's end is written by its owner."""
 
     def take(self) -> Buffers:
-        taken, self._buffers = self._buffers, []
+        taken = self._buffers
+        self._buffers = []
         return taken

@@ -124,6 +124,7 @@ def _spell(arrow: pa.DataType) -> Any:
         return Code("pyarrow.uuid()")
     if isinstance(arrow, pa.JsonType):
         return Code("pyarrow.json_()")
-    if types.is_float32(arrow) or types.is_float16(arrow):  # the bare word "float" has 64 bits elsewhere
+    # the bare word "float" has 64 bits elsewhere
+    if types.is_float32(arrow) or types.is_float16(arrow):
         return f"float{arrow.bit_width}"
     return str(arrow)

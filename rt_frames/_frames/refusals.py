@@ -44,6 +44,7 @@ class Refusals(dict[str, UnsupportedTypeError]):
 
     def _message(self, column: str) -> Message:
         (said,) = self[column].args
-        if column in self.levels:  # advice for columns does not apply
+        # advice for columns does not apply
+        if column in self.levels:
             return Message(f"{said}; it is a level of the index: call df.reset_index() first")
         return said if isinstance(said, Message) else Message(said)

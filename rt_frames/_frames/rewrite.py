@@ -22,7 +22,8 @@ def altered_schema(schema: pa.Schema, plan: AlterationPlan) -> tuple[pa.Schema, 
 
 def _altered(field: pa.Field, parent: str, changes: dict[str, Alteration], *, casts: bool) -> pa.Field:
     path = join_path(parent, field.name)
-    change, arrow = changes.get(path), field.type
+    change = changes.get(path)
+    arrow = field.type
     if pa.types.is_nested(arrow):
         arrow = map_fields(arrow, lambda inside: _altered(inside, path, changes, casts=casts))
     if change is None:
@@ -44,7 +45,8 @@ def _with_metadata_of(field: pa.Field, source: pa.Field) -> pa.Field:
         sources = iter(inside)
         field = field.with_type(map_fields(field.type, lambda one: _with_metadata_of(one, next(sources))))
     kept = dict(source.metadata or {})
-    if field.type != source.type:  # it is no longer of an extension type that is not known here
+    # it is no longer of an extension type that is not known here
+    if field.type != source.type:
         kept = {key: value for key, value in kept.items() if not key.startswith(b"ARROW:extension:")}
     return field.with_metadata(kept) if kept else field
 
@@ -62,7 +64,9 @@ class _WithSchema:
     """A batch that tells another schema than its own."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
-        self._batch, self._schema = batch, schema
+        self._batch = batch
+        self._schema = schema
 
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:  # a name of the protocol
+    # a name of the protocol
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]

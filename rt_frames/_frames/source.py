@@ -18,9 +18,12 @@ from rt_frames._names import CleanNames
 from rt_frames.errors import UnsupportedTypeError
 
 BATCH_BYTES = 16 * 2**20
-MAX_BATCH_BYTES = 2 * BATCH_BYTES  # what has no more stays in one piece
-FIRST_BATCH_BYTES = 4 * 2**20  # so that the link is known, and the service begins, before much was sent
-COLUMN_BYTES = 2**14  # each column has its price in each batch: in smaller ones, wide tables would show it
+# what has no more stays in one piece
+MAX_BATCH_BYTES = 2 * BATCH_BYTES
+# so that the link is known, and the service begins, before much was sent
+FIRST_BATCH_BYTES = 4 * 2**20
+# each column has its price in each batch: in smaller ones, wide tables would show it
+COLUMN_BYTES = 2**14
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -141,7 +144,8 @@ class Source:
             batch = convert(part.batch, part.place, part.rows_before)
             converted = part._replace(batch=batch, version=convert.dictionaries.version)
             del batch
-            del part  # a frame is let go of before the next is asked for: each may be large
+            # a frame is let go of before the next is asked for: each may be large
+            del part
             # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
             if converted.batch.num_rows:
                 yield converted
@@ -167,7 +171,8 @@ class Source:
         chunks = list(self.chunks())
         try:
             self._try(chunks, names)
-        except UnsupportedTypeError:  # which stands for the first of them alone
+        except UnsupportedTypeError:
+            # which stands for the first of them alone
             for name in names:
                 with refusals.of(name):
                     self._try(chunks, [name])
@@ -179,11 +184,14 @@ class Source:
 
     def _cut(self, chunks: Iterable[Chunk], columns: list[str] | None = None) -> Iterator[Part]:
         """Yield the chunks' rows in parts, as many as make a batch."""
-        rows_before, here = 0, ""
-        limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2  # Arrow's casts take up to twice what they make
+        rows_before = 0
+        here = ""
+        # Arrow's casts take up to twice what they make
+        limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2
         for rows, size, cut, place in chunks:
             if place != here:
-                rows_before, here = 0, place
+                rows_before = 0
+                here = place
             step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), columns):

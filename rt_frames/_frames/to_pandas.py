@@ -37,6 +37,7 @@ def _series(column: pa.ChunkedArray) -> Any:
     if types.is_dictionary(arrow):
         try:
             return column.to_pandas()
-        except ValueError:  # the engine concatenates the dictionaries of pages, and a value may be in several
+        except ValueError:
+            # the engine concatenates the dictionaries of pages, and a value may be in several
             return column.cast(arrow.value_type).dictionary_encode().to_pandas()
     return pd.Series(pd.arrays.ArrowExtensionArray(column))

@@ -21,7 +21,8 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
         return _convert(table)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # Polars panics
+    except BaseException:
+        # Polars panics
         refusals = Refusals()
         for field in table.schema:
             with refusals.of(field.name):
@@ -40,7 +41,9 @@ def _without_seconds(table: pa.Table) -> pa.Table:
     changed = {new.name for old, new in zip(table.schema, schema, strict=True) if old.type != new.type}
     if not changed:
         return table
-    convert, batches, rows = Converter(Layout(schema), changed), [], 0
+    convert = Converter(Layout(schema), changed)
+    batches = []
+    rows = 0
     for batch in table.to_batches():
         batches.append(convert(batch, "", rows))
         rows += batch.num_rows

@@ -51,12 +51,17 @@ from urllib3.util.wait import wait_for_read
 
 from rt_frames._http.upload import Upload
 
-POLL_AFTER = 0.25  # seconds that a write may block before the server's answer is polled
-LAST_WORDS = 2.0  # seconds to read what a server sent before it hung up
+# seconds that a write may block before the server's answer is polled
+POLL_AFTER = 0.25
+# seconds to read what a server sent before it hung up
+LAST_WORDS = 2.0
 RECEIVE_BYTES = 2**16
-WARM_SECONDS = 0.5  # seconds after an answer in which a write may reuse it: half the shortest keep-alive of servers
-MAX_UNSENT_BYTES = 2**18  # that the kernel buffers beyond those in flight, so that writes keep the link's pace
-_INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)  # 101 ends HTTP on its connection
+# seconds after an answer in which a write may reuse it: half the shortest keep-alive of servers
+WARM_SECONDS = 0.5
+# that the kernel buffers beyond those in flight, so that writes keep the link's pace
+MAX_UNSENT_BYTES = 2**18
+# 101 ends HTTP on its connection
+_INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)
 _INTERIM_START = b"HTTP/1.1 1"
 
 _SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
@@ -69,7 +74,8 @@ _sending: ContextVar[tuple[Any, Upload | None]] = ContextVar("_sending", default
 class Adapter(HTTPAdapter):
     """requests' adapter over these connections to one server; it never repeats anything by itself."""
 
-    hung_up = False  # whether the server closed a connection just after an answer, without saying so
+    # whether the server closed a connection just after an answer, without saying so
+    hung_up = False
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Make the manager of pools, which are then ours."""
@@ -94,7 +100,8 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and hears early answers."""
 
-    debuglevel = 0  # http.client's own would print the key
+    # http.client's own would print the key
+    debuglevel = 0
     _upload: Upload | None = None
     _early = b""
     _warm_until = 0.0
@@ -116,15 +123,18 @@ class UploadConnection(HTTPConnection):
             super().connect()
         except ssl.SSLCertVerificationError:
             raise
-        except OSError as error:  # a handshake that fails or stalls sent nothing either
+        except OSError as error:
+            # a handshake that fails or stalls sent nothing either
             raise NewConnectionError(self, str(error) or type(error).__name__) from error
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS is no socket
+            # TLS inside TLS is no socket
+            with contextlib.suppress(OSError, AttributeError):
                 self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
 
     def _tunnel(self) -> None:
         try:
-            self._read_answers(cast("float", self.timeout))  # for all of the proxy's answer
+            # for all of the proxy's answer
+            self._read_answers(cast("float", self.timeout))
             super()._tunnel()
         except OSError as error:
             raise ProxyError(str(error), error) from error
@@ -172,7 +182,8 @@ class UploadConnection(HTTPConnection):
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(upload.sent)
-        upload.complete = upload.length in (None, upload.sent)  # otherwise the rest would be read as the next request
+        # otherwise the rest would be read as the next request
+        upload.complete = upload.length in (None, upload.sent)
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
         """Send a piece, listening now and then; False where the server spoke up or the connection broke."""
@@ -195,9 +206,11 @@ class UploadConnection(HTTPConnection):
         timeout = sock.gettimeout()
         sock.settimeout(0)
         try:
-            received = sock.recv(RECEIVE_BYTES) or b""  # TLS inside TLS may say 0
+            # TLS inside TLS may say 0
+            received = sock.recv(RECEIVE_BYTES) or b""
         except (BlockingIOError, ssl.SSLWantReadError):
-            return False  # a TLS record that carries no data
+            # a TLS record that carries no data
+            return False
         except OSError as error:
             upload.fail(error)
             return True
@@ -205,13 +218,16 @@ class UploadConnection(HTTPConnection):
             sock.settimeout(timeout)
         self._early = early = _INTERIM.sub(b"", self._early + received)
         if received and _INTERIM_START.startswith(early[: len(_INTERIM_START)]) and len(early) < RECEIVE_BYTES:
-            return False  # nothing yet, or the start of another interim answer
+            # nothing yet, or the start of another interim answer
+            return False
         upload.answered = bool(early)
         return True
 
     def getresponse(self) -> Any:
         patience = cast("float", self.timeout)
-        upload, self._upload = self._upload, None  # a pooled connection must not keep the caller's data
+        # a pooled connection must not keep the caller's data
+        upload = self._upload
+        self._upload = None
         broken_off = upload is not None and not upload.complete
         seconds = min(patience, LAST_WORDS) if broken_off else patience
         patient = upload is not None and upload.patient
@@ -229,7 +245,8 @@ class UploadConnection(HTTPConnection):
         except BaseException as error:
             if self._was_warm and isinstance(error, ConnectionError):
                 _sending.get()[0].hung_up = True
-            with contextlib.suppress(OSError, AttributeError):  # TLS inside TLS has none
+            # TLS inside TLS has none
+            with contextlib.suppress(OSError, AttributeError):
                 sock.shutdown(socket.SHUT_RDWR)
             raise
 
@@ -282,11 +299,13 @@ _POOLS = {"http": _Pool, "https": _TLSPool}
 class _HTTPResponse(http.client.HTTPResponse):
     """An answer of http.client's, with care for what a server may do."""
 
-    broken_off = False  # whether it came before the whole body was sent
+    # whether it came before the whole body was sent
+    broken_off = False
 
     def begin(self) -> None:
         super().begin()
-        while self.status < 200 and self.status != 101:  # http.client itself skips only 100
+        # http.client itself skips only 100
+        while self.status < 200 and self.status != 101:
             self.headers = None  # type: ignore[assignment]  # as before the first head
             super().begin()
         # malformed header lines, which urllib3 would log; they may repeat the key
@@ -300,7 +319,10 @@ class _DeadlineReader(io.RawIOBase):
     """What the server says: bytes that were read while sending, then the socket's, until the deadline."""
 
     def __init__(self, sock: Any, early: bytes, seconds: float, *, patient: bool) -> None:
-        self._sock, self._early, self._seconds, self._patient = sock, early, seconds, patient
+        self._sock = sock
+        self._early = early
+        self._seconds = seconds
+        self._patient = patient
         self._deadline = time.monotonic() + seconds
         self._raw = sock.makefile("rb", buffering=0)
 

@@ -17,8 +17,10 @@ from urllib3.util import parse_url
 
 from rt_frames._text import Message, show_value
 
-MAX_SECONDS = 10**6  # below the limit of sockets, 2**31 ms
-SHORT = 8  # characters; a shorter key may occur inside ordinary words
+# below the limit of sockets, 2**31 ms
+MAX_SECONDS = 10**6
+# characters; a shorter key may occur inside ordinary words
+SHORT = 8
 _OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
 
 
@@ -67,11 +69,13 @@ class Secrets(tuple[Secret, ...]):
         """Strike them out, also where they are written with escapes; a short key only where it is a whole word."""
         for number, secret in enumerate(self):
             is_short = len(secret) < SHORT
-            if is_short and number > 0:  # the key is the first
+            # the key is the first
+            if is_short and number > 0:
                 continue
             pattern = rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
             plain = text
-            for read in (str, html.unescape, unquote, _unescape, _unescape):  # JSON may be nested in JSON
+            # JSON may be nested in JSON
+            for read in (str, html.unescape, unquote, _unescape, _unescape):
                 plain = read(plain)
                 if re.search(pattern, plain):
                     text = plain = re.sub(pattern, "***", plain)
@@ -151,7 +155,8 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         raise TypeError(f"address: expected a string, got {type(url).__name__}")
     shown = url.rpartition("@")[2][:100]
     try:
-        parts = parse_url(url)  # the parser that the sender uses
+        # the parser that the sender uses
+        parts = parse_url(url)
     except ValueError:
         raise ValueError(f"address: expected https://HOST or https://HOST:PORT, got {shown!r}") from None
     if parts.scheme not in ("http", "https") or not parts.host:

@@ -21,7 +21,8 @@ from rt_frames._http.response import STORED_NOTHING, Failure, parse_upload_id
 from rt_frames._http.session import JSON, Request, Result, Session
 from rt_frames._http.upload import Buffers
 
-ABORT_SECONDS = 2.0  # the answer is not needed, and Ctrl-C may have come because none arrive
+# the answer is not needed, and Ctrl-C may have come because none arrive
+ABORT_SECONDS = 2.0
 # before the commit a conflict is about the upload, of which a proxy may have sent a part twice
 _MAY_PASS = (
     errors.TransportError,
@@ -31,7 +32,8 @@ _MAY_PASS = (
     errors.ConflictError,
 )
 
-Sent = tuple[int, Failure | BaseException | None]  # bytes sent, and the error that stopped the rest
+# bytes sent, and the error that stopped the rest
+Sent = tuple[int, Failure | BaseException | None]
 
 
 class Parts:
@@ -65,7 +67,8 @@ class Parts:
         self._dialect = dialect
         self._send = send
         self._condition = {"If-Match": etag} if etag else {}
-        self._sent = 0  # bytes, by all attempts
+        # bytes, by all attempts
+        self._sent = 0
         self.completing = False
 
     def attempt(self, session: Session, request_id: str) -> Result | Failure | BaseException:

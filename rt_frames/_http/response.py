@@ -29,9 +29,13 @@ READS = (
     "count_rows",
     "query",
     "indices",
-)  # operations that change nothing and may always be repeated
-STORED_NOTHING = 507  # RFC 4918: no room to store it, so nothing was done
-MAX_MESSAGE, MAX_BODY_SHOWN = 300, 2000  # characters of a service's message that an error keeps
+    # operations that change nothing and may always be repeated
+)
+# RFC 4918: no room to store it, so nothing was done
+STORED_NOTHING = 507
+# characters of a service's message that an error keeps
+MAX_MESSAGE = 300
+MAX_BODY_SHOWN = 2000
 _BY_STATUS = {
     400: errors.BadRequest,
     401: errors.AuthenticationError,
@@ -44,9 +48,11 @@ _BY_STATUS = {
 }
 # the Lance namespace specification has several errors for 404 and for 409, which their code tells apart
 _BY_CODE = {
-    12: errors.BadRequest,  # no such column
+    # no such column
+    12: errors.BadRequest,
     14: errors.ConflictError,
-    19: errors.ConflictError,  # the table's state does not allow it
+    # the table's state does not allow it
+    19: errors.ConflictError,
 }
 
 
@@ -73,10 +79,12 @@ def find_encoding(headers: Mapping[str, str]) -> str:
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
     """Read a body of at most ``max_bytes``; the connection sees to the deadline."""
-    status, headers = response.status_code, response.headers
+    status = response.status_code
+    headers = response.headers
     if encoding := find_encoding(headers):
         return Response(status, headers, b"", f"it is encoded as {encoding!r:.40}")
-    body, problem = bytearray(), None
+    body = bytearray()
+    problem = None
     try:
         while problem is None and (piece := response.raw.read1(2**16, decode_content=False)):
             body += piece
@@ -116,7 +124,8 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     """
     names: Any
     if response.body[:4] == b"\xff\xff\xff\xff" and not response.problem:
-        names, token = _read_arrow_names(response.body), None
+        names = _read_arrow_names(response.body)
+        token = None
     else:
         found = _decode_whole(response)
         names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
@@ -181,7 +190,8 @@ def find_doubt(response: Response) -> str:
 
     It does with no body, or with a JSON object that holds no error; what else answers so is something in between.
     """
-    status, start = response.status, response.body.lstrip()[:1]
+    status = response.status
+    start = response.body.lstrip()[:1]
     if status == 202:
         return "the service answered 202, accepted but not done"
     if status not in (200, 201, 204):
@@ -216,7 +226,8 @@ _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     411: "it wants the length first, which compression=None sends for a frame in memory",
     STORED_NOTHING: "nothing was stored; try again when there is room",
 }
-Hint = tuple[str, Mapping[str, Any]]  # the arguments of a `Message` after its text
+# the arguments of a `Message` after its text
+Hint = tuple[str, Mapping[str, Any]]
 Hints = Mapping[type[errors.RemoteError], Hint]
 
 
@@ -227,7 +238,8 @@ class Failure(NamedTuple):
     text: str
     facts: dict[str, Any]
     hint: Hint = ("", {})
-    nothing_done: bool = False  # certain, so the request may be repeated
+    # certain, so the request may be repeated
+    nothing_done: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -248,7 +260,8 @@ def error_class(
     if operation == "create" and status == 400 and "already exists" in message.lower():
         return errors.TableExistsError
     if (status == 404 and operation in ("list", "create", "replace")) or (status == 409 and operation in READS):
-        return errors.ResponseError  # not about a table
+        # not about a table
+        return errors.ResponseError
     if status in (404, 409) and isinstance(code, int) and code in _BY_CODE:
         return _BY_CODE[code]
     if operation == "create" and status == 409:
@@ -281,7 +294,8 @@ def explain_refusal(
     elif kind is errors.BadRequest and operation in READS:
         advice = ""
     elif kind is errors.AuthenticationError and "key" in message.lower():
-        advice = ""  # the service's own words name the key
+        # the service's own words name the key
+        advice = ""
     elif kind is errors.PayloadTooLarge and sent:
         said += f", after {sent} were sent"
     elif kind is errors.RedirectError:
@@ -294,7 +308,8 @@ def explain_refusal(
 
 def explain_unreadable(response: Response, what: str, problem: str) -> Failure:
     """Say that an answer is a success by its status alone."""
-    body, message = _show_body(response), shorten(make_printable(problem), MAX_MESSAGE)
+    body = _show_body(response)
+    message = shorten(make_printable(problem), MAX_MESSAGE)
     text = f"could not {what}: {message}; the answer starts with {body[:200]!r}; check the address"
     return Failure(errors.ResponseError, text, {"status": response.status, "message": message, "body": body})
 
@@ -305,7 +320,8 @@ def _show_body(response: Response) -> str:
 
 def find_message(body: bytes) -> str:
     """Find the sentence for people in an error's body: JSON of any known form, HTML, or plain text."""
-    text, decoded = body[: 2**16].decode("utf-8", "replace"), _decode_json(body)
+    text = body[: 2**16].decode("utf-8", "replace")
+    decoded = _decode_json(body)
     if decoded is not None:
         text = _find_sentence(decoded)
     elif "<" in text[:200]:

@@ -22,10 +22,14 @@ from rt_frames._names import duplicates
 from rt_frames._text import count, list_names, one_line, show_value
 
 RECEIVE_BYTES = 2**20
-_ALL = 2**63 - 1  # rows
-_FILE = b"ARROW1\0\0"  # the start of an Arrow file and, without the zeros, its end
-_FILE_ALIGNMENT = 64  # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
-_MESSAGE = b"\xff\xff\xff\xff"  # the start of each message of a stream
+# rows
+_ALL = 2**63 - 1
+# the start of an Arrow file and, without the zeros, its end
+_FILE = b"ARROW1\0\0"
+# bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
+_FILE_ALIGNMENT = 64
+# the start of each message of a stream
+_MESSAGE = b"\xff\xff\xff\xff"
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
@@ -80,7 +84,8 @@ class Rows:
         self, response: requests.Response, fail: Callable[[type[errors.RemoteError], str], Exception],
         asked: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self._fail, self._most = fail, asked.get("k", _ALL)
+        self._fail = fail
+        self._most = asked.get("k", _ALL)
         try:
             self._answer = _Answer(response)
             self._reader = pa.ipc.open_stream(self._answer)
@@ -94,11 +99,14 @@ class Rows:
             raise
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        rows, batch, self._first = 0, self._first, None
+        rows = 0
+        batch = self._first
+        self._first = None
         try:
             while batch is not None:
                 rows += batch.num_rows
-                batch.validate(full=True)  # offsets beyond the buffers would expose other memory
+                # offsets beyond the buffers would expose other memory
+                batch.validate(full=True)
                 if rows > self._most:
                     raise OSError(f"it has more than the {count(self._most, 'row')} that were asked for")
                 yield batch
@@ -139,7 +147,8 @@ class _Answer:
 
     def read(self, size: int) -> bytes:
         """Return so many bytes, in memory that is taken as they come."""
-        start, self._start = self._start[:size], self._start[size:]
+        start = self._start[:size]
+        self._start = self._start[size:]
         data = start + self._receive(size - len(start))
         if len(data) < size:
             raise OSError("it ends before its end marker")
@@ -166,7 +175,8 @@ class _Answer:
         return start
 
     def _receive(self, size: int) -> bytes:
-        pieces, left = [], size
+        pieces = []
+        left = size
         while left and (piece := self._response.raw.read(min(left, RECEIVE_BYTES), decode_content=False)):
             pieces.append(piece)
             left -= len(piece)

@@ -70,11 +70,17 @@ from rt_frames._version import __version__
 log = logging.getLogger("rt_frames")
 
 JSON = "application/json"
-MAX_PAGES, MAX_NAMES = 10_000, 10**6  # names in one list; all must arrive within the read timeout
-RETRY_DEADLINE = 60.0  # seconds for all attempts of one request together
-MAX_LIST_BYTES, MAX_ANSWER_BYTES = 16 * 2**20, 2**20
-_ASKED_TWICE = (404, 413, 429)  # of a commit that may have been carried out when a proxy asked for it first
-_REFUSED_BY_PROXY = "Tunnel connection failed: 4"  # http.client's message, before the rest of the status
+# names in one list; all must arrive within the read timeout
+MAX_PAGES = 10_000
+MAX_NAMES = 10**6
+# seconds for all attempts of one request together
+RETRY_DEADLINE = 60.0
+MAX_LIST_BYTES = 16 * 2**20
+MAX_ANSWER_BYTES = 2**20
+# of a commit that may have been carried out when a proxy asked for it first
+_ASKED_TWICE = (404, 413, 429)
+# http.client's message, before the rest of the status
+_REFUSED_BY_PROXY = "Tunnel connection failed: 4"
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 
@@ -167,7 +173,8 @@ class Request(NamedTuple):
     def error(self, failure: Failure) -> errors.RemoteError:
         """Make the error of this request, with what only the caller knows."""
         text = failure.text
-        if self.used_up:  # otherwise a second call would store only the rest
+        # otherwise a second call would store only the rest
+        if self.used_up:
             text += "; this reader or iterator is exhausted: create a new one before you send it again"
         hint, options = self.hints.get(failure.kind, failure.hint)
         return failure.kind(Message(text, hint, **options), table=self.table, rows=self.rows, **failure.facts)
@@ -222,13 +229,19 @@ class Session:
         self, base: str, dialect: Dialect, key: Key, timeout: Timeouts, retries: int, headers: Mapping[str, str],
         verify: bool | str,
     ) -> None:  # fmt: skip
-        self.base, self.timeouts, self.retries = base, timeout, retries
+        self.base = base
+        self.timeouts = timeout
+        self.retries = retries
         self.verify = find_ca_bundle(verify, base)
-        self._dialect, self._key, self._headers = dialect, key, dict(headers)
+        self._dialect = dialect
+        self._key = key
+        self._headers = dict(headers)
         self._secrets = Secrets([key, *(value for value in headers.values() if isinstance(value, Secret))])
         self._adapter: tuple[int, Adapter] | None = None
-        self.takes_parts = False  # as known from answers
-        self.is_embedded = False  # likewise
+        # as known from answers
+        self.takes_parts = False
+        # likewise
+        self.is_embedded = False
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -272,7 +285,8 @@ class Session:
             try:
                 raise outcome
             finally:
-                del outcome  # a reference cycle would keep the caller's data alive
+                # a reference cycle would keep the caller's data alive
+                del outcome
         if request.may_be_there and outcome.kind is errors.TableExistsError:
             if (listed := self._is_listed(request)) is True:
                 return Result(None, outcome.facts["request_id"], 0, created=False)
@@ -281,7 +295,8 @@ class Session:
 
     def repeat(self, request: Request, request_id: str, retries: int | None = None) -> Result | Failure | BaseException:
         """Send a request, again where that is safe; return how it ended."""
-        start, attempt = time.monotonic(), 0
+        start = time.monotonic()
+        attempt = 0
         while True:
             attempt += 1
             outcome = request.attempt(self, request_id) if request.attempt else self._attempt(request, request_id)
@@ -300,7 +315,8 @@ class Session:
 
     def _complete(self, failure: Failure, request: Request) -> errors.RemoteError:
         """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
-        status, operation = failure.facts.get("status"), request.operation
+        status = failure.facts.get("status")
+        operation = request.operation
         no_such_address = status in (405, 406, 501) or (status == 404 and operation in ("list", "create", "replace"))
         if no_such_address and not request.attempt and (other := self._find_dialect()):
             hint = "this server speaks another dialect: connect with {}, or else check the URL"
@@ -334,7 +350,8 @@ class Session:
 
     def _is_listed(self, request: Request) -> bool | None:
         """Look once whether a request's table is listed; None where that cannot be told."""
-        with contextlib.suppress(Exception):  # must not mask the first failure
+        # must not mask the first failure
+        with contextlib.suppress(Exception):
             return request.table in self.list_tables(retries=0)
         return None
 
@@ -348,10 +365,13 @@ class Session:
 
     def _attempt(self, request: Request, request_id: str) -> Result | Failure | BaseException:
         """Send once; what the source raised is returned, so that it does not drag the request along as its context."""
-        start, upload, status = time.monotonic(), None, "no answer"
+        start = time.monotonic()
+        upload = None
+        status = "no answer"
         if request.body is not None:
             upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
-            upload.patient, upload.is_part = request.streams is not None, request.step == "part"
+            upload.patient = request.streams is not None
+            upload.is_part = request.step == "part"
         try:
             stream = self._exchange(request, upload, request_id)
             status = str(stream.status_code)
@@ -364,7 +384,8 @@ class Session:
             if isinstance(value, Failure):
                 return value
             return Result(value, request_id, upload.sent if upload else 0)
-        except (OSError, HTTPError, http.client.HTTPException) as error:  # requests' errors are OSErrors
+        except (OSError, HTTPError, http.client.HTTPException) as error:
+            # requests' errors are OSErrors
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
             try:
@@ -374,8 +395,10 @@ class Session:
         finally:
             sent = upload.sent if upload else 0
             if upload is not None:
-                upload.source_error = None  # its frames hold the upload
-            ms, words = (time.monotonic() - start) * 1000, "%s %s %s, %d bytes sent, %.1f ms, %s"
+                # its frames hold the upload
+                upload.source_error = None
+            ms = (time.monotonic() - start) * 1000
+            words = "%s %s %s, %d bytes sent, %.1f ms, %s"
             log.debug(words, request.method, request.path, status, sent, ms, request_id)
 
     def _open_rows(self, request: Request, stream: requests.Response, request_id: str) -> Result | Failure:
@@ -406,7 +429,8 @@ class Session:
         prepared.body = upload  # type: ignore[assignment]  # sent by our own connection
         prepared.headers["x-api-key"] = self._key
         pid, adapter = self._adapter or (0, None)
-        if adapter is None or pid != os.getpid():  # a forked child must not share connections
+        # a forked child must not share connections
+        if adapter is None or pid != os.getpid():
             adapter = Adapter(pool_maxsize=64)
             self._adapter = os.getpid(), adapter
         timeout = tuple(min(seconds, request.patience) for seconds in (self.timeouts.connect, self.timeouts.read))
@@ -417,7 +441,8 @@ class Session:
         use = self.base.startswith("https:") and not is_loopback(self.base)
         proxies = get_environ_proxies(self.base) if use else {}
         if proxy := select_proxy(self.base, proxies):
-            with contextlib.suppress(ValueError, TypeError):  # its message shows the password
+            # its message shows the password
+            with contextlib.suppress(ValueError, TypeError):
                 if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
                     return proxies
             raise InvalidProxyURL("it is not a URL")
@@ -472,7 +497,8 @@ def _interpret_failure(
         text = f"could not {request.what} of {base}: no response ({reason}); try again"
         return Failure(errors.TransportError, text, {})
     advice = "check the address and the network, then try again"
-    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:  # OpenSSL's wording before and since 3.1
+    # OpenSSL's wording before and since 3.1
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
         advice = "that port does not speak https; try http://"
     if through:
         advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"

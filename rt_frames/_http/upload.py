@@ -14,14 +14,20 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-Buffers = Iterable[Any]  # bytes-like objects, in the order of sending
+# bytes-like objects, in the order of sending
+Buffers = Iterable[Any]
 Piece = bytes | bytearray | memoryview
 
-WRITE_BYTES = 2**20  # bytes of a piece at most; each must be sent within the write timeout
-COALESCE_BELOW = 2**16  # bytes; smaller buffers are joined into one piece,
-COALESCE_FOR = 0.1  # seconds; a slow source does not wait for more
-SMALL = 2**20  # bytes; for a smaller body, the round trips of a new connection matter
-HOLD_BACK = 32  # bytes: part of each message, even if the stream's end, 8 bytes in a chunk of 13, follows
+# bytes of a piece at most; each must be sent within the write timeout
+WRITE_BYTES = 2**20
+# bytes; smaller buffers are joined into one piece,
+COALESCE_BELOW = 2**16
+# seconds; a slow source does not wait for more
+COALESCE_FOR = 0.1
+# bytes; for a smaller body, the round trips of a new connection matter
+SMALL = 2**20
+# bytes: part of each message, even if the stream's end, 8 bytes in a chunk of 13, follows
+HOLD_BACK = 32
 
 
 @dataclass
@@ -93,7 +99,8 @@ class Upload:
 
         None but the last ends where a group does, or between a large buffer and a small one, where a message may begin.
         """
-        held, last = bytearray(), time.monotonic()
+        held = bytearray()
+        last = time.monotonic()
         with contextlib.closing(self._groups()) as groups:
             for group in groups:
                 for buffer, following in itertools.pairwise([*self._framed(list(group)), b""]):
@@ -109,7 +116,8 @@ class Upload:
                     end = len(view) - (HOLD_BACK if len(following) < COALESCE_BELOW else 0)
                     for start in range(0, end, WRITE_BYTES):
                         yield view[start : min(start + WRITE_BYTES, end)]
-                    held, last = bytearray(view[end:]), time.monotonic()
+                    held = bytearray(view[end:])
+                    last = time.monotonic()
                 slow = time.monotonic() - last > COALESCE_FOR
                 if len(held) > (HOLD_BACK if slow else COALESCE_BELOW):
                     piece, held = _split(held)

@@ -14,7 +14,8 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import Message, count, list_names, list_some, show_value
 from rt_frames.errors import AlterationError
 
-_SENT = ("path", "rename", "data_type", "nullable")  # keys of an alteration, as the service names them
+# keys of an alteration, as the service names them
+_SENT = ("path", "rename", "data_type", "nullable")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Alteration:
     lists: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        path, rename, nullable = self.path, self.rename, self.nullable
+        path = self.path
+        rename = self.rename
+        nullable = self.nullable
         if not isinstance(path, str) or not path:
             raise ValueError(f"path: expected the name of a column, got {show_value(path)}")
         if rename is None and self.data_type is None and nullable is None:
@@ -78,7 +81,8 @@ class Alteration:
             object.__setattr__(self, "data_type", arrow)
 
     def __hash__(self) -> int:
-        return hash((self.path, self.rename, self.nullable))  # equal types may hash differently
+        # equal types may hash differently
+        return hash((self.path, self.rename, self.nullable))
 
     @property
     def refused(self) -> str | None:
@@ -269,7 +273,8 @@ def as_plan(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     """Check what was asked for; only a plan may be empty, which is not sent."""
     may_be_empty = isinstance(alterations, AlterationPlan)
     if isinstance(alterations, Mapping) and set(alterations) == {"alterations"}:
-        may_be_empty, alterations = True, alterations["alterations"]
+        may_be_empty = True
+        alterations = alterations["alterations"]
     if isinstance(alterations, Alteration | Mapping):
         alterations = [alterations]
     if isinstance(alterations, str) or not isinstance(alterations, Iterable):

@@ -24,7 +24,8 @@ from rt_frames._schema.portable import ADVICE, to_portable, unsupported
 from rt_frames._text import show_value
 
 _EXAMPLES = 'for example "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
-_MEANT = {  # names of types in databases and in speech → known names
+# names of types in databases and in speech → known names
+_MEANT = {
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
     **dict.fromkeys(("integer", "bigint", "long"), "int64"),
     "smallint": "int16",
@@ -169,7 +170,8 @@ def _parse_arrow(text: str) -> pa.DataType | None:
 def _parse_pandas(text: str) -> Any:
     # NumPy deprecates "a5"
     if re.fullmatch(r"[<>=|]?(?!a\d*$)[A-Za-z?][\w\[\], :./+()-]*", text, re.ASCII):
-        with contextlib.suppress(Exception):  # pandas' parsers raise many kinds of errors
+        # pandas' parsers raise many kinds of errors
+        with contextlib.suppress(Exception):
             import pandas as pd
 
             return pd.api.types.pandas_dtype(text)

@@ -31,7 +31,8 @@ INSTEAD = (
     "cast all its rows and store them under a new name, as replacing the table would drop rows that the frame lacks"
 )
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_DIGITS = {16: 3, 32: 7}  # digits that a float of so many bits keeps
+# digits that a float of so many bits keeps
+_DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 
 
@@ -42,7 +43,8 @@ def loss(before: pa.DataType, after: pa.DataType) -> str | None:
     """
     if is_list(before) and is_list(after):
         return loss(before.value_type, after.value_type)
-    before, after = _plain(before), _plain(after)
+    before = _plain(before)
+    after = _plain(after)
     kind = family(before)
     if before == after or (kind == family(after) and kind in ("integers", "text", "binary")):
         return None
@@ -90,7 +92,9 @@ def through(lists: str, arrow: pa.DataType) -> str:
 def _incompatibility(before: pa.DataType, after: pa.DataType) -> str | None:
     (old, size), (new, new_size) = list_kind(before), list_kind(after)
     if not old or not new:
-        is_same_bool, before, after = before == after and types.is_boolean(after), _plain(before), _plain(after)
+        is_same_bool = before == after and types.is_boolean(after)
+        before = _plain(before)
+        after = _plain(after)
         kind = family(before)
         if is_same_bool or (kind == family(after) != "") or (types.is_timestamp(before) and types.is_time(after)):
             return _corruption(before, after)

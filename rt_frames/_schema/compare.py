@@ -23,7 +23,8 @@ from rt_frames._schema.data_type import child_fields, is_list, list_kind, map_ty
 from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
-_MAX_COMPARED = 2500  # pairs of names to compare; more would delay the error
+# pairs of names to compare; more would delay the error
+_MAX_COMPARED = 2500
 
 
 def plan(
@@ -41,7 +42,8 @@ def plan(
     Where ``before`` is what is ``stored``, renames of which the old name is gone and the new one there are done, and
     extension types count as their storage, which is all that a service tells.
     """
-    asked, nulls = _check_asked("rename", rename, str), _check_asked("nullable", nullable, bool)
+    asked = _check_asked("rename", rename, str)
+    nulls = _check_asked("nullable", nullable, bool)
     if asked or nulls:
         asked, nulls = _to_paths_of(before, after, asked, nulls, stored)
     sides = ("in the table", "in the frame") if stored else ("before", "after")
@@ -73,14 +75,17 @@ def _to_paths_of(
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
     """Return what is asked for by the paths of ``before``, without the renames that are done."""
     old, new = ({path for path, *_ in walk(side)} for side in (before, after))
-    done: dict[str, str] = {}  # the given path → where the column is now
+    # the given path → where the column is now
+    done: dict[str, str] = {}
 
     def now(path: str) -> str:
         parent, _, name = path.rpartition(".")
         return done.get(path) or join_path(parent and now(parent), name)
 
-    taken, found = set[str](), -1
-    while found < len(done):  # one may have taken a name that another gave up
+    taken = set[str]()
+    found = -1
+    # one may have taken a name that another gave up
+    while found < len(done):
         found = len(done)
         for path in rename.keys() - done.keys():
             here = now(path)
@@ -134,23 +139,28 @@ class _Comparison:
     nullable: Mapping[str, bool]
     is_stored: bool
     compare_nullability: bool
-    sides: tuple[str, str]  # what they are called
+    # what they are called
+    sides: tuple[str, str]
     seen: set[str] = field(default_factory=set)
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)  # with their prefix
+    # with their prefix
+    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)
 
     def compare(
         self, before: list[pa.Field], after: list[pa.Field], prefix: str = "", lists: str = ""
     ) -> list[Alteration]:
         """Compare the columns of two schemas, or the fields of two structs, whose paths begin with ``prefix``."""
         targets = [self.rename.get(prefix + column.name, column.name) for column in before]
-        free, gone, found = {column.name: column for column in after}, [], []
+        free = {column.name: column for column in after}
+        gone = []
+        found = []
         every = {"before": [column.name for column in before], "after": [column.name for column in after]}
         for side, names in (every | {"before, when renamed": targets}).items():
             if twice := duplicates(names):
                 paths = list_names(prefix + name for name in twice)
                 raise AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
         for old, target in zip(before, targets, strict=True):
-            path, new = prefix + old.name, free.pop(target, None)
+            path = prefix + old.name
+            new = free.pop(target, None)
             if new is not None:
                 found += self._compare_column(path, old, new, lists)
             elif target == old.name:
@@ -179,7 +189,8 @@ class _Comparison:
         data_type = None
         inside = []
         if types.is_struct(item) and types.is_struct(new_item):
-            if before != after or self.rename or self.nullable:  # it may concern a nested field
+            # it may concern a nested field
+            if before != after or self.rename or self.nullable:
                 inside = self._compare_inside(path, old.type, new.type, lists)
         elif item != new_item or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after, is_stored=self.is_stored)
@@ -228,7 +239,9 @@ class _Comparison:
 
 def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
     """Pair columns of one type whose names are alike, and those that alone are left over then, whatever they are."""
-    pairs, left, free = [], [], {column.name: column for column in come}
+    pairs = []
+    left = []
+    free = {column.name: column for column in come}
     if len(gone) * len(come) > _MAX_COMPARED:
         return []
     for old in gone:

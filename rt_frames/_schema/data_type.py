@@ -23,7 +23,8 @@ from rt_frames._names import join_path
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-MAX_LEVELS = 32  # levels of nesting: half of Arrow's limit, so that a service can wrap a column; a map counts as two
+# levels of nesting: half of Arrow's limit, so that a service can wrap a column; a map counts as two
+MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
 # types without parameters, by name; Arrow shares most names
@@ -57,7 +58,8 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
     """Return what lies in fixed-size lists, however nested, and how many of it in one value; 1 of any other type."""
     size = 1
     while types.is_fixed_size_list(arrow):
-        size, arrow = size * arrow.list_size, arrow.value_type
+        size = size * arrow.list_size
+        arrow = arrow.value_type
     return arrow, size
 
 
@@ -81,7 +83,8 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
 def map_fields(arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
     """Return a nested type with other fields inside; a view of lists becomes the list."""
     if types.is_map(arrow):
-        return pa.map_(change(arrow.key_field), change(arrow.item_field))  # tables do not store whether keys are sorted
+        # tables do not store whether keys are sorted
+        return pa.map_(change(arrow.key_field), change(arrow.item_field))
     fields = list(map(change, child_fields(arrow)))
     if types.is_struct(arrow):
         return pa.struct(fields)
@@ -130,7 +133,8 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
     if types.is_dictionary(arrow):
         value = to_data_type(arrow.value_type, path)
         if set(value) == {"type"}:
-            return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:false"  # no service stores an order
+            # no service stores an order
+            return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:false"
     elif name := _NAMES.get(arrow):
         return name
     raise _no_name(f"Arrow's {arrow}", path)
@@ -225,7 +229,8 @@ def _expect(kind: type, value: Any, at: str, what: str) -> Any:
 
 
 def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
-    name, fields = given["type"], _parse_fields(given, at, level)
+    name = given["type"]
+    fields = _parse_fields(given, at, level)
     if len(fields) != 1:
         raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
     if name == "fixed_size_list":

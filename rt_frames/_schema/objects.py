@@ -25,14 +25,19 @@ from rt_frames._schema.portable import CONVERSION_ERRORS, TO_TEXT, zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-MAX_DEPTH = 60  # levels of dicts and lists in a cell; Arrow's own limit is 64
+# levels of dicts and lists in a cell; Arrow's own limit is 64
+MAX_DEPTH = 60
 
-_ITEM = object()  # the path component of a list; a field's is its name
+# the path component of a list; a field's is its name
+_ITEM = object()
 _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
-_NAIVE, _AWARE = "datetime without a time zone", "datetime with a time zone"  # the name follows
-_TYPES = (  # subclasses before their bases
+# the name follows
+_NAIVE = "datetime without a time zone"
+_AWARE = "datetime with a time zone"
+# subclasses before their bases
+_TYPES = (
     bool, datetime.timedelta, int, float, str, bytes, bytearray, memoryview, datetime.datetime, datetime.date,
     datetime.time, decimal.Decimal, uuid.UUID, dict, pa.MonthDayNano, list, tuple, np.ndarray, set, frozenset,
 )  # fmt: skip
@@ -41,7 +46,8 @@ _FLAT = {
     "bool": pa.bool_(), "str": pa.string(), "bytes": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
 }  # fmt: skip
 _UNITS = ("s", "ms", "us", "ns")
-_PLAIN = frozenset((type(None), bool, int, str, bytes))  # Arrow takes them as they are, but for whole numbers as floats
+# Arrow takes them as they are, but for whole numbers as floats
+_PLAIN = frozenset((type(None), bool, int, str, bytes))
 _MAY_BE_MISSING = (type(None), float, complex, decimal.Decimal, type(pd.NaT), type(pd.NA), np.generic)
 _NUMPY_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "T": "str", "S": "bytes"}
 
@@ -63,7 +69,8 @@ class ObjectType(NamedTuple):
 
 def infer(column: str, values: _Objects) -> ObjectType:
     """Return the type of a column of objects, or the error that names the column, the place in it and the row."""
-    if _is_text(values):  # most frequent first
+    # most frequent first
+    if _is_text(values):
         return ObjectType(pa.large_string())
     look = _TypeInference(column, values)
     arrow = look.infer(values.tolist(), [], ())
@@ -99,13 +106,17 @@ class _TypeInference:
     """One look at a column of objects."""
 
     def __init__(self, column: str, values: _Objects) -> None:
-        self._column, self._values, self.as_they_are, self.may_be_missing = column, values, True, False
+        self._column = column
+        self._values = values
+        self.as_they_are = True
+        self.may_be_missing = False
 
     def infer(self, values: list[Any], arrays: list[_Objects], steps: _Steps) -> pa.DataType:
         """Return the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it")
-        present, python = values, _types(values)
+        present = values
+        python = _types(values)
         if unsure := {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}:
             present = self._present(values, unsure, steps)
             python = _types(present)
@@ -127,7 +138,8 @@ class _TypeInference:
         for kind in kinds:
             if kind == "dict":
                 return self._infer_fields(present, steps, plain=python == {dict})
-            if kind == "list" and python == {np.ndarray} and _are_alike(present):  # one stands for all
+            # one stands for all
+            if kind == "list" and python == {np.ndarray} and _are_alike(present):
                 present = present[:1]
             return self._infer_kind(kind, present, arrays, dtypes, steps, python == scalars)
         return pa.null()
@@ -154,7 +166,8 @@ class _TypeInference:
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
-            self.as_they_are = False  # older Arrow takes only their bytes
+            # older Arrow takes only their bytes
+            self.as_they_are = False
             return pa.uuid()
         return self._infer_other(kind, present, steps)
 
@@ -184,7 +197,8 @@ class _TypeInference:
         typed = [_unmasked(a) for a in arrays if _is_typed(a)]
         mixed = len(typed) < len(present) or len({dtype for dtype, _, _ in odd}) > 1
         self.as_they_are &= all(_is_arrows(*one) for one in odd) and not (typed and mixed)
-        self.as_they_are &= not any(issubclass(kind, frozenset) for kind in _types(present))  # Arrow takes other sets
+        # Arrow takes other sets
+        self.as_they_are &= not any(issubclass(kind, frozenset) for kind in _types(present))
         rest = [_unmasked(value) for value in present if not _is_typed(value)] if arrays else present
         return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
 
@@ -199,7 +213,8 @@ class _TypeInference:
             try:
                 get = operator.itemgetter(name)
                 values = list(map(get, present)) if alike else [value[name] for value in present if name in value]
-            except KeyError:  # the same number of names, but different ones
+            except KeyError:
+                # the same number of names, but different ones
                 return self._infer_fields(present, steps, plain=False)
             fields.append((name, self.infer(values, [], (*steps, name))))
         return pa.struct(fields)
@@ -236,7 +251,8 @@ class _TypeInference:
         whole += [array for array in arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(whole))) <= 2**53:
             return
-        self.as_they_are = False  # Arrow also refuses those beyond 2**53 that a float holds exactly
+        # Arrow also refuses those beyond 2**53 that a float holds exactly
+        self.as_they_are = False
         if any(_is_inexact(value) for part in whole for value in part):
             text = (
                 "a whole number that no float holds exactly, and other values are floats; to keep them, "
@@ -364,7 +380,8 @@ def _is_missing(value: Any) -> bool:
     try:
         return bool(pd.api.types.is_scalar(value) and pd.isna(value))
     except ArithmeticError:
-        return False  # a signalling NaN
+        # a signalling NaN
+        return False
 
 
 def _is_inexact(value: Any) -> bool:
@@ -462,7 +479,8 @@ def _plain_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
 
 
 def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
-    item, kind = arrow.value_type, array.dtype.kind
+    item = arrow.value_type
+    kind = array.dtype.kind
     if kind == "O":
         mask = np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
         return [None if hidden else _plain(value, item) for value, hidden in zip(_to_rows(array), mask, strict=True)]
@@ -478,7 +496,8 @@ def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
 
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
     """Count moments or durations in the units of a type."""
-    own = np.datetime_data(moments.dtype)[0]  # of missing values among others
+    # of missing values among others
+    own = np.datetime_data(moments.dtype)[0]
     unit = "D" if is_.is_date(arrow) else getattr(arrow, "unit", own)
     counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")
     changed = (counted.astype(moments.dtype) != moments) & ~np.isnat(moments)

@@ -54,7 +54,8 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
     if isinstance(dtype, pl.Duration):
         return pa.duration(dtype.time_unit)
     if isinstance(dtype, pl.Decimal):
-        if not 0 < dtype.precision <= 38:  # Polars tells it as late as with values
+        # Polars tells it as late as with values
+        if not 0 < dtype.precision <= 38:
             raise unsupported(path, f"Polars' {dtype}", "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256")
         return pa.decimal128(dtype.precision, dtype.scale)
     if isinstance(dtype, pl.Categorical | pl.Enum):

@@ -33,11 +33,14 @@ _WIDE = 1000
 _PLAIN_TYPES = (re.escape(str(pa.type_for_alias(name))) for name in (*_FLAT, *INTEGERS))
 _PLAIN_ENDS = re.compile(f": (?:{'|'.join(_PLAIN_TYPES)})\n")
 
-_INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)  # pyarrow knows two of the kinds only by number
+# pyarrow knows two of the kinds only by number
+_INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
-CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)  # suffixes of values
+# suffixes of values
+CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
-TO_TEXT = 'map(str, na_action="ignore")'  # .astype(str) of older pandas turns missing values into text, too
+# .astype(str) of older pandas turns missing values into text, too
+TO_TEXT = 'map(str, na_action="ignore")'
 # advice for columns whose type cannot be sent
 ADVICE = {
     "object": "its values' type is not known without data; pass that type",
@@ -45,7 +48,8 @@ ADVICE = {
     "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
     "complex": "make two columns, of .to_numpy().real and .to_numpy().imag",
 }
-PANDAS_ADVICE = {  # by the Arrow names of pandas' extension types
+# by the Arrow names of pandas' extension types
+PANDAS_ADVICE = {
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
     "pandas.interval": f"make two columns of it, .array.left and .array.right, or use .{TO_TEXT}",
 }
@@ -87,7 +91,8 @@ def is_plain(schema: pa.Schema) -> bool:
             return True
     try:
         return all(f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema)
-    except KeyError:  # a type for which pyarrow has no class
+    except KeyError:
+        # a type for which pyarrow has no class
         return False
 
 
@@ -131,7 +136,8 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
 
     def inside(field: pa.Field) -> pa.Field:
         made = to_portable(field.type, join_path(path, field.name), level)
-        if types.is_fixed_size_list(arrow):  # of whose items the engine keeps the type alone
+        # of whose items the engine keeps the type alone
+        if types.is_fixed_size_list(arrow):
             return pa.field("item", made)
         return pa.field(field.name or unnamed, made, field.nullable or types.is_null(made))
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-VERSION = "__import__('rt_frames').__version__"  # must run without the package
+# must run without the package
+VERSION = "__import__('rt_frames').__version__"
 
 
 class Job(NamedTuple):
@@ -64,7 +65,10 @@ class ClusterStream:
     length = None
 
     def __init__(self, job: Job, client: Any, frame: Any) -> None:
-        self._job, self._client, self._partitions, self.rows = job, client, frame.to_delayed(), 0
+        self._job = job
+        self._client = client
+        self._partitions = frame.to_delayed()
+        self.rows = 0
 
     def first(self) -> Partition:
         """Have the first partition with rows computed, which stays on its worker; its schema is that of all."""
@@ -77,9 +81,11 @@ class ClusterStream:
             except BaseException:
                 kept.release()
                 raise
-            finally:  # a stored failure would keep them alive through its traceback
+            finally:
+                # a stored failure would keep them alive through its traceback
                 description.release()
-            self.has_rows, self._schema = found.rows > 0, found.schema
+            self.has_rows = found.rows > 0
+            self._schema = found.schema
             if found.rows:
                 break
             kept.release()
@@ -96,11 +102,13 @@ class ClusterStream:
             send = functools.partial(_write, self._job, self._schema, bare, request_id, write)
             task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
             futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])
-            self.rows, sent = 0, 0
+            self.rows = 0
+            sent = 0
             try:
                 for future in as_completed(futures):  # type: ignore[no-untyped-call]  # nor has distributed
                     rows, size, failure = future.result()
-                    self.rows, sent = self.rows + rows, sent + size
+                    self.rows = self.rows + rows
+                    sent = sent + size
                     if failure is not None:
                         return sent, failure.with_advice("this happened on a worker of the cluster")
                     if request.on_sent is not None:
@@ -130,7 +138,8 @@ def find_cluster(
     if not is_a(client, "distributed", "Client") or not _can_reach(service, client) or not _have_package(client):
         return None
     if not service.takes_parts:
-        service.session.list_tables()  # its answer may tell
+        # its answer may tell
+        service.session.list_tables()
     return ClusterStream(Job(service, options, compression), client, data) if service.takes_parts else None
 
 
@@ -146,7 +155,8 @@ def _have_package(client: Any) -> bool:
         found = [client.run_on_scheduler(eval, VERSION), *client.run(eval, VERSION, on_error="return").values()]
     except ImportError as error:
         found = [error]
-    if all(one == __version__ or isinstance(one, OSError) for one in found):  # workers lost meanwhile
+    # workers lost meanwhile
+    if all(one == __version__ or isinstance(one, OSError) for one in found):
         return True
     log.warning("the cluster has not rt_frames %s everywhere: the rows come through this process", __version__)
     return False
@@ -154,7 +164,8 @@ def _have_package(client: Any) -> bool:
 
 def _describe(frame: Any, number: int, job: Job) -> _Described:
     """Return what a partition shows, on a worker that could send it."""
-    _, rows = job.service.session, len(frame)
+    _ = job.service.session
+    rows = len(frame)
     source = open_source(Partition(frame, number), **{**job.options, "table": None})
     return _Described(rows, source.schema)
 
@@ -174,7 +185,8 @@ def _write(
         return 0, 0, Failure(errors.UploadInterrupted, text, {"bytes_sent": 0})
     source = open_source(Partition(frame, number, schema), **job.options)
     policy = CompressionPolicy(job.compression, job.service.link, is_loopback=job.service.is_loopback)
-    stream, session = IPCStream(source, policy), job.service.session
+    stream = IPCStream(source, policy)
+    session = job.service.session
     bodies = functools.partial(stream.parts, job.service.dialect.part_bytes)
     try:
         sent, failure = send_parts(bodies, session, request, request_id, number)
@@ -197,7 +209,8 @@ def _begin(client: Any) -> Iterator[str]:
     try:
         yield write
     finally:
-        with contextlib.suppress(OSError):  # a scheduler that is gone keeps nothing
+        # a scheduler that is gone keeps nothing
+        with contextlib.suppress(OSError):
             client.run_on_scheduler(_remove, write)
 
 

@@ -32,7 +32,8 @@ class FolderService(Service):
         self._reopening = threading.Lock()
         super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
         self.closed = not start
-        self.link = None  # no link to compress for
+        # no link to compress for
+        self.link = None
 
     def _start_service(self) -> str:
         place = os.getpid(), Path(os.path.realpath(self._folder))
@@ -41,14 +42,16 @@ class FolderService(Service):
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
         self._leave = leave = weakref.finalize(self, _leave_service, place)
-        leave.atexit = False  # services end with the process
+        # services end with the process
+        leave.atexit = False
         return url
 
     @property
     def session(self) -> Session:
         with self._reopening:
             if self.closed:
-                self._session.base, self.closed = self._start_service(), False
+                self._session.base = self._start_service()
+                self.closed = False
         return super().session
 
     def close(self) -> None:
@@ -64,8 +67,10 @@ class FolderService(Service):
         return functools.partial(FolderService, **options), (self._folder,)
 
 
-_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}  # (process, folder) → service and number of clients
-_services_lock = threading.RLock()  # a client may be collected while another is made
+# (process, folder) → service and number of clients
+_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
+# a client may be collected while another is made
+_services_lock = threading.RLock()
 _services_key = Key(secrets.token_urlsafe(32))
 _unlock = _services_lock.release
 os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
@@ -73,7 +78,8 @@ os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, afte
 
 def _start_service(place: tuple[int, Path]) -> str:
     """Return the address of the folder's embedded service, started for its first client."""
-    from rt_frames.local import LocalService  # load the engine only when it is used
+    # load the engine only when it is used
+    from rt_frames.local import LocalService
 
     with _services_lock:
         if place in _services:
@@ -85,7 +91,8 @@ def _start_service(place: tuple[int, Path]) -> str:
     with _services_lock:
         service, clients = _services.get(place, (started, 0))
         _services[place] = service, clients + 1
-    if service is not started:  # another thread was faster
+    # another thread was faster
+    if service is not started:
         started.close()
     return service.url
 

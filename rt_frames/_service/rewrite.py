@@ -87,7 +87,8 @@ class _Rewriting:
         finally:
             source.close()
         self.rows = stream.rows
-        if trouble is None and not service.is_embedded:  # which checks this itself, when it commits
+        # which checks this itself, when it commits
+        if trouble is None and not service.is_embedded:
             self._check(service.describe(self._name), known)
         return sent, trouble
 
@@ -122,6 +123,7 @@ def offer_rewrite(service: Service, name: str) -> Message:
     if not service.can_rewrite:
         return Message(f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}")
     rows = "rows"
-    with contextlib.suppress(errors.RemoteError):  # must not mask the refusal
+    # must not mask the refusal
+    with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
     return Message(f"all {rows} can be read, cast exactly and replaced", "pass {}", rewrite=True)

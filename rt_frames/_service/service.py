@@ -51,7 +51,8 @@ class Description(NamedTuple):
 class Service:
     """A service, as `rt_frames.Client` describes it; it can be pickled, without its key."""
 
-    about = ""  # shown after the address by its clients
+    # shown after the address by its clients
+    about = ""
 
     def __init__(
         self,
@@ -79,9 +80,12 @@ class Service:
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
         self._session = Session(base, self.dialect, self._key, **self._options)
-        self._proof: tuple[bytes, bytes] | None = None  # salt and fingerprint of the key, for pickles
-        self._unusable = ""  # why it cannot be used, if it was unpickled without its key
-        self.closed = False  # whether `close` was called, after which a default client is forgotten
+        # salt and fingerprint of the key, for pickles
+        self._proof: tuple[bytes, bytes] | None = None
+        # why it cannot be used, if it was unpickled without its key
+        self._unusable = ""
+        # whether `close` was called, after which a default client is forgotten
+        self.closed = False
 
     @property
     def url(self) -> str:
@@ -147,7 +151,8 @@ class Service:
     ) -> Result:
         """Ask something about a table."""
         self.check_name(name)
-        path, body = self.dialect.path(operation, name), json.dumps(content, allow_nan=False).encode()
+        path = self.dialect.path(operation, name)
+        body = json.dumps(content, allow_nan=False).encode()
         request = Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body), **about)
         return self.session.send(request)
 
@@ -207,7 +212,8 @@ class Service:
     def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""
         self.check_name(name)
-        path, start = self.dialect.path("drop", name), time.monotonic()
+        path = self.dialect.path("drop", name)
+        start = time.monotonic()
         headers = {"If-Match": etag} if etag else {}
         request = Request(
             "drop", "POST", path, JSON, parse_version, table=name, body=[[b""]], length=0, headers=headers, **about
@@ -235,12 +241,14 @@ def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes
     What is missing there is told when it is used: pools do not survive an error before that, and who only hands it on,
     as a cluster's scheduler does, needs no key.
     """
-    key, problem = Key(os.environ.get("RT_FRAMES_API_KEY")), ""
+    key = Key(os.environ.get("RT_FRAMES_API_KEY"))
+    problem = ""
     if not key:
         problem = _explain(url, "RT_FRAMES_API_KEY is not set; keys are not pickled")
     try:
         service = Service(url, api_key=key or "none", **options)
-    except ValueError as error:  # a missing CA bundle, or an invalid key
+    except ValueError as error:
+        # a missing CA bundle, or an invalid key
         problem = problem or _explain(url, str(error))
         service = Service(url, api_key="none", **{**options, "verify": False})
     service._proof, service._unusable = (salt, fingerprint), problem  # noqa: SLF001  # same package

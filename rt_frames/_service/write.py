@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 IfExists = Literal["fail", "skip", "replace", "append"]
-CLEAN_UP_SECONDS = 10.0  # to wait for an answer after a write has failed
+# to wait for an answer after a write has failed
+CLEAN_UP_SECONDS = 10.0
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
 NOTHING_STORED = "nothing of it is stored"
 _MAY_DO_IT = "but the service may still do it"
@@ -47,7 +48,8 @@ _MAY_BE_LATE = f"{_MAY_DO_IT}: wait until its time-out is over, and check again 
 _CHECK_FIRST = "check whether the rows are there before you send them again"
 _DROP_LATE = "wait until its time-out is over, drop table {!r} if it is there, and send again"
 _EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
-LIST_FIRST_ABOVE = 8 * 2**20  # bytes; before a larger upload, one list request checks address, key and name
+# bytes; before a larger upload, one list request checks address, key and name
+LIST_FIRST_ABOVE = 8 * 2**20
 
 
 class Written(NamedTuple):
@@ -100,7 +102,8 @@ def _write(service: Service, name: str, data: Any, how: WriteOptions, table: Des
         if listed and request.may_be_there:
             return _skip(service, request)
         return _upload(service, request._replace(listed_before=listed), source, how, cluster)
-    except errors.TableExistsError as error:  # created by somebody else meanwhile
+    except errors.TableExistsError as error:
+        # created by somebody else meanwhile
         if how.if_exists != "append" or not source.replayable:
             raise
         table = _find_table(service, name)
@@ -176,7 +179,8 @@ def _upload(
 ) -> Written:
     policy = CompressionPolicy(how.compression, service.link, source.nbytes, is_loopback=service.is_loopback)
     stream = cluster if cluster is not None and cluster.has_rows else IPCStream(source, policy)
-    name, start = str(request.table), time.monotonic()
+    name = str(request.table)
+    start = time.monotonic()
     with Progress(how.progress, stream.length, name) as bar:
         request = request._replace(on_sent=lambda sent: bar.update(sent, stream.rows))
         fits = source.nbytes is not None and source.nbytes <= (service.dialect.part_bytes or 0)
@@ -276,7 +280,8 @@ def _send_in_parts(
     look = functools.partial(explain_failed_parts, service, name, parts, before, end, late=late)
     try:
         return session.send(request._replace(attempt=parts.attempt, look=look))
-    except BaseException as error:  # including the source's, and Ctrl-C
+    except BaseException as error:
+        # including the source's, and Ctrl-C
         told = isinstance(error, errors.RemoteError) and parts.completing
         said = "it is not known whether its rows were made visible" if parts.completing else end()
         if not told and said != NOTHING_STORED and said not in str(error):
@@ -320,7 +325,8 @@ def _end_parts(service: Service, name: str, parts: Parts, made: _Made | None) ->
             return NOTHING_STORED
     except errors.TableNotFoundError:
         return NOTHING_STORED
-    except Exception:  # must not mask why the write failed
+    except Exception:
+        # must not mask why the write failed
         log.debug("table %s could not be dropped again", name, exc_info=True)
     return f"{NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
 

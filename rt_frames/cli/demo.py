@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def calendar() -> pa.Table:
     """Make a table of the days of forty years: most kinds of columns, some with nulls."""
-    day, first = pl.col("day"), datetime.date(1990, 1, 1)
+    day = pl.col("day")
+    first = datetime.date(1990, 1, 1)
     begins = (day == day.dt.month_start()) & (day.dt.month() % 3 == 1)
     days = pl.DataFrame({"day": pl.date_range(first, datetime.date(2029, 12, 31), eager=True)}).with_columns(
         year=day.dt.year().cast(pl.Int64),

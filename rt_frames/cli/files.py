@@ -58,9 +58,11 @@ SUFFIXES = {
 }
 PACKED = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
 PIPE = Path("-")
-FIRST_ROWS = 20_000  # from which the types of CSV follow
+# from which the types of CSV follow
+FIRST_ROWS = 20_000
 BATCH_CELLS = 2**20
-JSON_ROWS = 4096  # in a batch
+# in a batch
+JSON_ROWS = 4096
 
 
 class Options(NamedTuple):
@@ -150,7 +152,8 @@ class _File(NamedTuple):
         return make_printable(str(self.path))
 
 
-_Opened = tuple[pa.Schema, Callable[[_File], Iterable[pa.RecordBatch]]]  # of all files, and what reads one
+# of all files, and what reads one
+_Opened = tuple[pa.Schema, Callable[[_File], Iterable[pa.RecordBatch]]]
 
 
 def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Source, bool]:
@@ -194,7 +197,8 @@ def read_table(path: Path, options: Options = _DEFAULTS) -> pa.Table:
 @functools.cache
 def check_date_format(text: str) -> str:
     """Return how ISO 8601 writes what a format of ``strptime`` does; refuse a format that leaves the day open."""
-    moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)  # %y would make another century of it
+    # %y would make another century of it
+    moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)
     try:
         found = datetime.strptime(moment.strftime(text), text)
     except ValueError:
@@ -236,7 +240,8 @@ def _to_source(
         if field.name in options.dtypes:
             casts[name] = options.dtypes[field.name]
         elif field.type == _TEXT.type and (types.is_temporal(target) or types.is_decimal(target)):
-            casts[name] = target  # JSON has no values of it
+            # JSON has no values of it
+            casts[name] = target
     return Source(pa.schema(fields), chunks, zero_copy=False, casts=casts, close=close)
 
 
@@ -412,7 +417,8 @@ def _cells(file: _File, names: list[str], options: Options, limit: int | None = 
     path = re.sub(r"([\[*?])", r"[\1]", str(file.regular.absolute()))
     nulls = pc.SetLookupOptions(pa.array(options.nulls, _TEXT.type))
     with _database().cursor() as connection:
-        connection.sql("SET arrow_large_buffer_size = true")  # large_string
+        # large_string
+        connection.sql("SET arrow_large_buffer_size = true")
         rows = connection.sql(_READ_CSV, params=[path, _separator(file, options), options.header, columns])
         if limit is not None:
             rows = rows.limit(limit)
@@ -450,7 +456,8 @@ def _known_kinds(names: list[str], options: Options) -> dict[int, _Kind]:
         if types.is_dictionary(arrow):
             arrow = arrow.value_type
         if arrow == pa.binary(16):
-            arrow = pa.uuid()  # some services describe the storage alone
+            # some services describe the storage alone
+            arrow = pa.uuid()
         pattern = _PATTERNS.get(family(arrow) or str(arrow))
         if name in options.dtypes:
             known[place] = _Kind(f"is to be {arrow}", "", arrow)
@@ -463,7 +470,8 @@ def _known_kinds(names: list[str], options: Options) -> dict[int, _Kind]:
 
 def _keeps(kind: _Kind, cells: pa.Array, options: Options) -> bool:
     try:
-        _to_values(cells.slice(0, 100), kind, options)  # most kinds are ruled out by these
+        # most kinds are ruled out by these
+        _to_values(cells.slice(0, 100), kind, options)
         _to_values(cells, kind, options)
     except CONVERSION_ERRORS:
         return False
@@ -501,7 +509,8 @@ def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
             moment = datetime.strptime(text, date_format)
         except ValueError:
             if re.fullmatch(pattern, text):
-                raise  # not as the format says
+                # not as the format says
+                raise
             found.append(text)
         else:
             found.append(str(moment.date() if pattern == _DATE else moment))

@@ -49,7 +49,8 @@ Pairs = dict[str, str]
 
 # a parameter of the API → the command's option
 _OPTIONS = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
-MAX_LINES = 12  # of an error, without -v
+# of an error, without -v
+MAX_LINES = 12
 _NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
 _OPEN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
 
@@ -92,7 +93,8 @@ class _Command(click.Command):
         self.params += _VERBOSITY
 
     def invoke(self, ctx: click.Context) -> Any:
-        before = ctx.parent.params if ctx.parent else {}  # as in rt-frames -v create
+        # as in rt-frames -v create
+        before = ctx.parent.params if ctx.parent else {}
         verbose, quiet = (ctx.params.pop(name) or before.get(name, 0) for name in ("verbose", "quiet"))
         ctx.obj = quiet and not verbose
         levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
@@ -103,11 +105,14 @@ class _Command(click.Command):
                 warnings.showwarning = lambda warning, *_: click.echo(f"Warning: {_in_shell(warning, self)}", err=True)
                 try:
                     result = super().invoke(ctx)
-                    end_at_next_interrupt()  # the output is complete; shutdown must not be interrupted half-way
+                    # the output is complete; shutdown must not be interrupted half-way
+                    end_at_next_interrupt()
                     return result
                 finally:
-                    ctx.close()  # close clients here, where Ctrl-C is handled, not during garbage collection
-        except BrokenPipeError:  # the reader of our output has gone; click exits quietly
+                    # close clients here, where Ctrl-C is handled, not during garbage collection
+                    ctx.close()
+        except BrokenPipeError:
+            # the reader of our output has gone; click exits quietly
             raise
         except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
             lines = _in_shell(error, self).split("\n")
@@ -125,7 +130,8 @@ class _Command(click.Command):
 
 def _log_to_stderr(ctx: click.Context, level: int) -> None:
     """Show what the package logs on standard error, until the command ends."""
-    log, handler = logging.getLogger("rt_frames"), logging.StreamHandler()
+    log = logging.getLogger("rt_frames")
+    handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     ctx.call_on_close(functools.partial(log.setLevel, log.level))
     ctx.call_on_close(functools.partial(log.removeHandler, handler))
@@ -178,7 +184,8 @@ def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = Fals
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     # no variable holds the key, as tracebacks may show it
     client = connect(where, api_key=key_file.read_text().strip() if key_file else None, default=False, **options)
-    if context := click.get_current_context(silent=True):  # there is none during shell completion
+    # there is none during shell completion
+    if context := click.get_current_context(silent=True):
         context.call_on_close(client.close)
     return client
 
@@ -516,7 +523,8 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     """
     # what this was started to ignore, as nohup and a shell's & do, stays ignored: a blocked signal would not be
     ends = {number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in all threads; a handler would wait for the main thread
+    # in all threads; a handler would wait for the main thread
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     from rt_frames.local import LocalService
 
     if not _is_quiet():
@@ -526,12 +534,14 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
-        click.echo("export RT_FRAMES_DIALECT=lancedb")  # it has both; this one can describe and replace tables
+        # it has both; this one can describe and replace tables
+        click.echo("export RT_FRAMES_DIALECT=lancedb")
         way = "Ctrl-C" if signal.SIGINT in ends else f"kill {os.getpid()}"
         click.echo(f"serving {service.root}; stop with {way}", err=True)
         signal.sigwait(ends)
         for number in ends:
-            signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+            # a second one ends the process at once
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
     click.echo("stopped", err=True)
 

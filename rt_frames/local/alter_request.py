@@ -22,14 +22,17 @@ _FIELDS = {"path": "path", "rename": "name", "data_type": "data_type", "nullable
 
 _REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
 
-Fields = dict[str, pa.Field]  # by path; empty for the whole table
+# by path; empty for the whole table
+Fields = dict[str, pa.Field]
 
 
 class Change(NamedTuple):
     """What becomes of one column."""
 
-    type: pa.DataType  # its present type
-    given: dict[str, Any]  # in the engine's form: "path", and any of "name", "data_type", "nullable"
+    # its present type
+    type: pa.DataType
+    # in the engine's form: "path", and any of "name", "data_type", "nullable"
+    given: dict[str, Any]
 
     def __str__(self) -> str:
         what = [f"rename to {self.given['name']!r}"] if "name" in self.given else []
@@ -111,7 +114,8 @@ def _check_values(given: dict[str, Any], fields: Fields) -> None:
 
 def _check_inside(given: dict[str, Any], fields: Fields) -> None:
     """Refuse what the engine does not do inside lists and maps, or breaks the table with."""
-    field, above = fields[given["path"]], [fields[path].type for path in _parents(given["path"])]
+    field = fields[given["path"]]
+    above = [fields[path].type for path in _parents(given["path"])]
     if any(map(is_.is_map, above)):
         raise ValueError("the engine changes nothing inside a map; create a new table")
     if field.nullable and not given.get("nullable", True) and not all(map(is_.is_struct, above)):
@@ -166,10 +170,12 @@ def _check_together(changes: list[Change]) -> None:
 def describe(changes: list[Change]) -> str:
     """Name the columns of a change that was refused, casts first, with both types; as many as leave room for why."""
     first, *others = sorted(changes, key=lambda change: "data_type" not in change.given)
-    text, left = str(first), len(others)
+    text = str(first)
+    left = len(others)
     for change in others:
         longer = f"{text}; {change}"
         if len(longer) > 120:
             break
-        text, left = longer, left - 1
+        text = longer
+        left = left - 1
     return f"{text} and {left} more" if left else text

@@ -10,7 +10,8 @@ import pyarrow as pa
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
-MAX_READ = 2**31  # bytes of one message
+# bytes of one message
+MAX_READ = 2**31
 
 _OTHER_FORMATS = {
     b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',
@@ -36,7 +37,8 @@ class StreamFile:
     closed = False
 
     def __init__(self, body: Body) -> None:
-        self._body, self._start = body, bytes(body.read(8))
+        self._body = body
+        self._start = bytes(body.read(8))
         _check_start(self._start)
 
     def read_schema(self) -> pa.Schema:
@@ -49,7 +51,8 @@ class StreamFile:
         """Return ``size`` bytes, in memory that takes only what has come."""
         if size > MAX_READ:
             raise HTTPError(400, f"a message of the Arrow stream has {size} bytes; send batches under 2 GiB")
-        start, self._start = self._start[:size], self._start[size:]
+        start = self._start[:size]
+        self._start = self._start[size:]
         data = self._body.read(size - len(start))
         if len(start) + len(data) < size:
             raise HTTPError(

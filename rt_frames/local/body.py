@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from rt_frames.local.http_error import HTTPError
 
-LINGER_SECONDS, LINGER_BYTES = 5.0, 256 * 2**20
+LINGER_SECONDS = 5.0
+LINGER_BYTES = 256 * 2**20
 MAX_TRAILERS = 100
 
 
@@ -42,13 +43,18 @@ class Body:
     def __init__(
         self, stream: BufferedIOBase, length: int | None, is_wanted: Callable[[], bool] = lambda: True
     ) -> None:
-        self._stream, self._chunked, self._is_wanted = stream, length is None, is_wanted
-        self._left = length or 0  # bytes left of the body or chunk
-        self.received, self.ended = 0, length == 0
+        self._stream = stream
+        self._chunked = length is None
+        self._is_wanted = is_wanted
+        # bytes left of the body or chunk
+        self._left = length or 0
+        self.received = 0
+        self.ended = length == 0
 
     def read(self, size: int) -> memoryview:
         """Read ``size`` bytes, fewer only at the end, into memory that Arrow allocated: it needs no copy later."""
-        view, filled = memoryview(pa.allocate_buffer(size)).cast("B"), 0
+        view = memoryview(pa.allocate_buffer(size)).cast("B")
+        filled = 0
         while filled < size and (count := self._readinto(view[filled:])):
             filled += count
         return view[:filled]
@@ -68,7 +74,8 @@ class Body:
 
     def linger(self) -> None:
         """Take in, for a while, what is still being sent, so that an early answer is heard."""
-        until, start = time.monotonic() + LINGER_SECONDS, self.received
+        until = time.monotonic() + LINGER_SECONDS
+        start = self.received
         view = memoryview(bytearray(2**20))
         while not self.ended and time.monotonic() < until and self.received - start < LINGER_BYTES:
             self._readinto(view)

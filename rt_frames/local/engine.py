@@ -36,9 +36,12 @@ from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import walk
 
-PAGE_BYTES = 2 * 2**20  # bytes of a column; for larger pages the engine copies the data first
-MAX_OVERWRITES = 9  # whose versions stay, besides the one that is written next
-IN_USE = datetime.timedelta(hours=1)  # since it was written, a file that nothing names may be of a write on its way
+# bytes of a column; for larger pages the engine copies the data first
+PAGE_BYTES = 2 * 2**20
+# whose versions stay, besides the one that is written next
+MAX_OVERWRITES = 9
+# since it was written, a file that nothing names may be of a write on its way
+IN_USE = datetime.timedelta(hours=1)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
 _NO_SUCH_TIME = (
@@ -53,8 +56,10 @@ _REASONS = {
 }
 _CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)  # a file of the table
-_PLACE = ".rs:"  # a place in the engine's source, after the reason
+# a file of the table
+_NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
+# a place in the engine's source, after the reason
+_PLACE = ".rs:"
 _OF_A_VALUE = "LanceError(Arrow)"
 _COLUMN = 'olumn "'
 
@@ -76,7 +81,8 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
 @contextlib.contextmanager
 def _feeding(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
     """Give the engine batches one ahead, and raise what they raise, which it words anew; their rows are noted."""
-    rows, causes = list[int](), list[Exception]()
+    rows = list[int]()
+    causes = list[Exception]()
 
     def noted() -> Iterator[pa.RecordBatch]:
         with contextlib.closing(prefetch(batches)) as coming:
@@ -107,7 +113,8 @@ def open_table(folder: Path, version: int | None = None) -> Any:
     """Open a table to read it, as it is or as it was."""
     try:
         return lance.dataset(str(folder), version=version)
-    except BaseException as error:  # panics
+    except BaseException as error:
+        # panics
         if version is None:
             raise
         raise HTTPError(404, f"the table has no version {version}, or has it no more; leave it out") from error
@@ -115,7 +122,8 @@ def open_table(folder: Path, version: int | None = None) -> Any:
 
 def replace(folder: Path, staged: Path) -> int:
     """Make a staged table the next version of the one in `folder`, by one commit, and return that version."""
-    old, new = lance.dataset(str(folder)), lance.dataset(str(staged))
+    old = lance.dataset(str(folder))
+    new = lance.dataset(str(staged))
     operation = lance.LanceOperation.Overwrite(new.lance_schema, _fragments(new))
     return _commit(folder, old, operation, _files(staged, _fragments(new)))
 
@@ -246,7 +254,8 @@ def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
     def written(version: int) -> float:
         return _manifest(folder, version).stat().st_mtime
 
-    with contextlib.suppress(Exception):  # the next write removes them
+    # the next write removes them
+    with contextlib.suppress(Exception):
         versions = _versions(folder)
         replaced = bisect.bisect_right(versions[1:], time.time() - keep.total_seconds(), key=written)
         if replaced < len(versions) // 10:
@@ -272,7 +281,8 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 
 
 def _is_overwrite(table: Any, version: int) -> bool:
-    with contextlib.suppress(Exception):  # some other operations cannot be read
+    # some other operations cannot be read
+    with contextlib.suppress(Exception):
         return isinstance(table.read_transaction(version).operation, lance.LanceOperation.Overwrite)
     return False
 
@@ -308,7 +318,8 @@ def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
 def alter(folder: Path, asked: dict[str, Any]) -> int:
     """Apply the changes that a request asks for, all or none, and return the new version."""
     dataset: Any = lance.dataset(str(folder))
-    before, changes = dataset.version, parse_alterations(asked, dataset.schema)
+    before = dataset.version
+    changes = parse_alterations(asked, dataset.schema)
     try:
         dataset.alter_columns(*(change.given for change in changes))
     except BaseException as error:
@@ -338,7 +349,8 @@ def _find_refused(dataset: Any, changes: list[Change], reason: str) -> list[Chan
 
 def _cast_error(dataset: Any, change: Change) -> str | None:
     """Return why Arrow does not cast the values of a column, which are no structs; None where it does."""
-    old, new = _innermost(change.type), _innermost(change.given.get("data_type", change.type))
+    old = _innermost(change.type)
+    new = _innermost(change.given.get("data_type", change.type))
     if old == new or is_.is_nested(old):
         return None
     column, *steps = change.given["path"].split(".")
@@ -365,9 +377,11 @@ def _values(array: Any, steps: list[str]) -> Any:
     """Go down to the values that a path means, through structs by name and through lists of any kind."""
     while is_.is_nested(array.type):
         if is_.is_struct(array.type):
-            array, steps = array.flatten()[array.type.get_field_index(steps[0])], steps[1:]
+            array = array.flatten()[array.type.get_field_index(steps[0])]
+            steps = steps[1:]
         else:
-            array, steps = array.flatten(), steps[1:]
+            array = array.flatten()
+            steps = steps[1:]
     return array
 
 
@@ -378,7 +392,8 @@ def as_http_errors(what: str) -> Iterator[None]:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # panics of the engine are BaseExceptions
+    except BaseException as error:
+        # panics of the engine are BaseExceptions
         raise _to_http_error(error, what) from error
 
 

@@ -20,9 +20,13 @@ from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
-MAX_BATCH_ROWS, BATCH_BYTES, BUFFER_BYTES = 2**17, 2**22, 2**26
-MAX_FILTER = 8000  # characters
-MAX_TOKENS = 250  # words and operators, each of which may nest: some 350 of them crash the engine
+MAX_BATCH_ROWS = 2**17
+BATCH_BYTES = 2**22
+BUFFER_BYTES = 2**26
+# characters
+MAX_FILTER = 8000
+# words and operators, each of which may nest: some 350 of them crash the engine
+MAX_TOKENS = 250
 _QUERY = {"k", "offset", "columns", "filter", "with_row_id", "version", "prefilter", "vector"}
 
 
@@ -95,4 +99,5 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
-    return f"({text})"  # otherwise the engine ignores anything after a complete condition
+    # otherwise the engine ignores anything after a complete condition
+    return f"({text})"

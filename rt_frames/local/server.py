@@ -46,10 +46,15 @@ from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
-THREADS, MAX_THREADS = 6, 128  # threads that wait for requests, besides two of cheroot's; more while bodies are slow
-HEAD_SECONDS = 10  # seconds for a whole head, however slowly it arrives
-BODY_SECONDS = 600  # seconds; a client may compute what it sends
-LAST_SECONDS = 1  # seconds for a client to send and read once the service stops
+# threads that wait for requests, besides two of cheroot's; more while bodies are slow
+THREADS = 6
+MAX_THREADS = 128
+# seconds for a whole head, however slowly it arrives
+HEAD_SECONDS = 10
+# seconds; a client may compute what it sends
+BODY_SECONDS = 600
+# seconds for a client to send and read once the service stops
+LAST_SECONDS = 1
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
 _SINGLE_HEADERS = (b"Content-Length", b"Transfer-Encoding", b"Content-Type", b"Host", b"X-Api-Key")
@@ -199,12 +204,14 @@ class LocalService:
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
-        if self._server is not None and self._server.ready:  # not when the process ends
+        # not when the process ends
+        if self._server is not None and self._server.ready:
             _do_uninterrupted(self._stop)
 
     def _stop(self) -> None:
         with self._lock:
-            server, self._server = self._server, None
+            server = self._server
+            self._server = None
             if server is not None:
                 _running.discard(server)
                 server.stop()
@@ -216,8 +223,10 @@ class LocalService:
         self.close()
 
 
-_running: set[Any] = set()  # the servers
-_processes: set[int] = set()  # process ids that ran a service; any other than this was a parent
+# the servers
+_running: set[Any] = set()
+# process ids that ran a service; any other than this was a parent
+_processes: set[int] = set()
 
 
 def _do_uninterrupted(work: Callable[[], None]) -> None:
@@ -265,7 +274,8 @@ class _Request(HTTPRequest):
 
     def parse_request(self) -> None:
         """Read the head; a thread waits for it no longer than a while."""
-        reader, sock = self.conn.rfile.raw, self.conn.socket
+        reader = self.conn.rfile.raw
+        sock = self.conn.socket
         reader.deadline = time.monotonic() + HEAD_SECONDS
         try:
             super().parse_request()
@@ -284,7 +294,8 @@ class _Request(HTTPRequest):
                 raise ValueError(f"the header {name.decode()} is there twice; send it once")
             values[name].append(value.strip(b" \t"))
         headers.update((name, b", ".join(filter(None, given))) for name, given in values.items())
-        length, coding = headers.get(b"Content-Length"), headers.get(b"Transfer-Encoding")
+        length = headers.get(b"Content-Length")
+        coding = headers.get(b"Transfer-Encoding")
         if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
             raise ValueError("the Content-Length is not a number of bytes; send digits alone")
         if coding is not None and (coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1"):
@@ -349,7 +360,8 @@ class _Gateway(Gateway_10):
     def __init__(self, req: Any) -> None:
         length = None if req.chunked_read else req.rfile.remaining
         self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
-        req.rfile.remaining = 0  # the server would read all of the rest before it answers
+        # the server would read all of the rest before it answers
+        req.rfile.remaining = 0
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
         self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(BODY_SECONDS)
@@ -368,7 +380,8 @@ class _Gateway(Gateway_10):
 
 class _Server(Server):
     ConnectionClass = _Connection
-    expiration_interval = 0.1  # how long stopping takes
+    # how long stopping takes
+    expiration_interval = 0.1
     max_request_header_size = MAX_HEADER_BYTES
 
     def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
@@ -392,4 +405,5 @@ class _Server(Server):
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
         log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)
         if isinstance(error := sys.exc_info()[1], OSError) and error.errno == errno.EMFILE:
-            time.sleep(0.1)  # until a connection ends; polling is the only way
+            # until a connection ends; polling is the only way
+            time.sleep(0.1)

@@ -32,7 +32,8 @@ STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-UPLOAD = "upload"  # beside staged rows: the name of their table, until that is dropped or they are in it
+# beside staged rows: the name of their table, until that is dropped or they are in it
+UPLOAD = "upload"
 
 
 class Missing(HTTPError):
@@ -73,7 +74,8 @@ class Store:
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse a name that is taken, by a table that is not to be replaced, or that cannot be one."""
         folder = self._folder(name)
-        for _ in range(_ATTEMPTS):  # another process may create or drop it between two checks
+        # another process may create or drop it between two checks
+        for _ in range(_ATTEMPTS):
             if replace and self._is_table(name):
                 return
             with contextlib.suppress(FileNotFoundError):
@@ -115,7 +117,8 @@ class Store:
 
         Return its version, and of a new table its etag.
         """
-        if replace:  # free space before it is needed
+        # free space before it is needed
+        if replace:
             with contextlib.suppress(Missing), self.held(name) as folder:
                 engine.forget_versions(folder, self.keep)
         with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
@@ -157,7 +160,8 @@ class Store:
                 return None
             if not replace:
                 break
-            with contextlib.suppress(Missing), self.held(name):  # dropped meanwhile, so the name is free
+            # dropped meanwhile, so the name is free
+            with contextlib.suppress(Missing), self.held(name):
                 return engine.replace(target, staged)
         raise self._taken(name)
 
@@ -166,7 +170,8 @@ class Store:
         self._wipe()
         folder = self.staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
-            with locked(self.staging):  # otherwise a starting process could wipe it before it is locked
+            # otherwise a starting process could wipe it before it is locked
+            with locked(self.staging):
                 folder.mkdir()
                 locks.enter_context(locked(folder, fcntl.LOCK_SH))
             try:
@@ -212,7 +217,8 @@ class Store:
         with self.held(name) as target, self._staged() as folder:
             check_unchanged(target, etag)
             target.rename(folder / "table")
-            for staged in self._folders():  # rows for it; a later table of its name must not get them
+            # rows for it; a later table of its name must not get them
+            for staged in self._folders():
                 with contextlib.suppress(FileNotFoundError):
                     if (staged / "table" / UPLOAD).read_text() == name:
                         (staged / "table" / UPLOAD).unlink()
@@ -221,12 +227,14 @@ class Store:
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[Path]:
         """Return the folder of a table, which nobody else changes meanwhile, in this process or another."""
-        folder, there = self._folder(name), False
+        folder = self._folder(name)
+        there = False
         with contextlib.ExitStack() as locks:
             with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):
                 handle = locks.enter_context(locked(folder))
                 there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
-            if not there:  # or no longer: the holder of the lock dropped it
+            # or no longer: the holder of the lock dropped it
+            if not there:
                 raise Missing(name)
             yield folder
 
@@ -256,6 +264,8 @@ def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
             raise OSError(error.errno, reason, str(folder)) from None
         yield handle
     finally:
-        with contextlib.suppress(OSError):  # it was not locked
-            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile also holds the handle
+        # it was not locked
+        with contextlib.suppress(OSError):
+            # a process forked meanwhile also holds the handle
+            fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)

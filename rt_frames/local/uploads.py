@@ -44,7 +44,8 @@ class Uploads:
     def begin(self, name: str) -> str:
         """Begin a write in parts to a table; return its id, which any process on this folder knows."""
         with engine.as_http_errors("no write was begun"), self._store.staged_rows(name) as folder:
-            (folder / "parts").mkdir()  # with which it stays
+            # with which it stays
+            (folder / "parts").mkdir()
             return folder.parent.name
 
     def add_part(
@@ -63,7 +64,8 @@ class Uploads:
                 with self._store.held(name):
                     _check_open(folder)
                     claim.write_text(json.dumps(told))
-            except (HTTPError, OSError):  # perhaps because the write ended meanwhile and removed its staging
+            except (HTTPError, OSError):
+                # perhaps because the write ended meanwhile and removed its staging
                 with contextlib.suppress(Missing), self._store.held(name):
                     _check_open(folder)
                 raise
@@ -74,7 +76,8 @@ class Uploads:
             try:
                 with self._store.held(name) as target, engine.as_http_errors("nothing was stored"):
                     _check_open(folder)
-                    (folder / UPLOAD).unlink()  # so that it happens once
+                    # so that it happens once
+                    (folder / UPLOAD).unlink()
                     check_unchanged(target, etag)
                     engine.forget_versions(target, self._store.keep)
                     return _commit(target, folder)
@@ -100,7 +103,8 @@ class Uploads:
             except FileNotFoundError:
                 raise _NoUpload from None
             yield folder
-            with contextlib.suppress(FileNotFoundError):  # it has ended
+            # it has ended
+            with contextlib.suppress(FileNotFoundError):
                 os.utime(folder / "parts")
 
 

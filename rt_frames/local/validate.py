@@ -25,8 +25,12 @@ from rt_frames.local.arrow_stream import StreamFile
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
-MAX_COLUMNS, MAX_FIELDS, MAX_DEPTH = 10_000, 20_000, 60
-MAX_FIXED_SIZE, MAX_NULLS = 2**24, 2**24  # per value, and per table: free for a sender, expensive for a reader
+MAX_COLUMNS = 10_000
+MAX_FIELDS = 20_000
+MAX_DEPTH = 60
+# per value, and per table: free for a sender, expensive for a reader
+MAX_FIXED_SIZE = 2**24
+MAX_NULLS = 2**24
 _FOREIGN = (
     is_.is_union, is_.is_run_end_encoded, is_.is_interval,
     is_.is_string_view, is_.is_binary_view, is_.is_list_view, is_.is_large_list_view,
@@ -55,7 +59,8 @@ def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
 
 
 def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
-    schema, nulls = reader.schema, 0
+    schema = reader.schema
+    nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [
         field for field in schema
@@ -77,7 +82,8 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
                 _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
-        del batch  # frees its memory for the next
+        # frees its memory for the next
+        del batch
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
@@ -94,7 +100,8 @@ def _check_batch(batch: pa.RecordBatch) -> None:
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
     """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
-    if not len(array):  # Arrow does not check their offsets
+    # Arrow does not check their offsets
+    if not len(array):
         return
     if array.null_count and not field.nullable:
         raise HTTPError(400, f"column {path!r:.200} contains nulls, but its field is not nullable; make it nullable")
@@ -110,7 +117,8 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
 
 def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
     """Return path, field and values of what is inside an array."""
-    arrow, fields = array.type, child_fields(array.type)
+    arrow = array.type
+    fields = child_fields(array.type)
     if is_.is_struct(arrow):
         arrays = [array.field(i) for i in range(len(fields))]
     elif is_.is_map(arrow):
@@ -141,7 +149,8 @@ def _check_json(texts: pa.Array, path: str) -> None:
 
 def _read_strictly(text: str) -> None:
     read = json.loads(text, parse_int=_check_integer, parse_float=_check_float, object_pairs_hook=_check_names)
-    json.dumps(read, allow_nan=False, ensure_ascii=False).encode()  # json also accepts NaN and lone surrogates
+    # json also accepts NaN and lone surrogates
+    json.dumps(read, allow_nan=False, ensure_ascii=False).encode()
 
 
 def _check_integer(digits: str) -> None:
@@ -155,7 +164,8 @@ def _check_float(digits: str) -> None:
     if repr(double) == digits:
         return
     kept = [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")] if math.isfinite(double) else []
-    with contextlib.suppress(decimal.InvalidOperation):  # an exponent of more than 18 digits
+    # an exponent of more than 18 digits
+    with contextlib.suppress(decimal.InvalidOperation):
         if decimal.Decimal(digits) in kept:
             return
     raise ValueError(f"{digits:.40} is no number of 64 bits")
@@ -242,7 +252,8 @@ def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str
 
 
 def _unsupported_reason(field: pa.Field) -> str | None:
-    arrow, metadata = storage(field.type), field.metadata or {}
+    arrow = storage(field.type)
+    metadata = field.metadata or {}
     if b"lance-encoding:blob" in metadata or metadata.get(b"ARROW:extension:name", b"").startswith(b"lance."):
         return "it is read back in another form; send it without the field's metadata"
     item, size = fixed_items(arrow)

@@ -30,12 +30,16 @@ from rt_frames.local.uploads import Uploads
 from rt_frames.local.validate import open_stream
 
 log = logging.getLogger("rt_frames")
-access = logging.getLogger("rt_frames.access")  # one line per request
+# one line per request
+access = logging.getLogger("rt_frames.access")
 
-ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
 MAX_JSON_BYTES = 16 * 2**20
-VERSION = "0.4.0"  # the version from which servers of this family take writes in parts
-EXTENSION_NAME, EXTENSION_METADATA = "ARROW:extension:name", "ARROW:extension:metadata"
+# the version from which servers of this family take writes in parts
+VERSION = "0.4.0"
+EXTENSION_NAME = "ARROW:extension:name"
+EXTENSION_METADATA = "ARROW:extension:metadata"
 Environ = dict[str, Any]
 
 
@@ -85,12 +89,15 @@ class Application:
             environ["rt_frames.wait_for_body"]()
             return 200, self._route(environ, body)
         except HTTPError as error:
-            status, message = error.status, str(error)
+            status = error.status
+            message = str(error)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # panics of the engine are BaseExceptions
+        except BaseException:
+            # panics of the engine are BaseExceptions
             log.exception("the embedded service failed")
-            status, message = 500, "the embedded service failed; the log of its process says why"
+            status = 500
+            message = "the embedded service failed; the log of its process says why"
         return status, {"error": {"code": status, "message": message}}
 
     def _check_caller(self, environ: Environ) -> None:
@@ -102,18 +109,21 @@ class Application:
             raise HTTPError(401, "the x-api-key header is missing or wrong; give the key of this service")
 
     def _route(self, environ: Environ, body: Body) -> Any:
-        path, method = environ["REQUEST_URI"].partition("?")[0], environ["REQUEST_METHOD"]
+        path = environ["REQUEST_URI"].partition("?")[0]
+        method = environ["REQUEST_METHOD"]
         path = re.sub(r"^https?://[^/]*", "", path)
         for wanted, route, respond in self._routes:
             if match := re.fullmatch(_pattern(route), path):
                 if method != wanted:
                     raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
                 return respond(self, environ, body, *map(unquote, match.groups()))
-        status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404  # else the table would seem missing
+        # else the table would seem missing
+        status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
         raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
-        after, limit = _query_parameter(environ, "page_token"), _query_parameter(environ, "limit")
+        after = _query_parameter(environ, "page_token")
+        limit = _query_parameter(environ, "limit")
         if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
             raise HTTPError(400, f"limit is {limit!r:.100}; give a positive integer")
         names = [name for name in self._store.names() if name > after]
@@ -138,7 +148,8 @@ class Application:
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
-            raise HTTPError(400, str(error)) from error  # read by the official client as a name that is taken
+            # read by the official client as a name that is taken
+            raise HTTPError(400, str(error)) from error
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
@@ -228,9 +239,11 @@ class Application:
 
 def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
     """Add to fields that are described what the engine keeps beside them; an extension type is told in Arrow's way."""
-    for one, field in zip(described, fields, strict=False):  # the engine has none inside a list of fixed size
+    # the engine has none inside a list of fixed size
+    for one, field in zip(described, fields, strict=False):
         metadata = {name: value for name, value in field.metadata.items() if value or name != EXTENSION_METADATA}
-        if metadata.get(EXTENSION_NAME) == "lance.json":  # the engine's own form of it, which it reads as Arrow's
+        # the engine's own form of it, which it reads as Arrow's
+        if metadata.get(EXTENSION_NAME) == "lance.json":
             metadata[EXTENSION_NAME] = "arrow.json"
         if metadata:
             one["metadata"] = metadata
