@@ -43,9 +43,7 @@ class RemoteAccessor(Generic[Frame]):
         self._frame = frame
 
     def __repr__(self) -> str:
-        return (
-            f"<remote methods of a {type(self._frame).__name__}: to_table, tee, alter_table, plan_alterations, schema>"
-        )
+        return f"<remote methods of a {type(self._frame).__name__}: to_table, tee, alter_table, plan_alterations, schema>"
 
     if not TYPE_CHECKING:
 

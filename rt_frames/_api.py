@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._client import Client, RemoteTable, check_plan, forget_schema, rewrite_columns
+from rt_frames._client import (
+    Client,
+    RemoteTable,
+    check_plan,
+    forget_schema,
+    rewrite_columns,
+)
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_frames
 from rt_frames._frames.any_frame import arrow_schemas
@@ -244,16 +250,28 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
-    stored = [side for side, data in (("before", before), ("after", after)) if isinstance(data, RemoteTable)]
+    stored = [
+        side
+        for side, data in (("before", before), ("after", after))
+        if isinstance(data, RemoteTable)
+    ]
     before = _known_schema("before", before)
     after = _known_schema("after", after)
     return plan(
-        *arrow_schemas(before, after, dtypes=dtypes, index=index, clean_names=clean_names, stored=stored),
+        *arrow_schemas(
+            before,
+            after,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            stored=stored,
+        ),
         rename=rename,
         nullable=nullable,
         strict=strict,
         stored="before" in stored,
-        compare_nullability=isinstance(before, pa.Schema) and isinstance(after, pa.Schema),
+        compare_nullability=isinstance(before, pa.Schema)
+        and isinstance(after, pa.Schema),
     )
 
 
@@ -345,20 +363,37 @@ def alter_table(
     """
     check_order(data, name, "rt.alter_table(df, {})")
     if rewrite and lossy:
-        raise ValueError("rewrite, lossy: a rewrite casts exactly; pass only one of them")
+        raise ValueError(
+            "rewrite, lossy: a rewrite casts exactly; pass only one of them"
+        )
     options: dict[str, Any] = {"rename": rename, "nullable": nullable, "strict": strict}
     options |= {"dtypes": dtypes, "index": index, "clean_names": clean_names}
     with errors.about(name):
-        return _alter_table(resolve(client).table(name), data, before, options, lossy=lossy, rewrite=rewrite)
+        return _alter_table(
+            resolve(client).table(name),
+            data,
+            before,
+            options,
+            lossy=lossy,
+            rewrite=rewrite,
+        )
 
 
 def _alter_table(
-    asked: RemoteTable, data: Any, before: Any, options: dict[str, Any], *, lossy: bool, rewrite: bool
+    asked: RemoteTable,
+    data: Any,
+    before: Any,
+    options: dict[str, Any],
+    *,
+    lossy: bool,
+    rewrite: bool,
 ) -> RemoteTable:
     found = plan_alterations(asked if before is None else before, data, **options)
     check_no_cycle(options["rename"] or {})
     if before is not None and asked.schema is not None:
-        found = _check_state(asked.name, found, plan_alterations(asked, data, **options))
+        found = _check_state(
+            asked.name, found, plan_alterations(asked, data, **options)
+        )
     if rewrite and found:
         altered = rewrite_columns(asked, found)
     else:
@@ -369,7 +404,9 @@ def _alter_table(
     return altered
 
 
-def _check_state(name: str, found: AlterationPlan, left: AlterationPlan) -> AlterationPlan:
+def _check_state(
+    name: str, found: AlterationPlan, left: AlterationPlan
+) -> AlterationPlan:
     """Return what is left to do, if all of it is a part of what was found between before and after."""
     known = {one.path: one for one in found}
     if strange := [str(one) for one in left if not _is_part(one, known.get(one.path))]:
@@ -387,7 +424,9 @@ def _is_part(one: Alteration, whole: Alteration | None) -> bool:
     return one.data_type is None or bool(one.before == whole.before)
 
 
-def alter_columns(name: str, alterations: Alterations, *, client: Client | None = None) -> RemoteTable:
+def alter_columns(
+    name: str, alterations: Alterations, *, client: Client | None = None
+) -> RemoteTable:
     """Change columns of a table in one request, all of them or none.
 
     Parameters

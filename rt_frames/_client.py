@@ -22,7 +22,12 @@ from rt_frames._http.options import Key, hide_values
 from rt_frames._http.response import parse_version
 from rt_frames._http.rows import query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
-from rt_frames._schema.alterations import Alteration, AlterationPlan, as_plan, check_values_kept
+from rt_frames._schema.alterations import (
+    Alteration,
+    AlterationPlan,
+    as_plan,
+    check_values_kept,
+)
 from rt_frames._schema.compare import walk
 from rt_frames._service.rewrite import offer_rewrite, rewrite
 from rt_frames._service.service import Service
@@ -84,10 +89,21 @@ class Client:
         allow_insecure: bool = False,
         dialect: DialectName | Dialect = "documented",
     ) -> None:
-        options: dict[str, Any] = {"timeout": timeout, "retries": retries, "verify": verify, "dialect": dialect}
+        options: dict[str, Any] = {
+            "timeout": timeout,
+            "retries": retries,
+            "verify": verify,
+            "dialect": dialect,
+        }
         api_key = Key(api_key)
         headers = hide_values(headers)
-        self._service = Service(url, api_key=api_key, headers=headers, allow_insecure=allow_insecure, **options)
+        self._service = Service(
+            url,
+            api_key=api_key,
+            headers=headers,
+            allow_insecure=allow_insecure,
+            **options,
+        )
 
     @property
     def url(self) -> str:
@@ -215,9 +231,20 @@ class Client:
         each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
         hints: Hints = {errors.BadRequest: (each, {})} if several else {}
         start = time.monotonic()
-        result = self._service.send_json("alter", name, plan.to_json(), parse_version, hints=hints)
-        log.info("altered table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
-        facts = {"version": result.value, "created": False, "request_id": result.request_id}
+        result = self._service.send_json(
+            "alter", name, plan.to_json(), parse_version, hints=hints
+        )
+        log.info(
+            "altered table %s, %.0f ms, %s",
+            name,
+            (time.monotonic() - start) * 1000,
+            result.request_id,
+        )
+        facts = {
+            "version": result.value,
+            "created": False,
+            "request_id": result.request_id,
+        }
         return RemoteTable(name, self, **facts, _changed=plan)
 
 
@@ -295,7 +322,11 @@ class RemoteTable:
         at: int64
         """
         if self._schema is None:
-            object.__setattr__(self, "_schema", self._service.describe(self.name, since=self._since).schema)
+            object.__setattr__(
+                self,
+                "_schema",
+                self._service.describe(self.name, since=self._since).schema,
+            )
         return self._schema
 
     def __repr__(self) -> str:
@@ -306,12 +337,26 @@ class RemoteTable:
         if self._schema is None:
             # a display never raises
             with contextlib.suppress(Exception):
-                schema = self._service.describe(self.name, since=self._since, patience=SHOW_SECONDS).schema
+                schema = self._service.describe(
+                    self.name, since=self._since, patience=SHOW_SECONDS
+                ).schema
                 object.__setattr__(self, "_schema", schema)
-        fields = [(f.name, str(f.type), "" if f.nullable else "no") for f in self._schema or ()]
-        title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(": ")
+        fields = [
+            (f.name, str(f.type), "" if f.nullable else "no")
+            for f in self._schema or ()
+        ]
+        title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(
+            ": "
+        )
         request = f", request {self.request_id}" if self.request_id is not None else ""
-        return as_html(Listing(title, ("column", "type", "nullable"), fields, [f"at {self.client}{request}"]))
+        return as_html(
+            Listing(
+                title,
+                ("column", "type", "nullable"),
+                fields,
+                [f"at {self.client}{request}"],
+            )
+        )
 
     @hide_frames
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -319,14 +364,19 @@ class RemoteTable:
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(
-        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
         asked = query(columns, where, limit)
         if limit == 0 and self.schema is not None:
             fields = {field.name: field for field in self.schema}
             if fields.keys() >= {*(columns or ())}:
-                return pa.RecordBatchReader.from_batches(pa.schema([fields[name] for name in columns or fields]), [])
+                return pa.RecordBatchReader.from_batches(
+                    pa.schema([fields[name] for name in columns or fields]), []
+                )
         # some servers read 0 as no limit
         asked["k"] = max(asked["k"], 1)
         try:
@@ -356,7 +406,11 @@ class RemoteTable:
 
     @hide_frames
     def to_arrow(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
     ) -> pa.Table:
         """Read rows into a `pyarrow.Table`.
 
@@ -392,7 +446,11 @@ class RemoteTable:
 
     @hide_frames
     def to_pandas(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
     ) -> pd.DataFrame:
         """Read rows into a pandas frame; integers and booleans with nulls become ``Int64`` … and ``boolean``.
 
@@ -423,7 +481,11 @@ class RemoteTable:
 
     @hide_frames
     def to_polars(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
     ) -> pl.DataFrame:
         """Read rows into a Polars frame.
 
@@ -566,7 +628,9 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").rename({"at": "time"}).version
         2
         """
-        return self.alter_columns([Alteration(path, rename=name) for path, name in _items("columns", columns)])
+        return self.alter_columns(
+            [Alteration(path, rename=name) for path, name in _items("columns", columns)]
+        )
 
     @hide_frames
     def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
@@ -593,7 +657,12 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").cast({"at": "int32"}).version
         2
         """
-        return self.alter_columns([Alteration(path, data_type=dtype) for path, dtype in _items("dtypes", dtypes)])
+        return self.alter_columns(
+            [
+                Alteration(path, data_type=dtype)
+                for path, dtype in _items("dtypes", dtypes)
+            ]
+        )
 
     @hide_frames
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
@@ -620,7 +689,12 @@ class RemoteTable:
         >>> rt.connect(default=False).table("readings").set_nullable({"at": False}).version
         2
         """
-        return self.alter_columns([Alteration(path, nullable=may) for path, may in _items("nullable", nullable)])
+        return self.alter_columns(
+            [
+                Alteration(path, nullable=may)
+                for path, may in _items("nullable", nullable)
+            ]
+        )
 
 
 def known_facts(table: RemoteTable) -> list[str]:
@@ -652,5 +726,7 @@ def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None
 
 def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:
     if not isinstance(asked, Mapping) or not asked:
-        raise TypeError(f"{option}: expected a dict by path, such as {{'outer.inner': …}}, got {show_value(asked)}")
+        raise TypeError(
+            f"{option}: expected a dict by path, such as {{'outer.inner': …}}, got {show_value(asked)}"
+        )
     return asked.items()

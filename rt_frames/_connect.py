@@ -101,8 +101,15 @@ def connect(
     __tracebackhide__ = True
     api_key = None if api_key is None else Key(api_key)
     headers = hide_values(headers)
-    options: dict[str, Any] = {"timeout": timeout, "retries": retries, "headers": headers, "verify": verify}
-    client = _make_client(target, api_key, region, domain, dialect, allow_insecure, options)
+    options: dict[str, Any] = {
+        "timeout": timeout,
+        "retries": retries,
+        "headers": headers,
+        "verify": verify,
+    }
+    client = _make_client(
+        target, api_key, region, domain, dialect, allow_insecure, options
+    )
     if default:
         global _default_client, _default_settings
         _default_client = client
@@ -112,19 +119,34 @@ def connect(
 
 @hide_frames
 def _make_client(
-    target: Any, api_key: Key | None, region: str | None, domain: str | None, dialect: str | None,
-    allow_insecure: bool, options: dict[str, Any],
-) -> Client:  # fmt: skip
+    target: Any,
+    api_key: Key | None,
+    region: str | None,
+    domain: str | None,
+    dialect: str | None,
+    allow_insecure: bool,
+    options: dict[str, Any],
+) -> Client:
     where = parse_target(target, region, domain)
-    spoken = parse_dialect(dialect if dialect is not None else os.environ.get("RT_FRAMES_DIALECT") or "documented")
+    spoken = parse_dialect(
+        dialect
+        if dialect is not None
+        else os.environ.get("RT_FRAMES_DIALECT") or "documented"
+    )
     if isinstance(where, Path):
         if api_key is not None:
-            raise ValueError("api_key: the embedded service of a folder has its own; leave the option out")
+            raise ValueError(
+                "api_key: the embedded service of a folder has its own; leave the option out"
+            )
         return client_of(FolderService(where, dialect=FOLDER, **options))
     if api_key is None and not (api_key := Key(os.environ.get("RT_FRAMES_API_KEY"))):
         text = f"no API key for {where.rpartition('@')[2]:.100}"
-        raise errors.NotConnectedError(Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…"))
-    return Client(where, api_key=api_key, allow_insecure=allow_insecure, dialect=spoken, **options)
+        raise errors.NotConnectedError(
+            Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…")
+        )
+    return Client(
+        where, api_key=api_key, allow_insecure=allow_insecure, dialect=spoken, **options
+    )
 
 
 def disconnect() -> None:
@@ -146,12 +168,22 @@ def resolve(client: Client | None) -> Client:
     __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):
-            raise TypeError(f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}")
+            raise TypeError(
+                f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}"
+            )
         return client
     global _default_settings
-    settings = {name: Secret(value) for name, value in os.environ.items() if name.startswith("RT_FRAMES_")}
+    settings = {
+        name: Secret(value)
+        for name, value in os.environ.items()
+        if name.startswith("RT_FRAMES_")
+    }
     found = _default_client
-    if found is None or service_of(found).closed or _default_settings not in (None, settings):
+    if (
+        found is None
+        or service_of(found).closed
+        or _default_settings not in (None, settings)
+    ):
         found = connect()
         _default_settings = settings
     return found
@@ -171,7 +203,9 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
-            raise ValueError(f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}")
+            raise ValueError(
+                f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}"
+            )
         return target
     if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
         return _parse_folder(target)
@@ -188,24 +222,34 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
         # no such user, a cycle of links, a name that is too long
         raise not_a_folder(target, error) from None
     if is_file:
-        raise ValueError(f"{folder} is a file; expected a folder, for the tables of the embedded service")
+        raise ValueError(
+            f"{folder} is a file; expected a folder, for the tables of the embedded service"
+        )
     return folder
 
 
-def _from_environment(region: str | None, domain: str | None) -> tuple[str | None, str | None, str | None]:
+def _from_environment(
+    region: str | None, domain: str | None
+) -> tuple[str | None, str | None, str | None]:
     if url := os.environ.get("RT_FRAMES_URL"):
         if region is not None or domain is not None:
-            raise ValueError("region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address")
+            raise ValueError(
+                "region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address"
+            )
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB") or None
     if database is None and region is None and domain is None:
         was_closed = _default_client is not None and service_of(_default_client).closed
         closed = ", the default client was closed" if was_closed else ""
-        raise errors.NotConnectedError(Message(f"not connected to any service{closed}", _THREE_WAYS, target="…"))
+        raise errors.NotConnectedError(
+            Message(f"not connected to any service{closed}", _THREE_WAYS, target="…")
+        )
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if database is not None and (region is None or domain is None):
-        raise ValueError(f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it")
+        raise ValueError(
+            f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it"
+        )
     return database, region, domain
 
 
@@ -220,7 +264,9 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
         text = f"{' and '.join(missing)} must be given with {' and '.join(given)}"
         raise ValueError(Message(text, _THREE_WAYS, target="…"))
     for name, value in parts.items():
-        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value):
+        if not isinstance(value, str) or not re.fullmatch(
+            r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value
+        ):
             text = f"{name}: expected a part of a host name, got {value!r:.100}"
             raise ValueError(Message(text, _THREE_WAYS, target="…"))
     return f"https://{database}.{region}.{domain}"

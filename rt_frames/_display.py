@@ -42,8 +42,15 @@ class Listing(NamedTuple):
 
     def shown(self) -> list[tuple[str, ...]]:
         """Return the head and the rows that are shown."""
-        lines = [tuple(map(make_printable, line)) for line in (self.head, *self.rows[:MAX_ROWS])]
-        columns = [column for column in zip(*lines, strict=True) if any(column[1:]) or not self.rows]
+        lines = [
+            tuple(map(make_printable, line))
+            for line in (self.head, *self.rows[:MAX_ROWS])
+        ]
+        columns = [
+            column
+            for column in zip(*lines, strict=True)
+            if any(column[1:]) or not self.rows
+        ]
         return list(zip(*columns, strict=True))
 
 
@@ -55,9 +62,18 @@ def as_text(listing: Listing) -> str:
     while sum(widths) > available and max(widths) > _MIN_WIDTH:
         widths[widths.index(max(widths))] -= 1
     lines.insert(1, tuple("-" * width for width in widths))
-    drawn = ["  ".join(map(str.ljust, map(shorten, line, widths), widths)).rstrip() for line in lines]
+    drawn = [
+        "  ".join(map(str.ljust, map(shorten, line, widths), widths)).rstrip()
+        for line in lines
+    ]
     return "\n".join(
-        [make_printable(listing.title), "", *drawn, *_more(listing), *(f"\n{make_printable(n)}" for n in listing.notes)]
+        [
+            make_printable(listing.title),
+            "",
+            *drawn,
+            *_more(listing),
+            *(f"\n{make_printable(n)}" for n in listing.notes),
+        ]
     )
 
 
@@ -71,7 +87,9 @@ def as_html(listing: Listing) -> str:
         for number, line in enumerate(lines)
     )
     table = f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
-    below = "".join(f"<p>{_escape(text)}</p>" for text in (*_more(listing), *listing.notes))
+    below = "".join(
+        f"<p>{_escape(text)}</p>" for text in (*_more(listing), *listing.notes)
+    )
     title = f"<p><b>{_escape(listing.title)}</b></p>"
     return f'<div style="color:inherit;background:transparent">{title}{table if body else ""}{below}</div>'
 
@@ -106,7 +124,9 @@ def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
 def callers_level() -> int:
     """Return the ``stacklevel`` at which a warning shows the line that called this package."""
     frame, level = sys._getframe(1), 1  # noqa: SLF001  # the only way to it
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
+        _PACKAGE
+    ):
         frame = frame.f_back
         level = level + 1
     return level
@@ -117,7 +137,9 @@ _PACKAGE = __name__.partition(".")[0]
 
 def _mark(step: TracebackType | None, *, ours_alone: bool = False) -> None:
     while step is not None:
-        if not ours_alone or str(step.tb_frame.f_globals.get("__name__")).startswith(_PACKAGE):
+        if not ours_alone or str(step.tb_frame.f_globals.get("__name__")).startswith(
+            _PACKAGE
+        ):
             step.tb_frame.f_locals["__tracebackhide__"] = True
         step = step.tb_next
 

@@ -22,7 +22,8 @@ def has_control_characters(name: str) -> bool:
     """Return whether a name holds control characters, or surrogates that no UTF-8 can carry."""
     # isprintable is the cheaper test, and mostly true
     return not name.isprintable() and any(
-        code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 for code in map(ord, name)
+        code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
+        for code in map(ord, name)
     )
 
 
@@ -32,7 +33,13 @@ def duplicates(names: Iterable[T]) -> list[T]:
 
 
 # the engine's own columns
-RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
+RESERVED = (
+    "_rowid",
+    "_rowaddr",
+    "_rowoffset",
+    "_row_created_at_version",
+    "_row_last_updated_at_version",
+)
 
 
 def not_a_name(text: str) -> Message:
@@ -46,19 +53,35 @@ def check_column_names(names: list[str], note: str = "") -> None:
         raise ValueError("the frame has no columns; a table needs at least one")
     if len(set(names)) < len(names):
         twice = list_names(duplicates(names))
-        raise ValueError(not_a_name(f"column names must be unique; these occur more than once: {twice}{note}"))
+        raise ValueError(
+            not_a_name(
+                f"column names must be unique; these occur more than once: {twice}{note}"
+            )
+        )
     if "" in names:
-        raise ValueError(not_a_name(f"column names must not be empty, and number {names.index('') + 1} is"))
+        raise ValueError(
+            not_a_name(
+                f"column names must not be empty, and number {names.index('') + 1} is"
+            )
+        )
     if has_control_characters("".join(names)):
         odd = [name for name in names if has_control_characters(name)]
-        raise ValueError(not_a_name(f"column names must not contain control characters: {list_names(odd)}"))
+        raise ValueError(
+            not_a_name(
+                f"column names must not contain control characters: {list_names(odd)}"
+            )
+        )
 
 
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     if dotted := [name for name in names if "." in name]:
         why = "it separates the levels of nested columns"
-        raise ValueError(not_a_name(f"column names must not contain a dot, {why}: {list_names(dotted)}"))
+        raise ValueError(
+            not_a_name(
+                f"column names must not contain a dot, {why}: {list_names(dotted)}"
+            )
+        )
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:
@@ -68,7 +91,9 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     keeps for itself; doubles are numbered.
     """
     # other labels may refuse to be compared, as pandas' NA does
-    found = [(label if isinstance(label, str) else None, _clean(label)) for label in labels]
+    found = [
+        (label if isinstance(label, str) else None, _clean(label)) for label in labels
+    ]
     # existing names win
     taken = {name for label, name in found if name == label}
     names = dict[str, None]()
@@ -98,19 +123,30 @@ class CleanNames:
             said = isinstance(label, str), str(label)
             keys.append((*said, seen[said]))
             seen[said] += 1
-        names = [self._known.get(key, name) for key, name in zip(keys, clean_names(labels), strict=True)]
+        names = [
+            self._known.get(key, name)
+            for key, name in zip(keys, clean_names(labels), strict=True)
+        ]
         if not self._known:
             self._known = dict(zip(keys, names, strict=True))
             return names
-        cleaned = [(_clean(label), *key[:2]) for label, key in zip(labels, keys, strict=True)]
-        alike = Counter(name for name, is_text, text in set(cleaned) if not (is_text and name == text))
+        cleaned = [
+            (_clean(label), *key[:2]) for label, key in zip(labels, keys, strict=True)
+        ]
+        alike = Counter(
+            name
+            for name, is_text, text in set(cleaned)
+            if not (is_text and name == text)
+        )
         new = [
             text
             for (name, _, text), key in zip(cleaned, keys, strict=True)
             if key not in self._known and alike[name] > 1
         ]
         if unclear := new or duplicates(names):
-            text = f"only their order would tell which columns {list_names(unclear)} are"
+            text = (
+                f"only their order would tell which columns {list_names(unclear)} are"
+            )
             raise ValueError(f"clean_names: {text}; rename them")
         return names
 
@@ -137,7 +173,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def closest_names(name: str, names: list[str]) -> list[str]:
     """Return the names that differ from one in case, spaces and underscores alone, or else those that look like it."""
-    return [other for other in names if _spell(other) == _spell(name)] or difflib.get_close_matches(name, names, 3)
+    return [
+        other for other in names if _spell(other) == _spell(name)
+    ] or difflib.get_close_matches(name, names, 3)
 
 
 def _spell(name: str) -> str:
@@ -147,7 +185,9 @@ def _spell(name: str) -> str:
 def check_order(data: Any, name: Any, call: str) -> None:
     """Refuse data and a name that were exchanged; ``call`` shows the right order, with ``{}`` for the name."""
     if isinstance(data, str) and not isinstance(name, str):
-        raise TypeError(f"data and name are exchanged; call {call.format(show_value(data))}")
+        raise TypeError(
+            f"data and name are exchanged; call {call.format(show_value(data))}"
+        )
 
 
 def check_table_name(name: Any) -> None:
@@ -157,11 +197,17 @@ def check_table_name(name: Any) -> None:
     # a proxy may decode an address once more than the service does
     for read in (name, unquote(name)):
         if read in ("", ".", ".."):
-            raise ValueError("name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot")
+            raise ValueError(
+                "name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot"
+            )
         if "/" in read or "\\" in read:
             where = "which may lead to another table, nor %2F or %5C, which stand for them in addresses"
-            raise ValueError(f"name: a table's name cannot contain / or \\, {where}; write _ or . in their place")
+            raise ValueError(
+                f"name: a table's name cannot contain / or \\, {where}; write _ or . in their place"
+            )
     if has_control_characters(name):
-        raise ValueError("name: a table's name cannot contain control characters or lone surrogates")
+        raise ValueError(
+            "name: a table's name cannot contain control characters or lone surrogates"
+        )
     if len(name.encode()) > 255:
         raise ValueError("name: a table's name has at most 255 bytes in UTF-8")

@@ -57,7 +57,9 @@ class Progress:
             if not self._is_due():
                 return
             kind = _NotebookBar if _in_notebook() else tqdm
-            self._bar = kind(total=self._total, desc=self._name, unit="B", unit_scale=True)
+            self._bar = kind(
+                total=self._total, desc=self._name, unit="B", unit_scale=True
+            )
             # time and rate are of the whole upload
             self._bar.start_t -= time.monotonic() - self._began
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
@@ -65,7 +67,9 @@ class Progress:
 
     def _is_due(self) -> bool:
         if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:
-            self._shown = _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+            self._shown = _in_notebook() or (
+                sys.stderr is not None and sys.stderr.isatty()
+            )
         return bool(self._shown)
 
     def __exit__(self, *_: object) -> None:
@@ -96,8 +100,15 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         """Draw the bar; tqdm calls this as often as is fit, and at the end."""
         facts = self.format_dict
         seconds = max(facts["elapsed"], 1e-3)
-        size = format_bytes(self.n) + (f" of {format_bytes(self.total)}" if self.total else "")
-        words = (size, facts["postfix"], f"{format_bytes(self.n / seconds)}/s", f"{seconds:.0f} s")
+        size = format_bytes(self.n) + (
+            f" of {format_bytes(self.total)}" if self.total else ""
+        )
+        words = (
+            size,
+            facts["postfix"],
+            f"{format_bytes(self.n / seconds)}/s",
+            f"{seconds:.0f} s",
+        )
         text = f"{self.desc}: {', '.join(filter(None, words))}"
         # a closed bar is disabled
         known = self.total or (self.n if self.disable else None)
@@ -106,6 +117,8 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         labelled = f'<label style="color:inherit">{bar} {html.escape(text)}</label>'
         shown = {"text/plain": text, "text/html": labelled}
         if self._handle is None:
-            self._handle = sys.modules["IPython"].display.display(shown, raw=True, display_id=True)
+            self._handle = sys.modules["IPython"].display.display(
+                shown, raw=True, display_id=True
+            )
         else:
             self._handle.update(shown, raw=True)

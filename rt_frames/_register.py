@@ -40,13 +40,19 @@ class _Remote:
         return RemoteAccessor if frame is None else RemoteAccessor(frame)
 
     def __set__(self, frame: Any, value: Any) -> None:
-        raise AttributeError("remote is the accessor of rt_frames and cannot be assigned")
+        raise AttributeError(
+            "remote is the accessor of rt_frames and cannot be assigned"
+        )
 
 
 def _attach(library: ModuleType, stacklevel: int) -> None:
     """Attach the accessor; a ``remote`` that is there already and not ours is left, with a warning."""
     frame: Any = getattr(library, "DataFrame", None)
-    found = [vars(parent)["remote"] for parent in getattr(frame, "__mro__", ()) if "remote" in vars(parent)]
+    found = [
+        vars(parent)["remote"]
+        for parent in getattr(frame, "__mro__", ())
+        if "remote" in vars(parent)
+    ]
     if frame is None or any(map(_is_ours, found[:1])):
         return
     reason = "it has a 'remote' of its own"
@@ -60,7 +66,9 @@ def _attach(library: ModuleType, stacklevel: int) -> None:
                 names.add("remote")
             return
     message = f"df.remote cannot be attached to {library.__name__}.DataFrame: {reason}"
-    warnings.warn(f"{message}; use rt_frames.to_table(df, ...) instead", UserWarning, stacklevel)
+    warnings.warn(
+        f"{message}; use rt_frames.to_table(df, ...) instead", UserWarning, stacklevel
+    )
 
 
 def _is_ours(thing: object) -> bool:
@@ -71,12 +79,21 @@ def _is_ours(thing: object) -> bool:
 class _ImportHook:
     """Finds nothing itself: it lets the finders after it work, and has the accessor attached to what they find."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name not in _LIBRARIES:
             return None
         # never the finders before it: two hooks could call each other for ever
-        others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        others = (
+            finder
+            for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]
+            if hasattr(finder, "find_spec")
+        )
+        spec = next(
+            filter(None, (finder.find_spec(name, path, target) for finder in others)),
+            None,
+        )
         if spec is not None and hasattr(spec.loader, "exec_module"):
             _attach_to_next(spec.loader)
         return spec

@@ -22,13 +22,19 @@ def one_line(text: str, limit: int) -> str:
 
 def make_printable(text: str) -> str:
     """Escape what would end the line, move the cursor or change the direction of writing."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    )
 
 
 def show_value(value: Any, limit: int = 80) -> str:
     """Show any object in a few words."""
     try:
-        return shorten(make_printable(one_line(repr(value)[: 4 * limit + 80], limit)), limit)
+        return shorten(
+            make_printable(one_line(repr(value)[: 4 * limit + 80], limit)), limit
+        )
     except Exception:  # noqa: BLE001  # a foreign repr may raise anything
         return f"an object of type {type(value).__name__}"
 
@@ -36,7 +42,9 @@ def show_value(value: Any, limit: int = 80) -> str:
 def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
     """Write names as ``'a', 'b'``; of more than ``limit``, the first ones and how many there are in all."""
     shown = list(names)
-    return ", ".join(map(show_value, shown[:limit])) + (f", … ({len(shown):,})" if len(shown) > limit else "")
+    return ", ".join(map(show_value, shown[:limit])) + (
+        f", … ({len(shown):,})" if len(shown) > limit else ""
+    )
 
 
 def list_some(sentences: list[str], limit: int = MAX_LISTED) -> str:
@@ -85,7 +93,10 @@ class Message(str):
     options: dict[str, Any]
 
     def __new__(cls, text: str, hint: str = "", **options: Any) -> Self:
-        values = {name: f'"{value}"' if isinstance(value, str) else repr(value) for name, value in options.items()}
+        values = {
+            name: f'"{value}"' if isinstance(value, str) else repr(value)
+            for name, value in options.items()
+        }
         spelled = ", ".join(f"{name}={value}" for name, value in values.items())
         message = super().__new__(cls, join_hint(text, hint, spelled))
         message.text = text

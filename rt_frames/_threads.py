@@ -43,7 +43,9 @@ class Worker:
             self._calls.put(None)
             raise
 
-    def submit(self, call: Callable[..., Any], *arguments: Any) -> queue.SimpleQueue[Any]:
+    def submit(
+        self, call: Callable[..., Any], *arguments: Any
+    ) -> queue.SimpleQueue[Any]:
         """Have a function called after those before it; give what `result` waits for."""
         made: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._calls.put((made, call, arguments))
@@ -52,7 +54,9 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+    def __exit__(
+        self, _kind: object, error: BaseException | None, _traceback: object
+    ) -> None:
         self._calls.put(None)
         while error is not None and not isinstance(error, KeyboardInterrupt):
             error = error.__context__
@@ -79,7 +83,14 @@ def _make(task: Any) -> bool:
     try:
         made.put((call(*arguments), None))
     except BaseException as error:  # noqa: BLE001  # raised by `result`, without this frame, which runs on
-        made.put((None, error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)))
+        made.put(
+            (
+                None,
+                error.with_traceback(
+                    error.__traceback__ and error.__traceback__.tb_next
+                ),
+            )
+        )
     del task, made, call, arguments
     return True
 
@@ -99,7 +110,11 @@ def result(made: queue.SimpleQueue[Any]) -> Any:
 @atexit.register
 def _end_threads() -> None:
     """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
-    while threads := [one for one in threading.enumerate() if isinstance(one, _Thread) and one.is_alive()]:
+    while threads := [
+        one
+        for one in threading.enumerate()
+        if isinstance(one, _Thread) and one.is_alive()
+    ]:
         end_at_next_interrupt()
         # the oldest may depend on the others
         threads[0].calls.put(None)
@@ -137,7 +152,10 @@ def prefetch(source: Iterator[T]) -> Generator[T]:
 
 
 def parallel_map(
-    work: Callable[[T], R], items: Iterator[T], threads: int, is_cheap: Callable[[T], bool] = lambda _: False
+    work: Callable[[T], R],
+    items: Iterator[T],
+    threads: int,
+    is_cheap: Callable[[T], bool] = lambda _: False,
 ) -> Generator[R]:
     """Yield the results of a function for each item, in order, while threads are at those behind it.
 
@@ -169,12 +187,24 @@ def parallel_map(
                     yield work(item)
                     continue
                 all_started = len(workers) == threads
-                workers.append(workers.popleft() if all_started else stack.enter_context(Worker("worker")))
-                coming.append(workers[-1].submit(lambda item: None if ended.is_set() else work(item), item))
+                workers.append(
+                    workers.popleft()
+                    if all_started
+                    else stack.enter_context(Worker("worker"))
+                )
+                coming.append(
+                    workers[-1].submit(
+                        lambda item: None if ended.is_set() else work(item), item
+                    )
+                )
                 del item
                 # unused results only take memory
                 while len(coming) > ahead:
-                    ahead = min(ahead + 1, threads) if coming[0].empty() else max(ahead - 1, 1)
+                    ahead = (
+                        min(ahead + 1, threads)
+                        if coming[0].empty()
+                        else max(ahead - 1, 1)
+                    )
                     yield result(coming.popleft())
             while coming:
                 yield result(coming.popleft())

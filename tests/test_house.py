@@ -16,7 +16,16 @@ from tests import density
 
 ROOT = Path(rt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-HELPERS = {"errors", "_text", "_names", "_version", "_threads", "_display", "_progress", "_extras"}
+HELPERS = {
+    "errors",
+    "_text",
+    "_names",
+    "_version",
+    "_threads",
+    "_display",
+    "_progress",
+    "_extras",
+}
 LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper
     "_schema": HELPERS,
     "_frames": {"_schema", *HELPERS},
@@ -25,18 +34,39 @@ LAW = {  # a room, or a file of one → what it may import of the others; what i
     "_service.folder": {"local", "_http", *HELPERS},
     "_client": {"_service", "_schema", "_frames", "_http", *HELPERS},
     "_connect": {"_client", "_service", "_schema", "_frames", "_http", *HELPERS},
-    "_api": {"_connect", "_client", "_service", "_schema", "_frames", "_http", *HELPERS},
+    "_api": {
+        "_connect",
+        "_client",
+        "_service",
+        "_schema",
+        "_frames",
+        "_http",
+        *HELPERS,
+    },
     "_accessor": {"_api", "_client", "_service", "_schema", "_frames", *HELPERS},
     "_register": {"_accessor"},
     "cli": {"_api", "_connect", "_client", "_schema", "_frames", "local", *HELPERS},
     "local": {"_schema", *HELPERS},
 }
-HEAVY = {"pandas", "polars", "pyarrow", "numpy", "requests", "urllib3", "lance", "cheroot", "tqdm", "click"}
+HEAVY = {
+    "pandas",
+    "polars",
+    "pyarrow",
+    "numpy",
+    "requests",
+    "urllib3",
+    "lance",
+    "cheroot",
+    "tqdm",
+    "click",
+}
 THIRD_PARTY = {*HEAVY, "dask", "distributed"}
 
 
 def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
 
 
 MODULES = {module_name(path): path for path in FILES}
@@ -46,9 +76,14 @@ def imports_of(path: Path) -> set[str]:
     """Name the modules of the package that a file imports, late and for annotations alone included."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rt_frames":
+        if (
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").partition(".")[0] == "rt_frames"
+        ):
             module = (node.module or "").removeprefix("rt_frames").removeprefix(".")
-            inside = {f"{module}.{alias.name}".removeprefix(".") for alias in node.names} & set(MODULES)
+            inside = {
+                f"{module}.{alias.name}".removeprefix(".") for alias in node.names
+            } & set(MODULES)
             found |= inside or {module}
     return found - {""}
 
@@ -60,8 +95,14 @@ def room(module: str) -> str:
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "__init__"])
 def test_a_file_imports_only_what_the_law_lets_it(name):
     allowed = LAW.get(name) or LAW.get(room(name), HELPERS)
-    others = {module for module in imports_of(MODULES[name]) if room(module) != room(name)}
-    assert {module for module in others if module not in allowed and room(module) not in allowed} == set()
+    others = {
+        module for module in imports_of(MODULES[name]) if room(module) != room(name)
+    }
+    assert {
+        module
+        for module in others
+        if module not in allowed and room(module) not in allowed
+    } == set()
 
 
 def test_the_package_s_page_names_files_that_exist():
@@ -75,7 +116,11 @@ def test_few_files_stand_at_the_top():
 
 
 def test_no_file_imports_itself_in_a_circle():
-    graph = {name: imports_of(path) & set(MODULES) for name, path in MODULES.items() if name != "__init__"}
+    graph = {
+        name: imports_of(path) & set(MODULES)
+        for name, path in MODULES.items()
+        if name != "__init__"
+    }
     while leaves := {name for name, below in graph.items() if not below & set(graph)}:
         graph = {name: below for name, below in graph.items() if name not in leaves}
     assert sorted(graph) == []
@@ -84,7 +129,11 @@ def test_no_file_imports_itself_in_a_circle():
 def test_no_function_is_longer_than_a_screen():
     """Without its docstring, at most 60 lines."""
     functions = [
-        (path.name, node.name, node.end_lineno - node.lineno + 1 - _docstring_lines(node))
+        (
+            path.name,
+            node.name,
+            node.end_lineno - node.lineno + 1 - _docstring_lines(node),
+        )
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
@@ -125,7 +174,9 @@ def test_the_front_door_shows_what_it_says():
         rt.upload  # noqa: B018  # asked for in vain
     assert dir(rt.errors) == sorted(rt.errors.__all__)
     assert set(rt.errors.__all__) == {
-        name for name, value in vars(rt.errors).items() if isinstance(value, type) and issubclass(value, Exception)
+        name
+        for name, value in vars(rt.errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
     }
 
 
@@ -136,10 +187,12 @@ def test_the_front_door_shows_what_it_says():
         ("polars, rt_frames", {"pandas", "pyarrow", "requests", "urllib3", "lance"}),
         ("pandas, rt_frames", {"polars", "requests", "urllib3", "lance"}),
     ],
-)  # fmt: skip
+)
 def test_importing_the_package_imports_no_other_library(imports, kept_out):
     code = f"import sys, {imports}; print(sorted({kept_out!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

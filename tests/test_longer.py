@@ -12,7 +12,9 @@ from tests.longer import cluster, fronts, interrupts, kills, mutations, rows
 
 def times(*counts: int) -> pytest.MarkDecorator:
     """Run so many, the last of them only where ``long`` is asked for."""
-    return pytest.mark.parametrize("count", [*counts[:-1], pytest.param(counts[-1], marks=pytest.mark.long)])
+    return pytest.mark.parametrize(
+        "count", [*counts[:-1], pytest.param(counts[-1], marks=pytest.mark.long)]
+    )
 
 
 @times(100, 2000)
@@ -36,7 +38,17 @@ def test_mutated_alterations_are_done_or_refused(count):
 @times(150)
 def test_a_table_is_whole_and_what_was_acknowledged_stays_whoever_is_killed(count):
     found = kills.run(count, seed=1)
-    assert all(found[what] > 0 for what in ("client", "service", "replaced", "altered", "reads", "halves-int32"))
+    assert all(
+        found[what] > 0
+        for what in (
+            "client",
+            "service",
+            "replaced",
+            "altered",
+            "reads",
+            "halves-int32",
+        )
+    )
 
 
 @times(6, 300)
@@ -49,7 +61,9 @@ def test_a_table_is_written_once_or_not_at_all_by_workers_that_are_killed(count)
     assert sum(cluster.run(count, seed=1).values()) == count
 
 
-@pytest.mark.parametrize("gigabytes", [pytest.param(many, marks=pytest.mark.long) for many in (2, 10)])
+@pytest.mark.parametrize(
+    "gigabytes", [pytest.param(many, marks=pytest.mark.long) for many in (2, 10)]
+)
 def test_what_workers_write_does_not_come_through_the_client(gigabytes):
     if shutil.disk_usage(tempfile.gettempdir()).free < 2e9 * gigabytes:
         pytest.skip("the disk is too full for it")
@@ -66,7 +80,8 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
 
 
 has_a_front = pytest.mark.skipif(
-    not any(map(fronts.binary, fronts.FRONTS)), reason="neither nginx, Apache, haproxy nor squid is installed"
+    not any(map(fronts.binary, fronts.FRONTS)),
+    reason="neither nginx, Apache, haproxy nor squid is installed",
 )
 
 
@@ -75,7 +90,11 @@ has_a_front = pytest.mark.skipif(
 def test_what_goes_through_nginx_apache_haproxy_and_squid_arrives_once_and_whole():
     counts = fronts.run(60, seed=1)
     for name in filter(fronts.binary, fronts.FRONTS):
-        created = [many for what, many in counts.items() if what.startswith(name) and what.endswith("created")]
+        created = [
+            many
+            for what, many in counts.items()
+            if what.startswith(name) and what.endswith("created")
+        ]
         assert sum(created) >= 30, name
 
 

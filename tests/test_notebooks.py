@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 MACHINE = re.compile(r"(?<![\w/.:])/(?:tmp|home|work|root|Users|private)/")
 OUTSIDE = re.compile(
-    r"<(?:script|img|link|iframe|source|video|audio)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?:https?:)?//", re.IGNORECASE
+    r"<(?:script|img|link|iframe|source|video|audio)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?:https?:)?//",
+    re.IGNORECASE,
 )
 IMPORTED = re.compile(r"@import|url\(\s*[\"']?(?:https?:)?//", re.IGNORECASE)
 
@@ -34,7 +35,11 @@ def texts(notebook: Any) -> Iterator[str]:
     for cell in code(notebook):
         for output in cell.outputs:
             yield output.get("text", "")
-            yield from (value for kind, value in output.get("data", {}).items() if not kind.startswith("image/png"))
+            yield from (
+                value
+                for kind, value in output.get("data", {}).items()
+                if not kind.startswith("image/png")
+            )
 
 
 def shows(cell: Any) -> bool:
@@ -43,53 +48,87 @@ def shows(cell: Any) -> bool:
     valued = isinstance(last, ast.Expr) and not (
         isinstance(last.value, ast.Call) and "." in ast.unparse(last.value.func)
     )
-    return valued or re.search(r"^(?:print\(|figure\b)", cell.source, re.MULTILINE) is not None
+    return (
+        valued
+        or re.search(r"^(?:print\(|figure\b)", cell.source, re.MULTILINE) is not None
+    )
 
 
 def test_there_are_four_and_nothing_else():
     assert [path.name for path in NOTEBOOKS] == sorted(
-        path.name for path in NOTEBOOKS[0].parent.iterdir() if path.is_file() and not path.name.startswith(".")
+        path.name
+        for path in NOTEBOOKS[0].parent.iterdir()
+        if path.is_file() and not path.name.startswith(".")
     )
     assert len(NOTEBOOKS) == 4
 
 
 @pytest.mark.long
 @each
-def test_a_notebook_runs_from_top_to_bottom_and_again_in_the_same_kernel(path: Path, tmp_path: Path):
-    notebook = executed(path, tmp_path, times=2)  # an error in a cell is an exception here
+def test_a_notebook_runs_from_top_to_bottom_and_again_in_the_same_kernel(
+    path: Path, tmp_path: Path
+):
+    notebook = executed(
+        path, tmp_path, times=2
+    )  # an error in a cell is an exception here
     counts = [cell.execution_count for cell in code(notebook)]
     assert counts == [*range(len(counts) + 1, 2 * len(counts) + 1)]
     assert not list((tmp_path / "work").iterdir()), "it left files where it was started"
     kept = nbformat.read(path, as_version=4)
-    assert [bool(cell.outputs) for cell in code(notebook)] == [bool(cell.outputs) for cell in code(kept)]
-    warned = [o.text for cell in code(notebook) for o in cell.outputs if o.get("name") == "stderr"]
+    assert [bool(cell.outputs) for cell in code(notebook)] == [
+        bool(cell.outputs) for cell in code(kept)
+    ]
+    warned = [
+        o.text
+        for cell in code(notebook)
+        for o in cell.outputs
+        if o.get("name") == "stderr"
+    ]
     # pandas 2 keeps text as objects, and tells that None and NaN will not be the same for ever
-    assert [text for text in warned if pd.__version__ >= "3" or "Mismatched null-like values" not in text] == []
+    assert [
+        text
+        for text in warned
+        if pd.__version__ >= "3" or "Mismatched null-like values" not in text
+    ] == []
 
 
 @each
 def test_what_is_stored_was_run_in_order_without_an_error(path: Path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
-    assert [cell.id for cell in code(notebook) if shows(cell) and not cell.outputs] == []
-    assert [o for cell in code(notebook) for o in cell.outputs if o.output_type == "error"] == []
+    assert [cell.execution_count for cell in code(notebook)] == list(
+        range(1, len(code(notebook)) + 1)
+    )
+    assert [
+        cell.id for cell in code(notebook) if shows(cell) and not cell.outputs
+    ] == []
+    assert [
+        o for cell in code(notebook) for o in cell.outputs if o.output_type == "error"
+    ] == []
     assert "Traceback" not in "".join(texts(notebook))
 
 
 @each
-def test_what_is_stored_tells_nothing_of_a_machine_and_loads_nothing_from_outside(path: Path):
+def test_what_is_stored_tells_nothing_of_a_machine_and_loads_nothing_from_outside(
+    path: Path,
+):
     shown = list(texts(nbformat.read(path, as_version=4)))
     assert shown
     for pattern in (MACHINE, OUTSIDE, IMPORTED):
-        assert [found.group() for text in shown for found in pattern.finditer(text)] == []
+        assert [
+            found.group() for text in shown for found in pattern.finditer(text)
+        ] == []
 
 
 @each
 def test_nothing_is_stored_that_changes_from_run_to_run_by_itself(path: Path):
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata == {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
     }
     assert [cell.id for cell in notebook.cells if cell.metadata] == []
@@ -100,11 +139,25 @@ def test_nothing_is_stored_that_changes_from_run_to_run_by_itself(path: Path):
     [
         (MACHINE, "in /tmp/x.lance", "http://127.0.0.1/tmp/x"),
         (MACHINE, "'/home/a'", "MB/s and/or work/x"),
-        (OUTSIDE, '<script async src="https://cdn.example/x.js">', '<a href="https://lance.org">'),
-        (OUTSIDE, "<img src=//cdn.example/x.png>", '<img src="data:image/png;base64,AA">'),
-        (IMPORTED, "background: url('https://x.example')", "background: url(data:image/png;base64,AA)"),
+        (
+            OUTSIDE,
+            '<script async src="https://cdn.example/x.js">',
+            '<a href="https://lance.org">',
+        ),
+        (
+            OUTSIDE,
+            "<img src=//cdn.example/x.png>",
+            '<img src="data:image/png;base64,AA">',
+        ),
+        (
+            IMPORTED,
+            "background: url('https://x.example')",
+            "background: url(data:image/png;base64,AA)",
+        ),
     ],
 )
-def test_what_looks_for_bad_outputs_finds_them(pattern: re.Pattern[str], bad: str, good: str):
+def test_what_looks_for_bad_outputs_finds_them(
+    pattern: re.Pattern[str], bad: str, good: str
+):
     assert pattern.search(bad)
     assert not pattern.search(good)

@@ -62,31 +62,53 @@ def open_source(
     source = _open(data, options, refusals)
     try:
         checked = _checked(source, {**source.casts, **options.casts}, refusals, table)
-        return dataclasses.replace(checked, exact=frozenset(checked.casts)) if exact else checked
+        return (
+            dataclasses.replace(checked, exact=frozenset(checked.casts))
+            if exact
+            else checked
+        )
     except BaseException:
         source.close()
         raise
 
 
-def _parse_options(dtypes: Mapping[str, Any] | None, index: bool | None, clean_names: bool) -> Options:
+def _parse_options(
+    dtypes: Mapping[str, Any] | None, index: bool | None, clean_names: bool
+) -> Options:
     if dtypes is not None and not isinstance(dtypes, Mapping):
-        raise TypeError(f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}')
+        raise TypeError(
+            f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}'
+        )
     if index not in (None, True, False):
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
     # a data_type object is read as it is, and may say what tables do not keep
-    casts = {name: to_portable(to_arrow_type(dtype, name), name) for name, dtype in (dtypes or {}).items()}
-    return Options(casts, index if index is None else bool(index), CleanNames() if clean_names else None)
+    casts = {
+        name: to_portable(to_arrow_type(dtype, name), name)
+        for name, dtype in (dtypes or {}).items()
+    }
+    return Options(
+        casts,
+        index if index is None else bool(index),
+        CleanNames() if clean_names else None,
+    )
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
     known = set(names)
     if unknown := [name for name in casts if name not in known]:
-        raise ValueError(f"dtypes: no such columns: {list_names(unknown)}; the frame has {list_names(names)}")
+        raise ValueError(
+            f"dtypes: no such columns: {list_names(unknown)}; the frame has {list_names(names)}"
+        )
 
 
-def _checked(source: Source, casts: Mapping[str, pa.DataType], refusals: Refusals, table: pa.Schema | None) -> Source:
+def _checked(
+    source: Source,
+    casts: Mapping[str, pa.DataType],
+    refusals: Refusals,
+    table: pa.Schema | None,
+) -> Source:
     """Return a source in its portable schema, or the error for all columns that cannot be sent."""
     names = source.schema.names
     _check_casts(casts, names)
@@ -128,7 +150,9 @@ def arrow_schemas(
     A side that is ``stored`` already may hold columns that could not be sent; they stay what they are.
     """
     options = _parse_options(dtypes, index, clean_names)
-    first = _arrow_schema(before, "before", options._replace(casts={}), "before" in stored)
+    first = _arrow_schema(
+        before, "before", options._replace(casts={}), "before" in stored
+    )
     return first, _arrow_schema(after, "after", options, "after" in stored)
 
 
@@ -137,9 +161,16 @@ def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa
     schema = _schema_of(_without_partitions(data), side, options, refusals)
     _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
-    portable = portable_layout(schema, options.casts if side == "after" else None, refusals).schema
+    portable = portable_layout(
+        schema, options.casts if side == "after" else None, refusals
+    ).schema
     if is_stored:
-        return pa.schema([old if old.name in refusals else new for old, new in zip(schema, portable, strict=True)])
+        return pa.schema(
+            [
+                old if old.name in refusals else new
+                for old, new in zip(schema, portable, strict=True)
+            ]
+        )
     refusals.check(schema.names)
     return portable
 
@@ -173,7 +204,9 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
 def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if isinstance(data, pa.Schema):
         return data
-    if isinstance(data, pa.Table | pa.RecordBatch) or is_a(data, "pyarrow.dataset", "Dataset"):
+    if isinstance(data, pa.Table | pa.RecordBatch) or is_a(
+        data, "pyarrow.dataset", "Dataset"
+    ):
         return data.schema
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
         fields = []
@@ -186,7 +219,9 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
         return exported
     if isinstance(data, str):
         text = f"{side}: expected a frame or schema, got the string {show_value(data)}"
-        raise TypeError(f"{text}; for a table pass rt.table(…), for a file of a schema pathlib.Path(…)")
+        raise TypeError(
+            f"{text}; for a table pass rt.table(…), for a file of a schema pathlib.Path(…)"
+        )
     raise TypeError(
         f"{side}: {_name(data)} is neither a frame in memory nor a schema; a comparison might use up its rows. "
         "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
@@ -197,7 +232,9 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
 def _exported_schema(data: Any) -> pa.Schema | None:
     # of one column
     with contextlib.suppress(pa.ArrowInvalid):
-        if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.RecordBatchReader | type):
+        if hasattr(data, "__arrow_c_schema__") and not isinstance(
+            data, pa.RecordBatchReader | type
+        ):
             return pa.schema(data)
         if hasattr(data, "__arrow_c_array__"):
             return pa.table(data).schema
@@ -245,7 +282,9 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
 
 def _check_index(data: Any, options: Options) -> None:
     if options.keep_index is not None and not is_a(data, "pandas", "DataFrame"):
-        raise ValueError(f"index: only a pandas frame has one, not {_name(data)}; leave the option out")
+        raise ValueError(
+            f"index: only a pandas frame has one, not {_name(data)}; leave the option out"
+        )
 
 
 def _open_arrow(data: Any, clean: CleanNames | None) -> Source:
@@ -271,7 +310,12 @@ def _open_arrow(data: Any, clean: CleanNames | None) -> Source:
         ) from error
 
 
-_READERS = {".csv": "scan_csv", ".ndjson": "scan_ndjson", ".jsonl": "scan_ndjson", ".arrow": "scan_ipc"}
+_READERS = {
+    ".csv": "scan_csv",
+    ".ndjson": "scan_ndjson",
+    ".jsonl": "scan_ndjson",
+    ".arrow": "scan_ipc",
+}
 
 
 def _advice(data: Any) -> str:
@@ -306,10 +350,14 @@ def _offers_arrow(data: Any) -> bool:
 
 
 def _name(data: Any) -> str:
-    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix("builtins.")
+    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix(
+        "builtins."
+    )
 
 
-def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals) -> Source:
+def _open_iterator(
+    items: Iterator[Any], options: Options, refusals: Refusals
+) -> Source:
     """Open frames that come one after the other; the first tells the schema."""
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:
@@ -340,7 +388,9 @@ def _open_iterator(items: Iterator[Any], options: Options, refusals: Refusals) -
                 del chunk
             del parts
 
-    return Source(source.schema, chunks, replayable=False, caller_thread_only=True, close=close)
+    return Source(
+        source.schema, chunks, replayable=False, caller_thread_only=True, close=close
+    )
 
 
 def _open_partition(data: Partition, options: Options, refusals: Refusals) -> Source:
@@ -350,4 +400,6 @@ def _open_partition(data: Partition, options: Options, refusals: Refusals) -> So
     opened = _open(data.frame, options, refusals)
     place = f"partition {data.number}"
     schema = opened.schema if data.schema is None else data.schema
-    return Source(schema, lambda: (chunk._replace(place=place) for chunk in opened.chunks()))
+    return Source(
+        schema, lambda: (chunk._replace(place=place) for chunk in opened.chunks())
+    )

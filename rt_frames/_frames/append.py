@@ -20,16 +20,25 @@ from rt_frames.errors import AlterationError
 
 
 def fit(
-    schema: pa.Schema, table: pa.Schema, asked: Mapping[str, pa.DataType], refusals: Refusals
+    schema: pa.Schema,
+    table: pa.Schema,
+    asked: Mapping[str, pa.DataType],
+    refusals: Refusals,
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
     """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's."""
     targets = {field.name: field for field in table}
     names = set(schema.names)
     if unknown := [field.name for field in schema if field.name not in targets]:
         offer = did_you_mean(unknown[0], targets).rstrip("?")
-        raise AlterationError(f"not a column of the table: {list_names(unknown)} ({offer}); rename or leave out")
-    if lacking := [field.name for field in table if not field.nullable and field.name not in names]:
-        raise AlterationError(f"not null in the table, and missing in the frame: {list_names(lacking)}; add them")
+        raise AlterationError(
+            f"not a column of the table: {list_names(unknown)} ({offer}); rename or leave out"
+        )
+    if lacking := [
+        field.name for field in table if not field.nullable and field.name not in names
+    ]:
+        raise AlterationError(
+            f"not null in the table, and missing in the frame: {list_names(lacking)}; add them"
+        )
     fields = []
     casts = {}
     for field in schema:
@@ -42,7 +51,9 @@ def fit(
     return pa.schema(fields), casts
 
 
-def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa.DataType | None:
+def _cast(
+    field: pa.Field, target: pa.DataType, asked: pa.DataType | None
+) -> pa.DataType | None:
     """Return what a column is cast to; None if it has the table's type, or what its service describes that as."""
     have = to_portable(field.type if asked is None else asked, field.name)
     if have == target or types.is_null(have):
@@ -55,4 +66,8 @@ def _cast(field: pa.Field, target: pa.DataType, asked: pa.DataType | None) -> pa
     # some services describe the storage alone
     if wanted == target and is_stored_alike:
         return None
-    return pa.json_(wanted) if wanted == target and isinstance(have, pa.JsonType) else target
+    return (
+        pa.json_(wanted)
+        if wanted == target and isinstance(have, pa.JsonType)
+        else target
+    )

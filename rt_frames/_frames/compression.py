@@ -41,7 +41,9 @@ TINY = 2**14
 def check_compression(compression: object) -> None:
     """Refuse what is not a codec."""
     if compression not in ("auto", "lz4", "zstd", None):
-        raise ValueError(f'compression: expected "auto", "lz4", "zstd" or None, got {compression!r}')
+        raise ValueError(
+            f'compression: expected "auto", "lz4", "zstd" or None, got {compression!r}'
+        )
 
 
 @dataclass
@@ -90,7 +92,12 @@ class CompressionPolicy:
     """
 
     def __init__(
-        self, requested: Compression, memory: LinkMemory | None, nbytes: int | None = None, *, is_loopback: bool = False
+        self,
+        requested: Compression,
+        memory: LinkMemory | None,
+        nbytes: int | None = None,
+        *,
+        is_loopback: bool = False,
     ) -> None:
         self._memory = memory or LinkMemory()
         self._is_loopback = is_loopback
@@ -100,10 +107,16 @@ class CompressionPolicy:
         place = LADDER.index(first if requested == "auto" else requested)
         if requested == "auto" and self._memory.place is not None:
             place = self._memory.place
-        one_batch = nbytes is not None and nbytes <= (TINY if LADDER[place] else SMALLEST_BATCH)
+        one_batch = nbytes is not None and nbytes <= (
+            TINY if LADDER[place] else SMALLEST_BATCH
+        )
         self.adapts = requested == "auto" and memory is not None and not one_batch
         self.disabled = requested is None or (requested == "auto" and not self.adapts)
-        self.batch_bytes = FIRST_LOOPBACK_BATCH if is_loopback and not self.link_known else SMALLEST_BATCH
+        self.batch_bytes = (
+            FIRST_LOOPBACK_BATCH
+            if is_loopback and not self.link_known
+            else SMALLEST_BATCH
+        )
         if not self.adapts:
             self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
         # bytes of data per second, last measured
@@ -114,14 +127,17 @@ class CompressionPolicy:
         self._sent = 0
         self._since = 0.0
         self._use(
-            LADDER.index(None) if self.disabled else place, HELD_BYTES if LADDER[place] else 4 * FIRST_LOOPBACK_BATCH
+            LADDER.index(None) if self.disabled else place,
+            HELD_BYTES if LADDER[place] else 4 * FIRST_LOOPBACK_BATCH,
         )
 
     def next_codec(self) -> Codec:
         """Return the codec for the next batch."""
         return LADDER[self._place]
 
-    def record(self, codec: Codec, before: int, after: int, sending: float, waiting: float) -> None:
+    def record(
+        self, codec: Codec, before: int, after: int, sending: float, waiting: float
+    ) -> None:
         """Note a batch that left.
 
         Parameters
@@ -151,7 +167,9 @@ class CompressionPolicy:
         self._restart(filling=filling and self._sent <= self._full_at)
         if self._rival is None and not filling:
             self._climb(rate, is_late=is_late)
-        elif self._rival is not None and (not filling or rate < GAIN * self._rates[self._rival]):
+        elif self._rival is not None and (
+            not filling or rate < GAIN * self._rates[self._rival]
+        ):
             # buffers make a link seem faster, never slower
             self._end_trial(rate, self._rival)
 
@@ -177,19 +195,27 @@ class CompressionPolicy:
         if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
             others = ()
         for other in map(LADDER.index, others):
-            if self._since >= patience.get(other, 0) or self._rates.get(other, 0) > CHANGE * rate:
+            if (
+                self._since >= patience.get(other, 0)
+                or self._rates.get(other, 0) > CHANGE * rate
+            ):
                 self._rival = place
                 self._since = 0.0
                 self.batch_bytes = SMALLEST_BATCH
                 self._use(other, HELD_BYTES if is_late else None)
                 return
-        self._memory.place, self.batch_bytes = place, max(self.batch_bytes, SMALLEST_BATCH)
+        self._memory.place, self.batch_bytes = (
+            place,
+            max(self.batch_bytes, SMALLEST_BATCH),
+        )
 
     def _end_trial(self, rate: float, rival: int) -> None:
         """Keep the better codec; the other one waits, twice as long as the last time."""
         tried = self._place
         patience = self._memory.patience
-        better, worse = (tried, rival) if rate >= GAIN * self._rates[rival] else (rival, tried)
+        better, worse = (
+            (tried, rival) if rate >= GAIN * self._rates[rival] else (rival, tried)
+        )
         self._rates[tried], self._memory.place = rate, better
         patience[worse] = max(2 * patience.get(worse, 0), PATIENCE * self._since)
         patience.pop(better, None)
@@ -199,8 +225,18 @@ class CompressionPolicy:
 
     def _resize(self, seconds: float) -> None:
         """Let a batch take some milliseconds: small ones cost more, large ones show changes late."""
-        largest = SMALLEST_BATCH if not self._rates else 2 * SMALLEST_BATCH if self.next_codec() else LARGEST_BATCH
-        if seconds < BATCH_SECONDS and self._rival is None and (self.next_codec() or self._sent > HELD_BYTES):
+        largest = (
+            SMALLEST_BATCH
+            if not self._rates
+            else 2 * SMALLEST_BATCH
+            if self.next_codec()
+            else LARGEST_BATCH
+        )
+        if (
+            seconds < BATCH_SECONDS
+            and self._rival is None
+            and (self.next_codec() or self._sent > HELD_BYTES)
+        ):
             self.batch_bytes = min(2 * self.batch_bytes, largest)
         elif seconds > 4 * BATCH_SECONDS and self.batch_bytes > SMALLEST_BATCH:
             self.batch_bytes //= 2

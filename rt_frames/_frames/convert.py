@@ -21,7 +21,14 @@ from pyarrow import types
 
 from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import cast_exactly
-from rt_frames._frames.kinds import Code, check_alike, check_appended, has_no_value, not_alike, not_in_table
+from rt_frames._frames.kinds import (
+    Code,
+    check_alike,
+    check_appended,
+    has_no_value,
+    not_alike,
+    not_in_table,
+)
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import (
@@ -33,7 +40,12 @@ from rt_frames._schema.data_type import (
     storage,
     to_data_type,
 )
-from rt_frames._schema.portable import CONVERSION_ERRORS, is_plain, to_portable, unsupported
+from rt_frames._schema.portable import (
+    CONVERSION_ERRORS,
+    is_plain,
+    to_portable,
+    unsupported,
+)
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
 
@@ -67,10 +79,17 @@ class Layout(NamedTuple):
     def only(self, names: list[str]) -> Layout:
         """Return the layout of some columns."""
         schema = pa.schema([self.schema.field(name) for name in names])
-        return Layout(schema, self.dictionaries.intersection(names), self.required.intersection(names), self.nested)
+        return Layout(
+            schema,
+            self.dictionaries.intersection(names),
+            self.required.intersection(names),
+            self.nested,
+        )
 
 
-def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals) -> Layout:
+def portable_layout(
+    schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals
+) -> Layout:
     """Return what is sent, and note which columns are not supported; no ``casts`` where nothing is sent."""
     if not casts and is_plain(schema):
         # comparing schemas is slow
@@ -96,7 +115,9 @@ def portable_layout(schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, 
         if sent.requires_values or not field.nullable:
             required.append(name)
     nested = any(types.is_nested(sent.arrow) for sent in known.values())
-    return Layout(pa.schema(fields), frozenset(dictionaries), frozenset(required), nested)
+    return Layout(
+        pa.schema(fields), frozenset(dictionaries), frozenset(required), nested
+    )
 
 
 class _SentType(NamedTuple):
@@ -110,7 +131,9 @@ class _SentType(NamedTuple):
 
 
 def _sent_type(
-    field: pa.Field, casts: Mapping[str, pa.DataType] | None, known: dict[tuple[str, str], _SentType]
+    field: pa.Field,
+    casts: Mapping[str, pa.DataType] | None,
+    known: dict[tuple[str, str], _SentType],
 ) -> _SentType:
     """Return what a column is sent as; a wide table has few types, and each is looked into once."""
     name = field.name
@@ -124,7 +147,11 @@ def _sent_type(
         arrow = to_portable(given, name)
     except KeyError:
         # pyarrow has no class for them, and raises on their type
-        raise unsupported(name, "Arrow's interval", "cast it to a duration, or to a struct of its parts") from None
+        raise unsupported(
+            name,
+            "Arrow's interval",
+            "cast it to a duration, or to a struct of its parts",
+        ) from None
     is_void = contains(arrow, _is_void)
     if cast is not None:
         is_void = is_void or contains(cast, _is_void)
@@ -136,14 +163,22 @@ def _sent_type(
         )
     _check_type(arrow, None if casts is None else field, name)
     has_dictionaries = contains(arrow, types.is_dictionary)
-    known[key] = _SentType(given, cast, arrow, has_dictionaries, any(map(_requires_values, _value_fields(arrow))))
+    known[key] = _SentType(
+        given,
+        cast,
+        arrow,
+        has_dictionaries,
+        any(map(_requires_values, _value_fields(arrow))),
+    )
     return known[key]
 
 
 def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
     if not field.metadata:
         return None
-    kept = {k: v for k, v in field.metadata.items() if k.startswith(b"ARROW:extension:")}
+    kept = {
+        k: v for k, v in field.metadata.items() if k.startswith(b"ARROW:extension:")
+    }
     is_standard = kept.get(b"ARROW:extension:name") in (b"arrow.uuid", b"arrow.json")
     return kept if is_standard else None
 
@@ -158,8 +193,14 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
         text = f"column {path!r} has no values and no type; a table's null column could never be cast later"
         if column is None:
-            raise UnsupportedTypeError(f"{text}; cast it to the type that it is meant to have")
-        raise UnsupportedTypeError(Message(text, "pass its type: {}", dtypes={column.name: _example(column.type)}))
+            raise UnsupportedTypeError(
+                f"{text}; cast it to the type that it is meant to have"
+            )
+        raise UnsupportedTypeError(
+            Message(
+                text, "pass its type: {}", dtypes={column.name: _example(column.type)}
+            )
+        )
     children = child_fields(arrow)
     names = [child.name for child in children]
     if odd := [name for name in names if has_control_characters(name)]:
@@ -176,7 +217,9 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         text = f"column {path!r}: tables cannot hold {arrow!s:.200}, fixed-size lists whose items vary in size"
         if column is None:
             raise UnsupportedTypeError(f"{text}; make lists of variable size of them")
-        raise UnsupportedTypeError(Message(text, "pass {}", dtypes={column.name: _example(column.type)}))
+        raise UnsupportedTypeError(
+            Message(text, "pass {}", dtypes={column.name: _example(column.type)})
+        )
 
 
 def _example(arrow: pa.DataType) -> Any:
@@ -187,7 +230,11 @@ def _example(arrow: pa.DataType) -> Any:
     if made == pa.list_(pa.uuid()):
         return Code("pyarrow.list_(pyarrow.uuid())")
     try:
-        return "…" if contains(made, lambda t: isinstance(t, pa.BaseExtensionType)) else to_data_type(made)
+        return (
+            "…"
+            if contains(made, lambda t: isinstance(t, pa.BaseExtensionType))
+            else to_data_type(made)
+        )
     except UnsupportedTypeError:
         # a map has none
         return "…"
@@ -199,7 +246,9 @@ def _storable(arrow: pa.DataType) -> pa.DataType:
     return pa.list_(arrow.value_field) if has_variable_items(arrow) else arrow
 
 
-def first_bad(length: int, convert: Callable[[int, int], object], error: Exception) -> tuple[int | None, Exception]:
+def first_bad(
+    length: int, convert: Callable[[int, int], object], error: Exception
+) -> tuple[int | None, Exception]:
     """Find the first of so many rows that cannot be converted, and why; no row where none is to blame alone."""
     start = 0
     stop = length
@@ -285,7 +334,9 @@ class Converter:
         self._appends = appends
         self.dictionaries = Dictionaries()
 
-    def __call__(self, batch: pa.RecordBatch, place: str, rows_before: int) -> pa.RecordBatch:
+    def __call__(
+        self, batch: pa.RecordBatch, place: str, rows_before: int
+    ) -> pa.RecordBatch:
         """Convert one batch; the error for one that does not fit names its column, its row and its ``place``."""
         by_column = self._dictionary_columns or self._nested
         if not by_column and batch.schema.equals(self._schema):
@@ -297,11 +348,21 @@ class Converter:
         if have != want:
             if sorted(have) != sorted(want):
                 sides = (
-                    (word, {*one} - {*other}) for word, one, other in (("missing", want, have), ("new", have, want))
+                    (word, {*one} - {*other})
+                    for word, one, other in (
+                        ("missing", want, have),
+                        ("new", have, want),
+                    )
                 )
-                unlike = ", ".join(f"{word} {list_names(sorted(names))}" for word, names in sides if names)
+                unlike = ", ".join(
+                    f"{word} {list_names(sorted(names))}"
+                    for word, names in sides
+                    if names
+                )
                 text = f"{place} has other columns than the first one: {unlike}"
-                raise UnsupportedTypeError(f"{text}; all data of one table needs the same columns")
+                raise UnsupportedTypeError(
+                    f"{text}; all data of one table needs the same columns"
+                )
             batch = batch.select(want)
         columns = []
         refusals = Refusals()
@@ -314,7 +375,12 @@ class Converter:
                 columns.append(made)
                 if field.name in self._required:
                     # Arrow cannot drop nulls of nested extension types
-                    stored = self._convert(columns[-1], map_types(field.type, storage), field.name, _AS_STORED)
+                    stored = self._convert(
+                        columns[-1],
+                        map_types(field.type, storage),
+                        field.name,
+                        _AS_STORED,
+                    )
                     _check_required(stored, field, field.name, appends=self._appends)
             except UnsupportedTypeError as error:
                 refusals.setdefault(field.name, error)
@@ -335,24 +401,42 @@ class Converter:
         for array, field in zip(batch.columns, self._schema, strict=True):
             is_flat = types.is_primitive(array.type) and types.is_primitive(field.type)
             if is_flat and array.type != field.type and field.name in self._casts:
-                groups[array.type, field.type, self._rules(field.name, place)].append((field.name, array))
+                groups[array.type, field.type, self._rules(field.name, place)].append(
+                    (field.name, array)
+                )
         made = {}
         for (_, target, rules), columns in groups.items():
             for start in range(0, len(columns), most):
                 some = columns[start : start + most]
                 with contextlib.suppress(*CONVERSION_ERRORS):
-                    joined = self._convert(pa.concat_arrays([array for _, array in some]), target, "", rules)
+                    joined = self._convert(
+                        pa.concat_arrays([array for _, array in some]),
+                        target,
+                        "",
+                        rules,
+                    )
                     for i, (name, _) in enumerate(some):
                         made[name] = joined.slice(i * rows, rows)
         return made
 
     def _rules(self, name: str, place: str) -> _Column:
         is_exact = name in self._exact
-        return _Column(place, name in self._casts, rounds=not is_exact, appended=is_exact and self._appends)
+        return _Column(
+            place,
+            name in self._casts,
+            rounds=not is_exact,
+            appended=is_exact and self._appends,
+        )
 
-    def _column(self, array: pa.Array, field: pa.Field, place: str, rows_before: int) -> pa.Array:
+    def _column(
+        self, array: pa.Array, field: pa.Field, place: str, rows_before: int
+    ) -> pa.Array:
         name = field.name
-        if array.type == field.type and name not in self._dictionary_columns and not _is_cut(array):
+        if (
+            array.type == field.type
+            and name not in self._dictionary_columns
+            and not _is_cut(array)
+        ):
             return array
         column = self._rules(name, place)
         try:
@@ -361,7 +445,11 @@ class Converter:
             raise
         except CONVERSION_ERRORS as error:
             row, reason = first_bad(
-                len(array), lambda a, b: self._convert(array.slice(a, b - a), field.type, name, column), error
+                len(array),
+                lambda a, b: self._convert(
+                    array.slice(a, b - a), field.type, name, column
+                ),
+                error,
             )
             where = "" if row is None else f", row {rows_before + row}"
             where += f" of {place}" if place else ""
@@ -372,35 +460,59 @@ class Converter:
                 f"{said}; correct the values or choose another type"
             ) from None
 
-    def _convert(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    def _convert(
+        self, array: pa.Array, target: pa.DataType, path: str, column: _Column
+    ) -> pa.Array:
         """Return the values of an array in another type, the dictionaries inside it as those of the whole stream."""
         if array.type != target:
             array = _cast_values(array, target, path, column)
-        while isinstance(array, pa.ExtensionArray) and not isinstance(target, pa.BaseExtensionType):
+        while isinstance(array, pa.ExtensionArray) and not isinstance(
+            target, pa.BaseExtensionType
+        ):
             array = array.storage
         if isinstance(array, pa.ExtensionArray) and array.type != target:
             stored = self._convert(array.storage, target.storage_type, path, column)
             return pa.ExtensionArray.from_storage(target, stored)
         if types.is_run_end_encoded(array.type):
-            return self._convert(array.values, target, path, column).take(_positions_in_runs(array))
+            return self._convert(array.values, target, path, column).take(
+                _positions_in_runs(array)
+            )
         if types.is_dictionary(target):
-            coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
+            coded = (
+                array if types.is_dictionary(array.type) else array.dictionary_encode()
+            )
             values = self._convert(coded.dictionary, target.value_type, path, column)
             return self.dictionaries.unify(coded.indices, values, path)
         if types.is_dictionary(array.type):
-            return self._convert(array.dictionary, target, path, column).take(array.indices)
+            return self._convert(array.dictionary, target, path, column).take(
+                array.indices
+            )
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
-        if array.type == target and not contains(target, types.is_dictionary) and not _is_cut(array):
+        if (
+            array.type == target
+            and not contains(target, types.is_dictionary)
+            and not _is_cut(array)
+        ):
             return array if len(array) else pa.nulls(0, target)
-        return self._convert_nested(array, target, path, column) if types.is_nested(target) else array.cast(target)
+        return (
+            self._convert_nested(array, target, path, column)
+            if types.is_nested(target)
+            else array.cast(target)
+        )
 
-    def _convert_nested(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    def _convert_nested(
+        self, array: pa.Array, target: pa.DataType, path: str, column: _Column
+    ) -> pa.Array:
         if types.is_struct(target) and types.is_struct(array.type):
             return self._struct(array, target, path, column)
         if types.is_map(target) and types.is_map(array.type):
             return self._map(array, target, path, column)
-        if not types.is_nested(array.type) or types.is_struct(array.type) or not is_list(target):
+        if (
+            not types.is_nested(array.type)
+            or types.is_struct(array.type)
+            or not is_list(target)
+        ):
             column.check_parts(array.type, target, path)
             raise ValueError(f"{path} is {to_portable(array.type)}, not {target}")
         if types.is_fixed_size_list(array.type):
@@ -410,38 +522,65 @@ class Converter:
             fixed = pa.list_(target.value_field, array.type.list_size)
             return self._fixed_size_list(array, fixed, path, column).cast(target)
         if types.is_fixed_size_list(target):
-            return self._list(array, pa.list_(target.value_field), path, column).cast(target)
+            return self._list(array, pa.list_(target.value_field), path, column).cast(
+                target
+            )
         return self._list(array, target, path, column)
 
-    def _struct(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    def _struct(
+        self, array: pa.Array, target: pa.DataType, path: str, column: _Column
+    ) -> pa.Array:
         have, want = ([field.name for field in arrow] for arrow in (array.type, target))
         if sorted(have) != sorted(want):
             column.check_parts(array.type, target, path)
-            raise ValueError(f"its fields are {list_names(have)}, not {list_names(want)}")
+            raise ValueError(
+                f"its fields are {list_names(have)}, not {list_names(want)}"
+            )
         # without values under a null struct
         parts = dict(zip(have, array.flatten(), strict=True))
-        fields = [self._convert(parts[f.name], f.type, join_path(path, f.name), column) for f in target]
-        return pa.StructArray.from_arrays(fields, fields=list(target), mask=array.is_null())
+        fields = [
+            self._convert(parts[f.name], f.type, join_path(path, f.name), column)
+            for f in target
+        ]
+        return pa.StructArray.from_arrays(
+            fields, fields=list(target), mask=array.is_null()
+        )
 
-    def _map(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    def _map(
+        self, array: pa.Array, target: pa.DataType, path: str, column: _Column
+    ) -> pa.Array:
         offsets, *parts = _from_first(array.offsets, array.keys, array.items)
         keys, items = (
             self._convert(part, field.type, join_path(path, field.name), column)
             for part, field in zip(parts, target.field(0).type, strict=True)
         )
-        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=array.is_null())
+        return pa.MapArray.from_arrays(
+            offsets, keys, items, type=target, mask=array.is_null()
+        )
 
-    def _fixed_size_list(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    def _fixed_size_list(
+        self, array: pa.Array, target: pa.DataType, path: str, column: _Column
+    ) -> pa.Array:
         size = array.type.list_size
         if size != target.list_size:
             raise ValueError(f"its lists have {size} items, not {target.list_size}")
         (items,) = _parts(array)
-        items = self._convert(items, target.value_type, join_path(path, target.value_field.name), column)
-        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
+        items = self._convert(
+            items, target.value_type, join_path(path, target.value_field.name), column
+        )
+        return pa.FixedSizeListArray.from_arrays(
+            items, type=target, mask=array.is_null()
+        )
 
-    def _list(self, array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+    def _list(
+        self, array: pa.Array, target: pa.DataType, path: str, column: _Column
+    ) -> pa.Array:
         """Put a list or list view together again around its items, which then lie one behind the other."""
-        kind, width = (pa.ListArray, pa.int32()) if types.is_list(target) else (pa.LargeListArray, pa.int64())
+        kind, width = (
+            (pa.ListArray, pa.int32())
+            if types.is_list(target)
+            else (pa.LargeListArray, pa.int64())
+        )
         field = target.value_field
         offsets = array.offsets
         items = array.values
@@ -451,10 +590,20 @@ class Converter:
         # flatten() loses buffers of extension types
         items = self._convert(items, field.type, join_path(path, field.name), column)
         if view:
-            lengths = pc.call_function("list_value_length", [array]).fill_null(0).cast(pa.int64())
-            items = items.take(_positions_in_views(offsets.to_numpy(), lengths.to_numpy()))
-            offsets = pa.concat_arrays([_ZERO, pc.call_function("cumulative_sum", [lengths])])
-        return kind.from_arrays(offsets.cast(width), items, type=target, mask=array.is_null())
+            lengths = (
+                pc.call_function("list_value_length", [array])
+                .fill_null(0)
+                .cast(pa.int64())
+            )
+            items = items.take(
+                _positions_in_views(offsets.to_numpy(), lengths.to_numpy())
+            )
+            offsets = pa.concat_arrays(
+                [_ZERO, pc.call_function("cumulative_sum", [lengths])]
+            )
+        return kind.from_arrays(
+            offsets.cast(width), items, type=target, mask=array.is_null()
+        )
 
 
 def _is_cut(array: pa.Array) -> bool:
@@ -488,17 +637,28 @@ def _used(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
 
 def _from_first(offsets: pa.Array, *parts: pa.Array) -> list[pa.Array]:
     """Count offsets from the first, and cut what lies before it and behind the last off what they are offsets into."""
-    return [pc.call_function("subtract", [offsets, offsets[0]]), *_used(offsets, *parts)]
+    return [
+        pc.call_function("subtract", [offsets, offsets[0]]),
+        *_used(offsets, *parts),
+    ]
 
 
-def _positions_in_views(starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.Array:
+def _positions_in_views(
+    starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
+) -> pa.Array:
     """Return where the items of lists lie, list after list."""
     before = np.cumsum(lengths) - lengths
-    positions = np.repeat(starts.astype(np.int64) - before, lengths) + np.arange(lengths.sum())
-    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+    positions = np.repeat(starts.astype(np.int64) - before, lengths) + np.arange(
+        lengths.sum()
+    )
+    return pa.Array.from_buffers(
+        pa.int64(), len(positions), [None, pa.py_buffer(positions)]
+    )
 
 
-def _cast_values(array: pa.Array, target: pa.DataType, path: str, column: _Column) -> pa.Array:
+def _cast_values(
+    array: pa.Array, target: pa.DataType, path: str, column: _Column
+) -> pa.Array:
     """Return nulls for an array without a value, and values that are not nested as the column casts them."""
     if has_no_value(array):
         return pa.nulls(len(array))
@@ -525,15 +685,23 @@ def _decode(array: pa.Array) -> pa.Array:
     arrow = to_portable(array.type)
     if isinstance(array, pa.ExtensionArray):
         inside = _decode(array.storage)
-        return pa.ExtensionArray.from_storage(arrow, inside) if isinstance(arrow, pa.BaseExtensionType) else inside
+        return (
+            pa.ExtensionArray.from_storage(arrow, inside)
+            if isinstance(arrow, pa.BaseExtensionType)
+            else inside
+        )
     return array if types.is_nested(arrow) or array.type == arrow else array.cast(arrow)
 
 
 def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
     """Return which run each row lies in; Arrow's own decoding knows few types."""
     rows = np.arange(array.offset, array.offset + len(array))
-    positions = np.searchsorted(array.run_ends.to_numpy(), rows, side="right").astype(np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+    positions = np.searchsorted(array.run_ends.to_numpy(), rows, side="right").astype(
+        np.int64
+    )
+    return pa.Array.from_buffers(
+        pa.int64(), len(positions), [None, pa.py_buffer(positions)]
+    )
 
 
 def _requires_values(field: pa.Field) -> bool:
@@ -541,13 +709,17 @@ def _requires_values(field: pa.Field) -> bool:
     return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
-def _check_required(array: pa.Array, field: pa.Field, path: str, *, appends: bool) -> None:
+def _check_required(
+    array: pa.Array, field: pa.Field, path: str, *, appends: bool
+) -> None:
     """Refuse nulls where the schema says that there are none."""
     if not field.nullable and array.null_count:
         cure = "make the field nullable, or fill the nulls"
         if appends:
             cure = f"fill the nulls, or let the table take them, with rt.table(name).set_nullable({{{path!r}: True}})"
-        raise UnsupportedTypeError(f"column {path!r} has nulls, but its field is not nullable; {cure}")
+        raise UnsupportedTypeError(
+            f"column {path!r} has nulls, but its field is not nullable; {cure}"
+        )
     if not any(_requires_values(child) for child in _value_fields(field.type)):
         return
     # values under a null are never seen
@@ -566,4 +738,6 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Return whether a type, or one inside it, passes a test."""
-    return test(arrow) or any(contains(field.type, test) for field in child_fields(arrow))
+    return test(arrow) or any(
+        contains(field.type, test) for field in child_fields(arrow)
+    )

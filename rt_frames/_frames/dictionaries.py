@@ -50,7 +50,9 @@ class Dictionaries:
         return pa.DictionaryArray.from_arrays(codes, self._known[place], safe=False)
 
 
-def _unify(known: pa.Array, codes: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _unify(
+    known: pa.Array, codes: pa.Array, values: pa.Array
+) -> tuple[pa.Array, pa.Array]:
     """Return codes for a dictionary that begins with the known one; both as they are if that would bring too much."""
     # which Arrow cannot unify
     has_nulls = known.null_count or values.null_count
@@ -66,11 +68,15 @@ def _unify(known: pa.Array, codes: pa.Array, values: pa.Array) -> tuple[pa.Array
 
 def _check_codes(codes: pa.Array, most: int) -> None:
     """Refuse codes that stand for no value, in a quarter of the time of Arrow's own check."""
-    stored = np.frombuffer(codes.buffers()[1] or b"", np.uint32, len(codes), 4 * codes.offset)
+    stored = np.frombuffer(
+        codes.buffers()[1] or b"", np.uint32, len(codes), 4 * codes.offset
+    )
     # as unsigned numbers, negative ones are large
     if not len(stored) or stored.max() < most:
         return
     # without what is stored for nulls
     ends = pc.call_function("min_max", [codes]).as_py()
     if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < most:
-        raise ValueError(f"codes from {ends['min']} to {ends['max']} do not stand for {most} values")
+        raise ValueError(
+            f"codes from {ends['min']} to {ends['max']} do not stand for {most} values"
+        )

@@ -36,25 +36,39 @@ _LAST_COUNTED = 2.0**53
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
 _NEVER: dict[tuple[str, ...], str] = {
-    (_MOMENTS, "times"): "the day would be lost; take the time of day first, with .dt.time",
-    ("durations", "text"): "the unit would be lost; cast it to an integer or format it first",
+    (
+        _MOMENTS,
+        "times",
+    ): "the day would be lost; take the time of day first, with .dt.time",
+    (
+        "durations",
+        "text",
+    ): "the unit would be lost; cast it to an integer or format it first",
 }
 _call = pc.call_function
 
 
-def cast_exactly(array: pa.Array, target: pa.DataType, *, rounds: bool = True) -> pa.Array:
+def cast_exactly(
+    array: pa.Array, target: pa.DataType, *, rounds: bool = True
+) -> pa.Array:
     """Cast values in a portable layout that are neither nested nor coded; what is not exact ends in an error.
 
     Fractions of floats are only rounded where the caller wrote the type.
     """
     if types.is_dictionary(target):
-        coded = cast_exactly(array, target.value_type, rounds=rounds).dictionary_encode()
-        return pa.DictionaryArray.from_arrays(coded.indices.cast(target.index_type), coded.dictionary)
+        coded = cast_exactly(
+            array, target.value_type, rounds=rounds
+        ).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            coded.indices.cast(target.index_type), coded.dictionary
+        )
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
     if kinds not in _CASTS and isinstance(target, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(target, cast_exactly(array, target.storage_type, rounds=rounds))
+        return pa.ExtensionArray.from_storage(
+            target, cast_exactly(array, target.storage_type, rounds=rounds)
+        )
     if kinds not in _CASTS and isinstance(array, pa.ExtensionArray):
         return cast_exactly(array.storage, target, rounds=rounds)
     if why := _NEVER.get(kinds) or _zone_refusal(array.type, target):
@@ -71,7 +85,9 @@ def cast_exactly(array: pa.Array, target: pa.DataType, *, rounds: bool = True) -
     return made
 
 
-def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any]) -> pa.Array:
+def cast_objects(
+    values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any]
+) -> pa.Array:
     """Cast an array of Python objects of several kinds; ``to_arrow`` makes an array of those of one kind."""
     rows: dict[tuple[type, str], list[int]] = defaultdict(list)
     for row, value in enumerate(values):
@@ -91,12 +107,18 @@ def cast_objects(values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any
 
 
 def _kinds(*both: pa.DataType) -> tuple[str, ...]:
-    return tuple(getattr(arrow, "extension_name", "") or family(arrow) for arrow in both)
+    return tuple(
+        getattr(arrow, "extension_name", "") or family(arrow) for arrow in both
+    )
 
 
 def _zone_refusal(*both: pa.DataType) -> str | None:
     zones = {getattr(arrow, "tz", None) for arrow in both}
-    if {*_kinds(*both)} == {_MOMENTS} and None in zones and not zones <= {None, "UTC", "Etc/UTC", "+00:00"}:
+    if (
+        {*_kinds(*both)} == {_MOMENTS}
+        and None in zones
+        and not zones <= {None, "UTC", "Etc/UTC", "+00:00"}
+    ):
         return "naive and aware are the same in UTC only; localize it, or convert it to UTC, first"
     return None
 
@@ -126,9 +148,13 @@ def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Arra
     if types.is_floating(made.type) and types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
     if rounds and types.is_floating(made.type) and types.is_floating(have):
-        small = _call("less_equal", [_call("abs", [_doubles(array)]), pa.scalar(_LAST_COUNTED)])
+        small = _call(
+            "less_equal", [_call("abs", [_doubles(array)]), pa.scalar(_LAST_COUNTED)]
+        )
         counted = _call("and", [small, _is_whole(_doubles(array))])
-        return _call("or", [same, _call("and_not", [_call("is_finite", [made]), counted])])
+        return _call(
+            "or", [same, _call("and_not", [_call("is_finite", [made]), counted])]
+        )
     return same
 
 
@@ -142,7 +168,10 @@ def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
         other = _doubles(other)
     same = _call("equal", [one, other])
     if types.is_floating(one.type):
-        same = _call("or", [same, _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])])
+        same = _call(
+            "or",
+            [same, _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])],
+        )
     return _call("coalesce", [same, one.is_null()])
 
 
@@ -162,9 +191,15 @@ def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
         _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):
         # Arrow wraps beyond its bits
-        _refuse_first(texts, target, _is_equal(_doubles(texts), _doubles(made.cast(pa.string()))))
-    elif types.is_timestamp(target):  # older Arrow wraps years beyond nanoseconds; zones shift by a day
-        days = _call("utf8_slice_codeunits", [texts], options=pc.SliceOptions(0, 10)).cast(pa.date32())
+        _refuse_first(
+            texts, target, _is_equal(_doubles(texts), _doubles(made.cast(pa.string())))
+        )
+    elif types.is_timestamp(
+        target
+    ):  # older Arrow wraps years beyond nanoseconds; zones shift by a day
+        days = _call(
+            "utf8_slice_codeunits", [texts], options=pc.SliceOptions(0, 10)
+        ).cast(pa.date32())
         apart = _call("abs", [_call("days_between", [days, made.cast(pa.date32())])])
         _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
@@ -174,7 +209,9 @@ def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
             _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
         zeros = texts.filter(_call("equal", [_doubles(made), pa.scalar(0.0)]))
         _refuse_first(zeros, target, _call("invert", [_matches(zeros, "^[^eE]*[1-9]")]))
-        large = _call("greater_equal", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
+        large = _call(
+            "greater_equal", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)]
+        )
         _check_large(texts.filter(large), _doubles(made).filter(large), target)
 
 
@@ -203,18 +240,32 @@ def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast floats; what lies beyond, some processors take for the nearest."""
     doubles = _doubles(array)
     end = 2.0 ** (target.bit_width - types.is_signed_integer(target))
-    inside = [_call("greater_equal", [doubles, pa.scalar(-end)]), _call("less", [doubles, pa.scalar(end)])]
-    return _call("if_else", [_call("and", inside), doubles, pa.scalar(None, pa.float64())]).cast(target)
+    inside = [
+        _call("greater_equal", [doubles, pa.scalar(-end)]),
+        _call("less", [doubles, pa.scalar(end)]),
+    ]
+    return _call(
+        "if_else", [_call("and", inside), doubles, pa.scalar(None, pa.float64())]
+    ).cast(target)
 
 
 def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast floats; of fractions Arrow's own way misses the nearest."""
     doubles = _doubles(array)
-    return _call("if_else", [_is_whole(doubles), doubles.cast(target), array.cast(pa.string()).cast(target)])
+    return _call(
+        "if_else",
+        [
+            _is_whole(doubles),
+            doubles.cast(target),
+            array.cast(pa.string()).cast(target),
+        ],
+    )
 
 
 def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
-    parsed = [text if text is None else uuid.UUID(text).bytes for text in array.to_pylist()]
+    parsed = [
+        text if text is None else uuid.UUID(text).bytes for text in array.to_pylist()
+    ]
     return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
 
 
@@ -222,21 +273,29 @@ def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse times as those of a day, since Arrow parses moments only."""
     # Arrow would take 10 for ten o'clock
     _refuse_first(array, target, _matches(array, ":"))
-    moments = _call("binary_replace_slice", [array], pc.ReplaceSliceOptions(0, 0, "1970-01-01 "))
+    moments = _call(
+        "binary_replace_slice", [array], pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
+    )
     try:
         return moments.cast(pa.timestamp(target.unit)).cast(target)
     except pa.ArrowInvalid:
-        raise ValueError(f"not a time of day as {target} holds, such as 09:30 or 23:59:59") from None
+        raise ValueError(
+            f"not a time of day as {target} holds, such as 09:30 or 23:59:59"
+        ) from None
 
 
 # where Arrow's cast loses values, refuses too much, or does not exist
 _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,
-    ("integers", "decimals"): lambda array, target: array.cast(pa.decimal128(20, 0)).cast(target),
+    ("integers", "decimals"): lambda array, target: array.cast(
+        pa.decimal128(20, 0)
+    ).cast(target),
     ("floats", "decimals"): _to_decimals,
     ("decimals", "floats"): lambda array, target: array.cast(pa.string()).cast(target),
     ("text", "arrow.uuid"): _to_uuids,
     ("text", "times"): _to_times,
-    ("arrow.uuid", "text"): lambda array, target: pa.array([x and str(x) for x in array.to_pylist()], target),
+    ("arrow.uuid", "text"): lambda array, target: pa.array(
+        [x and str(x) for x in array.to_pylist()], target
+    ),
 }

@@ -27,14 +27,19 @@ def open_table(table: pa.Table, clean: CleanNames | None) -> Source:
         table = table.rename_columns(clean(table.column_names))
     size = nbytes(table, exact=False)
     # slices of one buffer would each count all of it
-    chunks = [to_chunk(batch, size=size * batch.num_rows // table.num_rows) for batch in table.to_batches()]
+    chunks = [
+        to_chunk(batch, size=size * batch.num_rows // table.num_rows)
+        for batch in table.to_batches()
+    ]
     return Source(table.schema, lambda: chunks, table.num_rows, size)
 
 
 def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Source:
     """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
     if reader in _BEGUN:
-        raise ValueError("data: an earlier call has read rows of this reader; create a new one")
+        raise ValueError(
+            "data: an earlier call has read rows of this reader; create a new one"
+        )
     schema = clean_schema(reader.schema, clean) if clean else reader.schema
     names = schema.names if clean else None
 
@@ -46,7 +51,9 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Sourc
             except pa.ArrowInvalid as error:
                 if "non-zero null count" not in str(error):
                     raise
-                raise UnsupportedTypeError("data: it has rows that are null as a whole; leave them out") from error
+                raise UnsupportedTypeError(
+                    "data: it has rows that are null as a whole; leave them out"
+                ) from error
 
     def close() -> None:
         if reader not in _BEGUN:
@@ -84,18 +91,28 @@ def open_dataset(dataset: ds.Dataset, clean: CleanNames | None) -> Source:
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
-        return _chunks(dataset.to_batches(batch_readahead=4, fragment_readahead=1), names)
+        return _chunks(
+            dataset.to_batches(batch_readahead=4, fragment_readahead=1), names
+        )
 
     return Source(schema, chunks, zero_copy=False)
 
 
 def clean_schema(schema: pa.Schema, clean: CleanNames) -> pa.Schema:
     """Return a schema under names that can be sent."""
-    return pa.schema([f.with_name(name) for f, name in zip(schema, clean(schema.names), strict=True)])
+    return pa.schema(
+        [f.with_name(name) for f, name in zip(schema, clean(schema.names), strict=True)]
+    )
 
 
-def _chunks(batches: Iterable[pa.RecordBatch], names: list[str] | None = None) -> Iterator[Chunk]:
-    return map(to_chunk, batches) if names is None else (to_chunk(batch.rename_columns(names)) for batch in batches)
+def _chunks(
+    batches: Iterable[pa.RecordBatch], names: list[str] | None = None
+) -> Iterator[Chunk]:
+    return (
+        map(to_chunk, batches)
+        if names is None
+        else (to_chunk(batch.rename_columns(names)) for batch in batches)
+    )
 
 
 def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) -> Chunk:
@@ -105,4 +122,6 @@ def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) ->
         rows = batch if length == batch.num_rows else batch.slice(start, length)
         return [rows if columns is None else rows.select(columns)]
 
-    return Chunk(batch.num_rows, nbytes(batch, exact=False) if size is None else size, cut, place)
+    return Chunk(
+        batch.num_rows, nbytes(batch, exact=False) if size is None else size, cut, place
+    )

@@ -27,7 +27,9 @@ def partitions(frame: Any) -> Generator[Partition]:
 
     Those without rows are left out, since their columns may have no types yet, unless there are no others.
     """
-    computed = parallel_map(lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING)
+    computed = parallel_map(
+        lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING
+    )
     found = False
     last = None
     with contextlib.closing(computed):

@@ -49,7 +49,9 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
     names, levels = _names_and_levels(frame, options)
     refusals.levels.update(names[: len(levels)])
     series = [*levels, *(series for _, series in frame.items())]
-    types = _types(names, [s.dtype for s in series], series.__getitem__, options.casts, refusals)
+    types = _types(
+        names, [s.dtype for s in series], series.__getitem__, options.casts, refusals
+    )
     columns: dict[str, _Column] = {}
     for name, one, target in zip(names, series, types, strict=True):
         if name not in refusals:
@@ -65,12 +67,27 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
         return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
     chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
-    objects = frozenset(name for name, one in zip(names, series, strict=True) if _holds_objects(one.dtype))
-    schema = pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
-    return Source(schema, lambda: [chunk], chunk.rows, chunk.nbytes, zero_copy=not objects, value_checked=objects)
+    objects = frozenset(
+        name
+        for name, one in zip(names, series, strict=True)
+        if _holds_objects(one.dtype)
+    )
+    schema = pa.schema(
+        [(name, target.arrow) for name, target in zip(names, types, strict=True)]
+    )
+    return Source(
+        schema,
+        lambda: [chunk],
+        chunk.rows,
+        chunk.nbytes,
+        zero_copy=not objects,
+        value_checked=objects,
+    )
 
 
-def arrow_schema(frame: pd.DataFrame, options: Options, refusals: Refusals) -> pa.Schema:
+def arrow_schema(
+    frame: pd.DataFrame, options: Options, refusals: Refusals
+) -> pa.Schema:
     """Return the schema alone; only ``object`` columns are looked into."""
     names, levels = _names_and_levels(frame, options)
     refusals.levels.update(names[: len(levels)])
@@ -78,15 +95,29 @@ def arrow_schema(frame: pd.DataFrame, options: Options, refusals: Refusals) -> p
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    types = _types(names, [*(level.dtype for level in levels), *frame.dtypes], series, options.casts, refusals)
-    return pa.schema([(name, target.arrow) for name, target in zip(names, types, strict=True)])
+    types = _types(
+        names,
+        [*(level.dtype for level in levels), *frame.dtypes],
+        series,
+        options.casts,
+        refusals,
+    )
+    return pa.schema(
+        [(name, target.arrow) for name, target in zip(names, types, strict=True)]
+    )
 
 
-def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str], list[pd.Series[Any]]]:
+def _names_and_levels(
+    frame: pd.DataFrame, options: Options
+) -> tuple[list[str], list[pd.Series[Any]]]:
     """Name the columns, and return those that are levels of the index, which come first."""
     found = list(frame.index.names)
     index = options.keep_index
-    chosen = () if index is False or (index is None and _is_row_number_index(frame.index)) else range(len(found))
+    chosen = (
+        ()
+        if index is False or (index is None and _is_row_number_index(frame.index))
+        else range(len(found))
+    )
     if chosen and len(found) == 1 and found[0] is None:
         labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
     else:
@@ -95,8 +126,15 @@ def _names_and_levels(frame: pd.DataFrame, options: Options) -> tuple[list[str],
     if options.clean:
         labels = options.clean(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
-        raise ValueError(not_a_name(f"column labels must be strings; these are not: {list_names(odd)}"))
-    check_column_names(labels, "; levels of the index count, index=False leaves them out" if chosen else "")
+        raise ValueError(
+            not_a_name(
+                f"column labels must be strings; these are not: {list_names(odd)}"
+            )
+        )
+    check_column_names(
+        labels,
+        "; levels of the index count, index=False leaves them out" if chosen else "",
+    )
     return labels, [pd.Series(frame.index.get_level_values(i)) for i in chosen]
 
 
@@ -132,7 +170,11 @@ def _types(
             # its hash covers all its values
             key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
             if key not in known:
-                arrow = from_numpy(dtype, name) if isinstance(dtype, np.dtype) else from_pandas(dtype, name)
+                arrow = (
+                    from_numpy(dtype, name)
+                    if isinstance(dtype, np.dtype)
+                    else from_pandas(dtype, name)
+                )
                 known[key] = ObjectType(arrow)
             types.append(known[key])
         except UnsupportedTypeError as error:
@@ -157,7 +199,9 @@ def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
         return _arrow_column(series.array.__arrow_array__())
     if isinstance(dtype, pd.CategoricalDtype):
         return _categorical_column(name, series)
-    return int(series.memory_usage(index=False)), lambda a, b: pa.array(series.iloc[a:b], from_pandas=True)
+    return int(series.memory_usage(index=False)), lambda a, b: pa.array(
+        series.iloc[a:b], from_pandas=True
+    )
 
 
 def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
@@ -165,7 +209,9 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     values = series.cat.categories
     if _holds_objects(values.dtype):
         objects = values.to_numpy(dtype=object)
-        dictionary = _convert(f"{name} (its categories)", objects, 0, len(objects), infer(name, objects))
+        dictionary = _convert(
+            f"{name} (its categories)", objects, 0, len(objects), infer(name, objects)
+        )
     else:
         dictionary = pa.array(values, from_pandas=True)
     if isinstance(dictionary, pa.ChunkedArray):
@@ -175,7 +221,9 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
         piece = codes[start:stop]
         missing = piece < 0 if len(piece) and piece.min() < 0 else None
         # codes are validated where they are converted
-        return pa.DictionaryArray.from_arrays(pa.array(piece, mask=missing), dictionary, safe=False)
+        return pa.DictionaryArray.from_arrays(
+            pa.array(piece, mask=missing), dictionary, safe=False
+        )
 
     # sent as 32 bits
     return 4 * len(codes), cut
@@ -209,7 +257,11 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
         if piece.num_chunks == 1:
             return piece.chunk(0)
         # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
-        return piece if contains(piece.type, pa.types.is_dictionary) else piece.combine_chunks()
+        return (
+            piece
+            if contains(piece.type, pa.types.is_dictionary)
+            else piece.combine_chunks()
+        )
 
     return nbytes(chunks), cut
 
@@ -219,7 +271,9 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
     size = 0
     # reported with their row when it is converted
     with contextlib.suppress(*CONVERSION_ERRORS):
-        size = _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
+        size = (
+            _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
+        )
 
     # tried before sending: one conversion is enough
     @functools.cache
@@ -229,12 +283,16 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
     return max(size, values.nbytes), cut
 
 
-def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target) -> Any:
+def _convert(
+    name: str, values: np.ndarray[Any, Any], start: int, stop: int, target: _Target
+) -> Any:
     piece = values[start:stop]
     try:
         return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
-        row, reason = first_bad(len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error)
+        row, reason = first_bad(
+            len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error
+        )
         where = f"rows {start} to {stop}"
         what = "the values"
         if row is not None:
@@ -250,10 +308,14 @@ def _convert(name: str, values: np.ndarray[Any, Any], start: int, stop: int, tar
 def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
     if isinstance(target, ObjectType):
         return to_arrow(values, target)
-    return cast_objects(values, target.arrow, lambda some: to_arrow(some, infer(name, some)))
+    return cast_objects(
+        values, target.arrow, lambda some: to_arrow(some, infer(name, some))
+    )
 
 
-def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) -> _Target:
+def _infer(
+    name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None
+) -> _Target:
     """Infer an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
     if cast is not None and not pa.types.is_nested(cast):
         return _Cast(cast)
@@ -264,4 +326,8 @@ def _infer(name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None) ->
             raise
         # the pairs of maps hold two kinds
         return ObjectType(cast, as_they_are=False)
-    return ObjectType(cast) if cast is not None and pa.types.is_null(found.arrow) else found
+    return (
+        ObjectType(cast)
+        if cast is not None and pa.types.is_null(found.arrow)
+        else found
+    )

@@ -26,12 +26,16 @@ from rt_frames.errors import UnsupportedTypeError
 _SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
-def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals) -> Source:
+def open_frame(
+    frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
+) -> Source:
     """Open a frame in memory, or a query."""
     if isinstance(frame, pl.LazyFrame):
         return _open_lazy(frame, options.clean, refusals)
     if options.clean:
-        frame = frame.rename(dict(zip(frame.columns, options.clean(frame.columns), strict=True)))
+        frame = frame.rename(
+            dict(zip(frame.columns, options.clean(frame.columns), strict=True))
+        )
     # frame.schema is slower
     found = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals)
     chunk = _chunk(frame)
@@ -43,27 +47,37 @@ def open_frame(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: R
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        zero_copy=not any(contains(arrow, is_copied) for arrow in distinct for is_copied in copied),
+        zero_copy=not any(
+            contains(arrow, is_copied) for arrow in distinct for is_copied in copied
+        ),
     )
 
 
-def _open_lazy(frame: pl.LazyFrame, clean: CleanNames | None, refusals: Refusals) -> Source:
+def _open_lazy(
+    frame: pl.LazyFrame, clean: CleanNames | None, refusals: Refusals
+) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
     schema = frame.collect_schema()
     if clean:
         names = dict(zip(schema, clean(schema), strict=True))
         frame = frame.rename(names)
         schema = pl.Schema((names[name], dtype) for name, dtype in schema.items())
-    return Source(pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False)
+    return Source(
+        pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False
+    )
 
 
-def arrow_schema(frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals) -> pa.Schema:
+def arrow_schema(
+    frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
+) -> pa.Schema:
     """Return the schema alone."""
     schema = pa.schema(_types(frame.collect_schema(), refusals))
     return clean_schema(schema, options.clean) if options.clean else schema
 
 
-def _types(schema: Mapping[str, pl.DataType], refusals: Refusals) -> dict[str, pa.DataType]:
+def _types(
+    schema: Mapping[str, pl.DataType], refusals: Refusals
+) -> dict[str, pa.DataType]:
     found = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
         try:
@@ -83,7 +97,9 @@ def _chunk(frame: pl.DataFrame) -> Chunk:
 
 def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
     reader = pa.RecordBatchReader.from_stream(frame)
-    if _SLIPPING_STRUCTS and any(contains(arrow, types.is_struct) for arrow in reader.schema.types):
+    if _SLIPPING_STRUCTS and any(
+        contains(arrow, types.is_struct) for arrow in reader.schema.types
+    ):
         written = frame.write_ipc_stream(None, compat_level=pl.CompatLevel.newest())
         return pa.ipc.open_stream(written.getbuffer())
     return reader

@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.compression import PROBE_BATCHES, SMALLEST_BATCH, Codec, CompressionPolicy
+from rt_frames._frames.compression import (
+    PROBE_BATCHES,
+    SMALLEST_BATCH,
+    Codec,
+    CompressionPolicy,
+)
 from rt_frames._frames.source import MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
 from rt_frames._threads import parallel_map, prefetch
 
@@ -72,7 +77,9 @@ class IPCStream:
         # to count is to make it, here
         self._made = [*self._messages()] if counted and self._small else None
         if self._made is not None:
-            self.length: int | None = sum(len(buffer) for message in self._made for buffer in message.buffers)
+            self.length: int | None = sum(
+                len(buffer) for message in self._made for buffer in message.buffers
+            )
         else:
             self.length = self._count() if counted else None
 
@@ -109,8 +116,12 @@ class IPCStream:
         """Yield messages, and whether they begin a part; the policy is told how long each took to leave."""
         self.rows = 0
         source = self._source
-        messages = self._messages() if self._made is None else (one for one in self._made)
-        with contextlib.closing(messages if self._small or source.caller_thread_only else prefetch(messages)) as made:
+        messages = (
+            self._messages() if self._made is None else (one for one in self._made)
+        )
+        with contextlib.closing(
+            messages if self._small or source.caller_thread_only else prefetch(messages)
+        ) as made:
             sent = time.perf_counter()
             for rows, codec, before, buffers, begins, _ in made:
                 ready = time.perf_counter()
@@ -122,7 +133,9 @@ class IPCStream:
                 sent = time.perf_counter()
                 # that waits for the answer to the part before it
                 if not begins:
-                    self._policy.record(codec, before or size, size, sent - ready, waited)
+                    self._policy.record(
+                        codec, before or size, size, sent - ready, waited
+                    )
 
     def _count(self) -> int:
         """Count the bytes of the uncompressed stream, cut as it will be, without making them."""
@@ -130,7 +143,11 @@ class IPCStream:
         convert = self._source.converter() if self._threads > 1 else None
         with pa.ipc.new_stream(sink, self._source.schema) as writer:
             for part, _ in self._cut():
-                batch = part.batch if convert is None else convert(part.batch, part.place, part.rows_before)
+                batch = (
+                    part.batch
+                    if convert is None
+                    else convert(part.batch, part.place, part.rows_before)
+                )
                 if batch.num_rows or convert is None:
                     writer.write_batch(batch)
         return int(sink.size())
@@ -141,13 +158,19 @@ class IPCStream:
         begun = False
         sent = 0
         encode = _Encoder(self._source, self._threads > 1)
-        made = parallel_map(encode, self._tasks(), self._threads, lambda task: task.is_cheap)
+        made = parallel_map(
+            encode, self._tasks(), self._threads, lambda task: task.is_cheap
+        )
         with contextlib.closing(made):
             for rows, codec, before, buffers, _, batch in made:
                 if not buffers:
                     continue
                 size = sum(map(len, buffers)) if self._most else 0
-                begins = begun and self._most is not None and sent + size + len(_END_OF_STREAM) > self._most
+                begins = (
+                    begun
+                    and self._most is not None
+                    and sent + size + len(_END_OF_STREAM) > self._most
+                )
                 if begins and batch is not None:
                     buffers = encode.begin(batch, codec)  # noqa: PLW2901
                 elif begins:
@@ -155,12 +178,22 @@ class IPCStream:
                 sent = size if begins else sent + size
                 left = None if left is None else left - rows
                 begun = True
-                yield _Encoded(rows, codec, before, [*buffers, *([_END_OF_STREAM] if left == 0 else [])], begins)
+                yield _Encoded(
+                    rows,
+                    codec,
+                    before,
+                    [*buffers, *([_END_OF_STREAM] if left == 0 else [])],
+                    begins,
+                )
                 if left == 0:
                     return
                 # before the next is made: they may hold all of a frame
                 del buffers, batch
-        empty = [] if begun else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
+        empty = (
+            []
+            if begun
+            else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
+        )
         yield _Encoded(0, None, 0, [*empty, _END_OF_STREAM])
 
     def _tasks(self) -> Iterator[_Task]:
@@ -179,13 +212,20 @@ class IPCStream:
         held = list[Part]()
         since = time.monotonic()
         convert = source.converter() if self._threads > 1 else None
-        for number, part in enumerate(source.parts() if convert else source.converted_parts()):
+        for number, part in enumerate(
+            source.parts() if convert else source.converted_parts()
+        ):
             is_small = number > 0 and _is_small(part)
             if is_small and convert:
                 batch = convert(part.batch, part.place, part.rows_before)
                 part = part._replace(batch=batch)  # noqa: PLW2901
             is_late = not source.replayable and time.monotonic() - since > HELD_SECONDS
-            if held and (not is_small or is_late or len(held) == MOST_HELD or part.version != held[0].version):
+            if held and (
+                not is_small
+                or is_late
+                or len(held) == MOST_HELD
+                or part.version != held[0].version
+            ):
                 yield _join(held)
                 held.clear()
             if not is_small:
@@ -213,7 +253,9 @@ class IPCStream:
             most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
                 least = 0 if probes_left else source.least_bytes
-                length = rows_within(max(least, min(policy.batch_bytes, most)), rows, size)
+                length = rows_within(
+                    max(least, min(policy.batch_bytes, most)), rows, size
+                )
                 probes_left = max(probes_left - 1, 0)
                 if rows - start <= 1.5 * length:
                     break
@@ -226,7 +268,9 @@ class IPCStream:
 
 def _is_small(part: Part) -> bool:
     rows = part.batch.num_rows
-    return rows <= SMALL_ROWS and (part.nbytes <= SMALL_BYTES or nbytes(part.batch) <= SMALL_BYTES)
+    return rows <= SMALL_ROWS and (
+        part.nbytes <= SMALL_BYTES or nbytes(part.batch) <= SMALL_BYTES
+    )
 
 
 def _join(parts: list[Part]) -> Part:
@@ -279,19 +323,27 @@ class _Encoder(threading.local):
 
     def __call__(self, task: _Task) -> _Encoded:
         part, codec, skip, _ = task
-        batch = part.batch if self._convert is None else self._convert(part.batch, part.place, part.rows_before)
+        batch = (
+            part.batch
+            if self._convert is None
+            else self._convert(part.batch, part.place, part.rows_before)
+        )
         if self._convert is not None and not batch.num_rows:
             return _Encoded(0, codec, 0, [])
         if part.version != self._version:
             self._version = part.version
-            self._writers = {codec: self._writers[codec]} if codec in self._writers else {}
+            self._writers = (
+                {codec: self._writers[codec]} if codec in self._writers else {}
+            )
         buffers = self._writer(codec, skip).write(batch)
         relied_upon = self._source.layout.dictionaries
         before = 0 if codec is None else nbytes(batch)
         # dictionaries that were made must be sent: their writer does not make them again
         if codec is not None and sum(map(len, buffers)) >= before and not relied_upon:
             buffers = self._writer(None, skip).write(batch)
-        return _Encoded(batch.num_rows, codec, before, buffers, batch=batch if relied_upon else None)
+        return _Encoded(
+            batch.num_rows, codec, before, buffers, batch=batch if relied_upon else None
+        )
 
     def begin(self, batch: pa.RecordBatch, codec: Codec) -> Buffers:
         """Make the first message of a stream: with the schema, and all of its dictionaries."""
@@ -311,7 +363,9 @@ class _Writer:
         self._sink = _Sink(skip)
         options = pa.ipc.IpcWriteOptions(compression=codec)
         # which joins small buffers, and hands on the large ones as they are
-        self._file = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), JOINED_BYTES)
+        self._file = pa.BufferedOutputStream(
+            pa.PythonFile(self._sink, "w"), JOINED_BYTES
+        )
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)
 
     def write(self, batch: pa.RecordBatch) -> Buffers:

@@ -40,29 +40,43 @@ def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
         raise not_in_table(have, target, path)
 
 
-def not_in_table(have: pa.DataType, target: pa.DataType, path: str) -> UnsupportedTypeError:
+def not_in_table(
+    have: pa.DataType, target: pa.DataType, path: str
+) -> UnsupportedTypeError:
     """Make the error for a column, or a field inside one, that is not what the table has."""
     text = f"column {path!r} is {have}, and {target} in the table"
-    has_name = "." not in path and not types.is_nested(target) and not types.is_dictionary(target)
+    has_name = (
+        "." not in path
+        and not types.is_nested(target)
+        and not types.is_dictionary(target)
+    )
     if has_name and _has_cast(_stored(have), target):
-        return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)}))
+        return UnsupportedTypeError(
+            Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)})
+        )
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> None:
     """Refuse values of another kind than those of the first batch."""
     became = to_portable(have, path)
-    if _decoded(became) != _decoded(target) and not (_is_text(became) and _is_text(target)):
+    if _decoded(became) != _decoded(target) and not (
+        _is_text(became) and _is_text(target)
+    ):
         raise not_alike(became, target, path, place)
 
 
-def not_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> UnsupportedTypeError:
+def not_alike(
+    have: pa.DataType, target: pa.DataType, path: str, place: str
+) -> UnsupportedTypeError:
     """Make the error for a column, or a field inside one, that is not what it was in the first batch."""
     text = f"column {path!r} is {have} in {place or 'a later batch'} and {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; make them alike first")
     common = _spell(_common_type(have, target))
-    return UnsupportedTypeError(Message(text, "cast it first, or pass {}", dtypes={path: common}))
+    return UnsupportedTypeError(
+        Message(text, "cast it first, or pass {}", dtypes={path: common})
+    )
 
 
 def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
@@ -88,7 +102,11 @@ def _has_cast(have: pa.DataType, target: pa.DataType) -> bool:
         return bool(families & _NUMBERS) or "text" in families
     if "text" not in families or "durations" in families or types.is_nested(have):
         return False
-    return "" not in families or types.is_boolean(target) or isinstance(target, pa.UuidType)
+    return (
+        "" not in families
+        or types.is_boolean(target)
+        or isinstance(target, pa.UuidType)
+    )
 
 
 def _family(arrow: pa.DataType) -> str:

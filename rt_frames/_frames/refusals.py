@@ -39,12 +39,20 @@ class Refusals(dict[str, UnsupportedTypeError]):
         if more := columns[MAX_LISTED:]:
             lines.append(f"and {len(more)} more: {list_names(more)}")
         hint = next((one.hint for one in said if one.hint), "")
-        dtypes = {name: dtype for one in said for name, dtype in one.options.get("dtypes", {}).items()}
-        raise UnsupportedTypeError(Message("\n".join(lines), hint, dtypes=dtypes), columns=columns)
+        dtypes = {
+            name: dtype
+            for one in said
+            for name, dtype in one.options.get("dtypes", {}).items()
+        }
+        raise UnsupportedTypeError(
+            Message("\n".join(lines), hint, dtypes=dtypes), columns=columns
+        )
 
     def _message(self, column: str) -> Message:
         (said,) = self[column].args
         # advice for columns does not apply
         if column in self.levels:
-            return Message(f"{said}; it is a level of the index: call df.reset_index() first")
+            return Message(
+                f"{said}; it is a level of the index: call df.reset_index() first"
+            )
         return said if isinstance(said, Message) else Message(said)

@@ -12,20 +12,32 @@ from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.data_type import child_fields, map_fields
 
 
-def altered_schema(schema: pa.Schema, plan: AlterationPlan) -> tuple[pa.Schema, dict[str, pa.DataType]]:
+def altered_schema(
+    schema: pa.Schema, plan: AlterationPlan
+) -> tuple[pa.Schema, dict[str, pa.DataType]]:
     """Return a schema with the names and nullability that a plan gives, and its casts by new names of columns."""
     changes = {one.path: one for one in plan}
-    renamed = pa.schema([_altered(field, "", changes, casts=False) for field in schema], schema.metadata)
+    renamed = pa.schema(
+        [_altered(field, "", changes, casts=False) for field in schema], schema.metadata
+    )
     cast = pa.schema([_altered(field, "", changes, casts=True) for field in schema])
-    return renamed, {new.name: new.type for old, new in zip(renamed, cast, strict=True) if new.type != old.type}
+    return renamed, {
+        new.name: new.type
+        for old, new in zip(renamed, cast, strict=True)
+        if new.type != old.type
+    }
 
 
-def _altered(field: pa.Field, parent: str, changes: dict[str, Alteration], *, casts: bool) -> pa.Field:
+def _altered(
+    field: pa.Field, parent: str, changes: dict[str, Alteration], *, casts: bool
+) -> pa.Field:
     path = join_path(parent, field.name)
     change = changes.get(path)
     arrow = field.type
     if pa.types.is_nested(arrow):
-        arrow = map_fields(arrow, lambda inside: _altered(inside, path, changes, casts=casts))
+        arrow = map_fields(
+            arrow, lambda inside: _altered(inside, path, changes, casts=casts)
+        )
     if change is None:
         return field.with_type(arrow)
     arrow = change.data_type if casts and change.data_type is not None else arrow
@@ -35,27 +47,44 @@ def _altered(field: pa.Field, parent: str, changes: dict[str, Alteration], *, ca
 
 def with_metadata_of(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
     """Return a schema with the metadata of another one of the same names, and of its columns, at every depth."""
-    fields = [_with_metadata_of(field, source) for field, source in zip(schema, other, strict=True)]
+    fields = [
+        _with_metadata_of(field, source)
+        for field, source in zip(schema, other, strict=True)
+    ]
     return pa.schema(fields, other.metadata)
 
 
 def _with_metadata_of(field: pa.Field, source: pa.Field) -> pa.Field:
     inside = _fields_inside(source.type)
-    if pa.types.is_nested(field.type) and len(inside) == len(_fields_inside(field.type)):
+    if pa.types.is_nested(field.type) and len(inside) == len(
+        _fields_inside(field.type)
+    ):
         sources = iter(inside)
-        field = field.with_type(map_fields(field.type, lambda one: _with_metadata_of(one, next(sources))))
+        field = field.with_type(
+            map_fields(field.type, lambda one: _with_metadata_of(one, next(sources)))
+        )
     kept = dict(source.metadata or {})
     # it is no longer of an extension type that is not known here
     if field.type != source.type:
-        kept = {key: value for key, value in kept.items() if not key.startswith(b"ARROW:extension:")}
+        kept = {
+            key: value
+            for key, value in kept.items()
+            if not key.startswith(b"ARROW:extension:")
+        }
     return field.with_metadata(kept) if kept else field
 
 
 def _fields_inside(arrow: pa.DataType) -> list[pa.Field]:
-    return [arrow.key_field, arrow.item_field] if pa.types.is_map(arrow) else child_fields(arrow)
+    return (
+        [arrow.key_field, arrow.item_field]
+        if pa.types.is_map(arrow)
+        else child_fields(arrow)
+    )
 
 
-def with_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+def with_schema(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> Iterable[pa.RecordBatch]:
     """Yield batches under other names, at any depth, and other nullability; no value is touched."""
     return (pa.record_batch(_WithSchema(batch, schema)) for batch in batches)
 

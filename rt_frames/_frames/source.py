@@ -61,7 +61,9 @@ class Part(NamedTuple):
         """Return some of the rows, or all that follow."""
         rows = self.batch.slice(start, length)
         size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
-        return self._replace(batch=rows, nbytes=size, rows_before=self.rows_before + start)
+        return self._replace(
+            batch=rows, nbytes=size, rows_before=self.rows_before + start
+        )
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,20 @@ class Source:
 
     def without_rows(self) -> Source:
         """Return a source of the same columns."""
-        return replace(self, chunks=list, rows=0, nbytes=0, replayable=True, caller_thread_only=False)
+        return replace(
+            self,
+            chunks=list,
+            rows=0,
+            nbytes=0,
+            replayable=True,
+            caller_thread_only=False,
+        )
 
     def empty_batch(self) -> pa.RecordBatch:
         """Return a batch of the schema without rows."""
-        return pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema)
+        return pa.RecordBatch.from_arrays(
+            [pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema
+        )
 
     def converter(self) -> Converter:
         """Return what makes parts portable. Without dictionaries, which grow, several may share the parts."""
@@ -160,14 +171,20 @@ class Source:
             if length >= rows:
                 yield part
             else:
-                yield from (part.slice(start, length) for start in range(0, rows, length))
+                yield from (
+                    part.slice(start, length) for start in range(0, rows, length)
+                )
             del part
 
     def check_values(self, refusals: Refusals) -> None:
         """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
         if self.nbytes is None or not self.value_checked:
             return
-        names = [name for name in self.schema.names if name in self.value_checked and name not in refusals]
+        names = [
+            name
+            for name in self.schema.names
+            if name in self.value_checked and name not in refusals
+        ]
         chunks = list(self.chunks())
         try:
             self._try(chunks, names)
@@ -178,11 +195,15 @@ class Source:
                     self._try(chunks, [name])
 
     def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
-        convert = Converter(self.layout.only(columns), self.casts, self.exact, appends=self.appends)
+        convert = Converter(
+            self.layout.only(columns), self.casts, self.exact, appends=self.appends
+        )
         for part in self._cut(chunks, columns):
             convert(part.batch, part.place, part.rows_before)
 
-    def _cut(self, chunks: Iterable[Chunk], columns: list[str] | None = None) -> Iterator[Part]:
+    def _cut(
+        self, chunks: Iterable[Chunk], columns: list[str] | None = None
+    ) -> Iterator[Part]:
         """Yield the chunks' rows in parts, as many as make a batch."""
         rows_before = 0
         here = ""
@@ -192,10 +213,16 @@ class Source:
             if place != here:
                 rows_before = 0
                 here = place
-            step = rows_within(limit, rows, size) if size > MAX_BATCH_BYTES else max(rows, 1)
+            step = (
+                rows_within(limit, rows, size)
+                if size > MAX_BATCH_BYTES
+                else max(rows, 1)
+            )
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), columns):
-                    yield Part(batch, place, size * batch.num_rows // max(rows, 1), rows_before)
+                    yield Part(
+                        batch, place, size * batch.num_rows // max(rows, 1), rows_before
+                    )
                     rows_before += batch.num_rows
                     del batch
             del cut
@@ -206,7 +233,9 @@ def rows_within(limit: int, rows: int, nbytes: int) -> int:
     return max(1, rows * limit // max(nbytes, limit))
 
 
-def nbytes(data: pa.RecordBatch | pa.Table | pa.ChunkedArray, exact: bool = True) -> int:
+def nbytes(
+    data: pa.RecordBatch | pa.Table | pa.ChunkedArray, exact: bool = True
+) -> int:
     """Return the bytes that the rows themselves take; of views, older Arrow only knows what the buffers take.
 
     That takes long for wide tables. Where not ``exact``, what lies in little memory is said to take all of it.

@@ -12,19 +12,36 @@ from rt_frames._schema.data_type import INTEGERS
 
 _NULLABLE: dict[pa.DataType, Any] = {
     pa.bool_(): pd.BooleanDtype(),
-    **{pa.type_for_alias(name): pd.api.types.pandas_dtype(name.title().replace("i", "I")) for name in INTEGERS},
+    **{
+        pa.type_for_alias(name): pd.api.types.pandas_dtype(
+            name.title().replace("i", "I")
+        )
+        for name in INTEGERS
+    },
 }
 # types that Arrow converts without loss: numbers, timestamps, durations, text
 _ALIKE = (
-    *(types.is_boolean, types.is_integer, types.is_floating, types.is_timestamp, types.is_duration),
+    *(
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_timestamp,
+        types.is_duration,
+    ),
     *(types.is_string, types.is_large_string),
 )
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Return a frame; integers and booleans with nulls are pandas' nullable ones, what NumPy lacks keeps Arrow's."""
-    frame = pd.DataFrame(dict(enumerate(map(_series, table.columns))), index=pd.RangeIndex(len(table)), copy=False)
-    frame.columns = pd.Index(table.column_names, dtype=object if not table.num_columns else None)
+    frame = pd.DataFrame(
+        dict(enumerate(map(_series, table.columns))),
+        index=pd.RangeIndex(len(table)),
+        copy=False,
+    )
+    frame.columns = pd.Index(
+        table.column_names, dtype=object if not table.num_columns else None
+    )
     return frame
 
 

@@ -37,8 +37,17 @@ def _convert(table: pa.Table) -> pl.DataFrame:
 
 def _without_seconds(table: pa.Table) -> pa.Table:
     """Cast moments and durations in seconds to milliseconds: those that are too large, Polars would wrap around."""
-    schema = pa.schema([field.with_type(map_types(field.type, _in_milliseconds)) for field in table.schema])
-    changed = {new.name for old, new in zip(table.schema, schema, strict=True) if old.type != new.type}
+    schema = pa.schema(
+        [
+            field.with_type(map_types(field.type, _in_milliseconds))
+            for field in table.schema
+        ]
+    )
+    changed = {
+        new.name
+        for old, new in zip(table.schema, schema, strict=True)
+        if old.type != new.type
+    }
     if not changed:
         return table
     convert = Converter(Layout(schema), changed)
@@ -53,7 +62,9 @@ def _without_seconds(table: pa.Table) -> pa.Table:
 def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
     if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
-    return pa.duration("ms") if types.is_duration(arrow) and arrow.unit == "s" else arrow
+    return (
+        pa.duration("ms") if types.is_duration(arrow) and arrow.unit == "s" else arrow
+    )
 
 
 def _check(column: pa.Table, field: pa.Field) -> None:
@@ -63,6 +74,12 @@ def _check(column: pa.Table, field: pa.Field) -> None:
         raise
     except BaseException as error:  # noqa: BLE001  # Polars panics
         # of a cast, the row and the value; the column is named already, and no value can be corrected here
-        reason = str(error).removeprefix(f"column {field.name!r}, ").partition("; correct the values")[0]
+        reason = (
+            str(error)
+            .removeprefix(f"column {field.name!r}, ")
+            .partition("; correct the values")[0]
+        )
         text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
-        raise UnsupportedTypeError(f"{text}; leave it out with columns=[…], or use to_arrow()") from None
+        raise UnsupportedTypeError(
+            f"{text}; leave it out with columns=[…], or use to_arrow()"
+        ) from None

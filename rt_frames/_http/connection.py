@@ -64,11 +64,16 @@ MAX_UNSENT_BYTES = 2**18
 _INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)
 _INTERIM_START = b"HTTP/1.1 1"
 
-_SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+_SOCKET_OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
 # the sender and its next body: a pool asks a connection whether it may be used, not for what
-_sending: ContextVar[tuple[Any, Upload | None]] = ContextVar("_sending", default=(SimpleNamespace(hung_up=False), None))
+_sending: ContextVar[tuple[Any, Upload | None]] = ContextVar(
+    "_sending", default=(SimpleNamespace(hung_up=False), None)
+)
 
 
 class Adapter(HTTPAdapter):
@@ -88,7 +93,9 @@ class Adapter(HTTPAdapter):
         manager.pool_classes_by_scheme = _POOLS
         return manager
 
-    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+    def send(
+        self, request: requests.PreparedRequest, *args: Any, **options: Any
+    ) -> requests.Response:
         """Send a request, whose body may be an `Upload`."""
         token = _sending.set((self, request.body))  # type: ignore[arg-type]  # requests knows of no body of this kind
         try:
@@ -114,7 +121,10 @@ class UploadConnection(HTTPConnection):
         is_warm = time.monotonic() < self._warm_until
         is_open = super().is_connected
         adapter.hung_up |= is_warm and self.sock is not None and not is_open
-        return is_open and (body is None or (is_warm and body.may_reuse_connection and not adapter.hung_up))
+        return is_open and (
+            body is None
+            or (is_warm and body.may_reuse_connection and not adapter.hung_up)
+        )
 
     def connect(self) -> None:
         self._warm_until = 0.0
@@ -125,11 +135,15 @@ class UploadConnection(HTTPConnection):
             raise
         except OSError as error:
             # a handshake that fails or stalls sent nothing either
-            raise NewConnectionError(self, str(error) or type(error).__name__) from error
+            raise NewConnectionError(
+                self, str(error) or type(error).__name__
+            ) from error
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             # TLS inside TLS is no socket
             with contextlib.suppress(OSError, AttributeError):
-                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
+                self.sock.setsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES
+                )
 
     def _tunnel(self) -> None:
         try:
@@ -140,7 +154,12 @@ class UploadConnection(HTTPConnection):
             raise ProxyError(str(error), error) from error
 
     def _read_answers(
-        self, seconds: float, early: bytes = b"", *, broken_off: bool = False, patient: bool = False
+        self,
+        seconds: float,
+        early: bytes = b"",
+        *,
+        broken_off: bool = False,
+        patient: bool = False,
     ) -> None:
         """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds.
 
@@ -155,15 +174,30 @@ class UploadConnection(HTTPConnection):
 
         self.response_class = response_class  # type: ignore[assignment]  # the only method that http.client calls
 
-    def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
+    def request(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Any = None,
+        **options: Any,
+    ) -> None:
         if self.sock is None:
             self.connect()
         sock: Any = self.sock
-        self._upload, self._early, self._was_warm = body, b"", time.monotonic() < self._warm_until
+        self._upload, self._early, self._was_warm = (
+            body,
+            b"",
+            time.monotonic() < self._warm_until,
+        )
         if body is not None:
             body.begun = True
             # TLS inside TLS must finish a record that it began; a partial one cannot be resumed
-            self.timeout = body.timeout if isinstance(sock, SSLTransport) else min(body.timeout, POLL_AFTER)
+            self.timeout = (
+                body.timeout
+                if isinstance(sock, SSLTransport)
+                else min(body.timeout, POLL_AFTER)
+            )
         with self._hanging_up(sock):
             super().request(method, url, None, headers, **options)
             if body is not None:
@@ -217,7 +251,11 @@ class UploadConnection(HTTPConnection):
         finally:
             sock.settimeout(timeout)
         self._early = early = _INTERIM.sub(b"", self._early + received)
-        if received and _INTERIM_START.startswith(early[: len(_INTERIM_START)]) and len(early) < RECEIVE_BYTES:
+        if (
+            received
+            and _INTERIM_START.startswith(early[: len(_INTERIM_START)])
+            and len(early) < RECEIVE_BYTES
+        ):
             # nothing yet, or the start of another interim answer
             return False
         upload.answered = bool(early)
@@ -253,8 +291,14 @@ class UploadConnection(HTTPConnection):
 
 def _warm_seconds(answer: Any) -> float:
     """Return how long after an answer its connection is as good as a new one, for what must not be lost."""
-    told = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", ""))
-    return 0.0 if answer.version < 11 else min(WARM_SECONDS, int(told[1]) / 2 if told else WARM_SECONDS)
+    told = re.search(
+        r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", "")
+    )
+    return (
+        0.0
+        if answer.version < 11
+        else min(WARM_SECONDS, int(told[1]) / 2 if told else WARM_SECONDS)
+    )
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):
@@ -318,7 +362,9 @@ class _HTTPResponse(http.client.HTTPResponse):
 class _DeadlineReader(io.RawIOBase):
     """What the server says: bytes that were read while sending, then the socket's, until the deadline."""
 
-    def __init__(self, sock: Any, early: bytes, seconds: float, *, patient: bool) -> None:
+    def __init__(
+        self, sock: Any, early: bytes, seconds: float, *, patient: bool
+    ) -> None:
         self._sock = sock
         self._early = early
         self._seconds = seconds

@@ -67,7 +67,13 @@ class Dialect(NamedTuple):
         template: str | None = getattr(self, operation)
         if template is None:
             text = f"this dialect has no endpoint to {_UNDOCUMENTED[operation]}"
-            raise ValueError(Message(text, "connect with {} where the server speaks it", dialect=LANCEDB.name))
+            raise ValueError(
+                Message(
+                    text,
+                    "connect with {} where the server speaks it",
+                    dialect=LANCEDB.name,
+                )
+            )
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
@@ -80,19 +86,29 @@ class Dialect(NamedTuple):
 
     def check_if_exists(self, if_exists: Any) -> None:
         """Refuse what such a server cannot do to a table that is there already."""
-        possible = ["fail", "skip", *(word for word in ("replace", "append") if getattr(self, word))]
+        possible = [
+            "fail",
+            "skip",
+            *(word for word in ("replace", "append") if getattr(self, word)),
+        ]
         if if_exists in possible:
             return
         others = " or ".join(f'"{word}"' for word in possible)
-        undocumented = _UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
+        undocumented = (
+            _UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
+        )
         if undocumented is None:
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
         text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {undocumented}; use {others}'
         hint = "connect with {} where the server speaks it"
-        raise ValueError(Message(f"{text}, or another name", hint, dialect=LANCEDB.name))
+        raise ValueError(
+            Message(f"{text}, or another name", hint, dialect=LANCEDB.name)
+        )
 
 
-DOCUMENTED = Dialect("documented", "/v1/tables", "/v1/tables/{}", "/v1/table/{}/alter_columns")
+DOCUMENTED = Dialect(
+    "documented", "/v1/tables", "/v1/tables/{}", "/v1/table/{}/alter_columns"
+)
 LANCEDB = Dialect(
     "lancedb",
     "/v1/namespace/$/table/list?limit=1000",
@@ -112,7 +128,9 @@ LANCEDB = Dialect(
     multipart_abort="/v1/table/{}/multipart_write/abort",
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
-FOLDER = DOCUMENTED._replace(**{name: getattr(LANCEDB, name) for name in _UNDOCUMENTED}, part_bytes=None)
+FOLDER = DOCUMENTED._replace(
+    **{name: getattr(LANCEDB, name) for name in _UNDOCUMENTED}, part_bytes=None
+)
 
 
 DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
@@ -125,4 +143,6 @@ def parse_dialect(dialect: Any) -> Dialect:
     if isinstance(dialect, str) and dialect in DIALECTS:
         return DIALECTS[dialect]
     names = " or ".join(f'"{name}"' for name in DIALECTS)
-    raise ValueError(f"dialect, or RT_FRAMES_DIALECT: expected {names}, got {dialect!r:.100}")
+    raise ValueError(
+        f"dialect, or RT_FRAMES_DIALECT: expected {names}, got {dialect!r:.100}"
+    )

@@ -21,7 +21,14 @@ from rt_frames._text import Message, show_value
 MAX_SECONDS = 10**6
 # characters; a shorter key may occur inside ordinary words
 SHORT = 8
-_OWN_HEADERS = {"x-api-key", "content-type", "content-length", "transfer-encoding", "host", "x-request-id"}
+_OWN_HEADERS = {
+    "x-api-key",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "host",
+    "x-request-id",
+}
 
 
 class Timeouts(NamedTuple):
@@ -39,7 +46,9 @@ class Secret(str):
         return "'***'"
 
     def __reduce__(self) -> Any:
-        raise TypeError("keys and further headers are secrets and are not pickled; connect again in the other process")
+        raise TypeError(
+            "keys and further headers are secrets and are not pickled; connect again in the other process"
+        )
 
 
 class Key(Secret):
@@ -72,7 +81,9 @@ class Secrets(tuple[Secret, ...]):
             # the key is the first
             if is_short and number > 0:
                 continue
-            pattern = rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
+            pattern = (
+                rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
+            )
             plain = text
             # JSON may be nested in JSON
             for read in (str, html.unescape, unquote, _unescape, _unescape):
@@ -88,7 +99,9 @@ def _unescape(text: str) -> str:
 
 
 def _unescape_json(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else " " if found[2] in "bfnrt" else found[2]
+    return (
+        chr(int(found[1], 16)) if found[1] else " " if found[2] in "bfnrt" else found[2]
+    )
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:
@@ -105,7 +118,11 @@ def parse_timeouts(timeout: Any) -> Timeouts:
 
 
 def _is_positive(number: Any) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number <= MAX_SECONDS
+    return (
+        isinstance(number, int | float)
+        and not isinstance(number, bool)
+        and 0 < number <= MAX_SECONDS
+    )
 
 
 def parse_retries(retries: Any) -> int:
@@ -136,16 +153,24 @@ def hide_values(headers: Any) -> Any:
 def parse_headers(headers: Any) -> dict[str, str]:
     """Read further headers, whose values are hidden."""
     if headers is not None and not isinstance(headers, Mapping):
-        raise TypeError(f"headers: expected a dict of strings, got {type(headers).__name__}")
+        raise TypeError(
+            f"headers: expected a dict of strings, got {type(headers).__name__}"
+        )
     for name, value in (headers or {}).items():
-        if not isinstance(name, str) or not re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII):
+        if not isinstance(name, str) or not re.fullmatch(
+            r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII
+        ):
             raise ValueError(f"headers: {show_value(name)} is not a valid header name")
         if not isinstance(value, str):
             raise ValueError(f"headers: the value of {name!r} is not a string")
         if not value.isascii() or not value.isprintable() or value != value.strip():
-            raise ValueError(f"headers: the value of {name!r} contains characters that are not allowed in a header")
+            raise ValueError(
+                f"headers: the value of {name!r} contains characters that are not allowed in a header"
+            )
         if name.lower() in _OWN_HEADERS:
-            raise ValueError(f"headers: {name!r} is set by this package; the key goes into api_key")
+            raise ValueError(
+                f"headers: {name!r} is set by this package; the key goes into api_key"
+            )
     return dict(headers or {})
 
 
@@ -158,18 +183,32 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         # the parser that the sender uses
         parts = parse_url(url)
     except ValueError:
-        raise ValueError(f"address: expected https://HOST or https://HOST:PORT, got {shown!r}") from None
+        raise ValueError(
+            f"address: expected https://HOST or https://HOST:PORT, got {shown!r}"
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.host:
         raise ValueError(f"address: expected https://HOST, got {shown!r}")
     odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
-    if odd or any(part is not None for part in (parts.auth, parts.query, parts.fragment)):
-        raise ValueError("address: expected https://HOST alone, without user, query, fragment or odd characters")
+    if odd or any(
+        part is not None for part in (parts.auth, parts.query, parts.fragment)
+    ):
+        raise ValueError(
+            "address: expected https://HOST alone, without user, query, fragment or odd characters"
+        )
     base = parts.url.rstrip("/")
     if base.endswith("/v1"):
-        raise ValueError(f"address: leave out /v1, got {shown!r}; every request adds it")
+        raise ValueError(
+            f"address: leave out /v1, got {shown!r}; every request adds it"
+        )
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
         text = f"address: {shown!r} is plain http, which would show the API key to everybody in between"
-        raise ValueError(Message(text, "use https, or {} if the network in between is safe", allow_insecure=True))
+        raise ValueError(
+            Message(
+                text,
+                "use https, or {} if the network in between is safe",
+                allow_insecure=True,
+            )
+        )
     return base
 
 
@@ -184,7 +223,9 @@ def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
             return _check_ca_bundle(name, path)
     # like OpenSSL, ignore those that do not exist
     folders = os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)
-    return next(filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True)
+    return next(
+        filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True
+    )
 
 
 def _check_ca_bundle(name: str, path: str) -> str:
@@ -194,10 +235,14 @@ def _check_ca_bundle(name: str, path: str) -> str:
         else:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
     except ssl.SSLError:
-        raise ValueError(f"{name}: there is no certificate in PEM form in {path!r}") from None
+        raise ValueError(
+            f"{name}: there is no certificate in PEM form in {path!r}"
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{name}: the CA bundle {path!r} cannot be read: {reason}") from None
+        raise ValueError(
+            f"{name}: the CA bundle {path!r} cannot be read: {reason}"
+        ) from None
     return path
 
 

@@ -71,55 +71,95 @@ class Parts:
         self._sent = 0
         self.completing = False
 
-    def attempt(self, session: Session, request_id: str) -> Result | Failure | BaseException:
+    def attempt(
+        self, session: Session, request_id: str
+    ) -> Result | Failure | BaseException:
         """Send all parts, and make them visible."""
         self.completing = False
-        begun = session.repeat(self._empty("multipart_create")._replace(parse=parse_upload_id), request_id)
+        begun = session.repeat(
+            self._empty("multipart_create")._replace(parse=parse_upload_id), request_id
+        )
         if not isinstance(begun, Result):
             return self._explain_failure(begun)
         upload = f"?upload_id={quote(begun.value, safe='')}"
-        mode = "&mode=overwrite" if self._request.operation in ("replace", "alter") else ""
+        mode = (
+            "&mode=overwrite" if self._request.operation in ("replace", "alter") else ""
+        )
         path = self._dialect.path("append", str(self._request.table))
         try:
-            sent, trouble = self._send(session, self._request._replace(path=f"{path}{upload}{mode}"), request_id)
+            sent, trouble = self._send(
+                session,
+                self._request._replace(path=f"{path}{upload}{mode}"),
+                request_id,
+            )
             self._sent += sent
             if trouble is not None:
                 return self._explain_failure(trouble)
             complete = self._empty("multipart_complete", upload, step="complete")
             self.completing = True
-            outcome = session.repeat(complete._replace(headers=self._condition), request_id)
+            outcome = session.repeat(
+                complete._replace(headers=self._condition), request_id
+            )
             self.completing = not _is_without_effect(outcome)
         finally:
             if not self.completing:
                 self._abort(session, upload)
-        return outcome._replace(sent=sent) if isinstance(outcome, Result) else self._explain_failure(outcome)
+        return (
+            outcome._replace(sent=sent)
+            if isinstance(outcome, Result)
+            else self._explain_failure(outcome)
+        )
 
-    def _empty(self, operation: str, query: str = "", step: Literal["part", "complete"] = "part") -> Request:
+    def _empty(
+        self,
+        operation: str,
+        query: str = "",
+        step: Literal["part", "complete"] = "part",
+    ) -> Request:
         """Return a request about all parts, which has no body."""
         path = self._dialect.path(operation, str(self._request.table)) + query
         replayable = step == "part"
         return self._request._replace(
-            path=path, content_type=JSON, body=[[b""]], length=0, on_sent=None, replayable=replayable, step=step
+            path=path,
+            content_type=JSON,
+            body=[[b""]],
+            length=0,
+            on_sent=None,
+            replayable=replayable,
+            step=step,
         )
 
-    def _explain_failure(self, outcome: Failure | BaseException) -> Failure | BaseException:
+    def _explain_failure(
+        self, outcome: Failure | BaseException
+    ) -> Failure | BaseException:
         """Note of a failure how much was sent in all, and whether the write may begin again."""
         if not isinstance(outcome, Failure):
             return outcome
         if issubclass(outcome.kind, errors.TransportError):
-            outcome.facts["bytes_sent"] = outcome.facts.get("bytes_sent", 0) + self._sent
+            outcome.facts["bytes_sent"] = (
+                outcome.facts.get("bytes_sent", 0) + self._sent
+            )
         if outcome.kind is errors.ConnectError and self._sent:
             outcome = outcome._replace(kind=errors.UploadInterrupted)
-        again = issubclass(outcome.kind, _MAY_PASS) and outcome.facts.get("status") not in (501, STORED_NOTHING)
+        again = issubclass(outcome.kind, _MAY_PASS) and outcome.facts.get(
+            "status"
+        ) not in (501, STORED_NOTHING)
         if self.completing:
-            again = outcome.kind is errors.ConflictError and self._request.operation == "replace"
+            again = (
+                outcome.kind is errors.ConflictError
+                and self._request.operation == "replace"
+            )
         return outcome._replace(nothing_done=again)
 
     def _abort(self, session: Session, upload: str) -> None:
         """Have the parts removed; who cannot be told removes them by itself, in time."""
-        request = self._empty("multipart_abort", upload)._replace(patience=ABORT_SECONDS)
+        request = self._empty("multipart_abort", upload)._replace(
+            patience=ABORT_SECONDS
+        )
         for _ in range(2):
-            if isinstance(session.repeat(request, str(uuid.uuid4()), retries=0), Result):
+            if isinstance(
+                session.repeat(request, str(uuid.uuid4()), retries=0), Result
+            ):
                 return
 
 
@@ -127,7 +167,10 @@ def _is_without_effect(outcome: Result | Failure | BaseException) -> bool:
     """Return whether a commit is certain not to have been made: it was not sent, or there was no room for it."""
     if not isinstance(outcome, Failure):
         return False
-    return outcome.kind is errors.ConnectError or outcome.facts.get("status") == STORED_NOTHING
+    return (
+        outcome.kind is errors.ConnectError
+        or outcome.facts.get("status") == STORED_NOTHING
+    )
 
 
 def send_parts(
@@ -142,9 +185,14 @@ def send_parts(
     with contextlib.closing(bodies()) as opened:
         for number, body in enumerate(opened):
             part = request._replace(
-                path=f"{request.path}&upload_part_id={part_id(partition, number)}", body=body, length=None,
-                nbytes=None, on_sent=functools.partial(_log_part, request, sent), replayable=False, step="part",
-            )  # fmt: skip
+                path=f"{request.path}&upload_part_id={part_id(partition, number)}",
+                body=body,
+                length=None,
+                nbytes=None,
+                on_sent=functools.partial(_log_part, request, sent),
+                replayable=False,
+                step="part",
+            )
             outcome = session.repeat(part, request_id)
             if not isinstance(outcome, Result):
                 return sent, outcome

@@ -66,9 +66,18 @@ class Response(NamedTuple):
 
     def without(self, secrets: Secrets) -> Response:
         """Return what errors may tell of an answer, which may repeat the key."""
-        body = secrets.hide(self.body.decode(json.detect_encoding(self.body), "replace")).encode()
-        headers = {name.lower(): secrets.hide(value) for name, value in self.headers.items()}
-        return Response(self.status, CaseInsensitiveDict(headers), body, self.problem and secrets.hide(self.problem))
+        body = secrets.hide(
+            self.body.decode(json.detect_encoding(self.body), "replace")
+        ).encode()
+        headers = {
+            name.lower(): secrets.hide(value) for name, value in self.headers.items()
+        }
+        return Response(
+            self.status,
+            CaseInsensitiveDict(headers),
+            body,
+            self.problem and secrets.hide(self.problem),
+        )
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
@@ -86,7 +95,9 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
     body = bytearray()
     problem = None
     try:
-        while problem is None and (piece := response.raw.read1(2**16, decode_content=False)):
+        while problem is None and (
+            piece := response.raw.read1(2**16, decode_content=False)
+        ):
             body += piece
             if len(body) > max_bytes:
                 problem = f"it is longer than {max_bytes // 2**20} MiB"
@@ -128,7 +139,11 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
         token = None
     else:
         found = _decode_whole(response)
-        names, token = (found.get("tables"), found.get("page_token")) if isinstance(found, dict) else (found, None)
+        names, token = (
+            (found.get("tables"), found.get("page_token"))
+            if isinstance(found, dict)
+            else (found, None)
+        )
     if isinstance(names, list):
         names = [name.get("name") if isinstance(name, dict) else name for name in names]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -149,7 +164,9 @@ def _read_arrow_names(body: bytes) -> Any:
     try:
         return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
-        raise ValueError(f"the answer is not an Arrow stream with a name column ({error})") from None
+        raise ValueError(
+            f"the answer is not an Arrow stream with a name column ({error})"
+        ) from None
 
 
 def parse_no_rows(response: Response) -> None:
@@ -168,7 +185,11 @@ def parse_upload_id(response: Response) -> str:
 def parse_indices(response: Response) -> list[str]:
     """Read the names of a table's indices."""
     found = _get(_decode_whole(response), "indexes")
-    return [str(name) for one in found if (name := _get(one, "index_name"))] if isinstance(found, list) else []
+    return (
+        [str(name) for one in found if (name := _get(one, "index_name"))]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def parse_count(response: Response) -> int:
@@ -182,7 +203,9 @@ def parse_count(response: Response) -> int:
 def parse_version(response: Response) -> int | None:
     """Read the version that a write made, where the service tells it; success has many forms."""
     version = _get(_decode_json(response.body), "version")
-    return version if isinstance(version, int) and not isinstance(version, bool) else None
+    return (
+        version if isinstance(version, int) and not isinstance(version, bool) else None
+    )
 
 
 def find_doubt(response: Response) -> str:
@@ -197,7 +220,10 @@ def find_doubt(response: Response) -> str:
     if status not in (200, 201, 204):
         return f"the service answered {status}, which confirms nothing"
     # some frameworks label JSON so by default
-    is_html = status != 204 and "text/html" in response.headers.get("Content-Type", "").lower()
+    is_html = (
+        status != 204
+        and "text/html" in response.headers.get("Content-Type", "").lower()
+    )
     if start == b"<" or (is_html and (start != b"{" or response.problem)):
         return f"a web page answered {status}, check the address"
     if response.problem:
@@ -246,7 +272,11 @@ class Failure(NamedTuple):
         """Whether it leaves open what was done."""
         if self.facts.get("status") == STORED_NOTHING:
             return False
-        return self.kind in (errors.UploadInterrupted, errors.OutcomeUnknown, errors.ServerError)
+        return self.kind in (
+            errors.UploadInterrupted,
+            errors.OutcomeUnknown,
+            errors.ServerError,
+        )
 
     def with_advice(self, advice: str) -> Failure:
         """Return it with more to say."""
@@ -259,7 +289,9 @@ def error_class(
     """Return the error that an answer means which is not a success."""
     if operation == "create" and status == 400 and "already exists" in message.lower():
         return errors.TableExistsError
-    if (status == 404 and operation in ("list", "create", "replace")) or (status == 409 and operation in READS):
+    if (status == 404 and operation in ("list", "create", "replace")) or (
+        status == 409 and operation in READS
+    ):
         # not about a table
         return errors.ResponseError
     if status in (404, 409) and isinstance(code, int) and code in _BY_CODE:
@@ -268,11 +300,20 @@ def error_class(
         return errors.TableExistsError
     if status // 100 == 3:
         return errors.RedirectError
-    return errors.ServerError if status // 100 == 5 else _BY_STATUS.get(status, errors.ResponseError)
+    return (
+        errors.ServerError
+        if status // 100 == 5
+        else _BY_STATUS.get(status, errors.ResponseError)
+    )
 
 
 def explain_refusal(
-    response: Response, operation: errors.Operation, what: str, sent: str = "", *, is_seen: bool = True
+    response: Response,
+    operation: errors.Operation,
+    what: str,
+    sent: str = "",
+    *,
+    is_seen: bool = True,
 ) -> Failure:
     """Read an answer that is not a success.
 
@@ -280,12 +321,20 @@ def explain_refusal(
     """
     status = response.status
     message = find_message(response.body)
-    kind = error_class(status, operation, message, _get(_decode_json(response.body), "code"))
+    kind = error_class(
+        status, operation, message, _get(_decode_json(response.body), "code")
+    )
     facts = {"status": status, "message": message, "body": _show_body(response)}
-    said = message or (http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "without a message")
+    said = message or (
+        http.HTTPStatus(status).phrase
+        if status in set(http.HTTPStatus)
+        else "without a message"
+    )
     advice = _ADVICE.get(status) or _ADVICE.get(kind, "")
     if kind is errors.RateLimited:
-        facts["retry_after"] = wait = parse_retry_after(response.headers.get("Retry-After", ""))
+        facts["retry_after"] = wait = parse_retry_after(
+            response.headers.get("Retry-After", "")
+        )
         advice = f"wait {f'{max(wait, 1):,.0f} s ' if wait else ''}before the next call"
     elif kind is errors.ServerError and operation in READS and status != 501:
         advice = "try again later"
@@ -311,7 +360,11 @@ def explain_unreadable(response: Response, what: str, problem: str) -> Failure:
     body = _show_body(response)
     message = shorten(make_printable(problem), MAX_MESSAGE)
     text = f"could not {what}: {message}; the answer starts with {body[:200]!r}; check the address"
-    return Failure(errors.ResponseError, text, {"status": response.status, "message": message, "body": body})
+    return Failure(
+        errors.ResponseError,
+        text,
+        {"status": response.status, "message": message, "body": body},
+    )
 
 
 def _show_body(response: Response) -> str:
@@ -327,7 +380,9 @@ def find_message(body: bytes) -> str:
     elif "<" in text[:200]:
         # html.parser takes minutes for 64 kB of unclosed tags
         text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
-    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in text)
+    printable = "".join(
+        char if char.isprintable() and char != "\ufffd" else " " for char in text
+    )
     return one_line(printable, MAX_MESSAGE)
 
 
@@ -335,11 +390,25 @@ def _find_sentence(value: Any, levels: int = 9) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and levels:
-        return "; ".join(filter(None, (_find_sentence(item, levels - 1) for item in value[:5])))
+        return "; ".join(
+            filter(None, (_find_sentence(item, levels - 1) for item in value[:5]))
+        )
     if not isinstance(value, dict) or not levels:
         return ""
-    names = ("error", "detail", "message", "msg", "title", "errors", "error_description", "reason")
-    return next(filter(None, (_find_sentence(value.get(name), levels - 1) for name in names)), "")
+    names = (
+        "error",
+        "detail",
+        "message",
+        "msg",
+        "title",
+        "errors",
+        "error_description",
+        "reason",
+    )
+    return next(
+        filter(None, (_find_sentence(value.get(name), levels - 1) for name in names)),
+        "",
+    )
 
 
 def _find_host(location: str) -> str:

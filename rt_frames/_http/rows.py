@@ -35,15 +35,36 @@ _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str, Any]:
     """Return the body of a query, in the form of the protocol's official client."""
-    asked: dict[str, Any] = {"k": _ALL, "prefilter": True, "vector": [], "version": None}
+    asked: dict[str, Any] = {
+        "k": _ALL,
+        "prefilter": True,
+        "vector": [],
+        "version": None,
+    }
     if limit is not None:
-        if isinstance(limit, bool) or not hasattr(limit, "__index__") or not 0 <= limit <= _ALL:
-            raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
+        if (
+            isinstance(limit, bool)
+            or not hasattr(limit, "__index__")
+            or not 0 <= limit <= _ALL
+        ):
+            raise ValueError(
+                f"limit: expected a number of rows, got {show_value(limit)}"
+            )
         asked["k"] = operator.index(limit)
     if columns is not None:
-        names = list(columns) if isinstance(columns, Iterable) and not isinstance(columns, str | bytes) else []
-        if not names or not all(isinstance(name, str) and name for name in names) or duplicates(names):
-            raise ValueError(f"columns: expected a list of column names, each once, got {show_value(columns)}")
+        names = (
+            list(columns)
+            if isinstance(columns, Iterable) and not isinstance(columns, str | bytes)
+            else []
+        )
+        if (
+            not names
+            or not all(isinstance(name, str) and name for name in names)
+            or duplicates(names)
+        ):
+            raise ValueError(
+                f"columns: expected a list of column names, each once, got {show_value(columns)}"
+            )
         asked["columns"] = names
     return asked if where is None else {**asked, "filter": check_where(where)}
 
@@ -51,14 +72,25 @@ def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str
 def check_where(where: Any) -> str:
     """Return a condition in parentheses, without which engines ignore whatever follows one that is complete."""
     if not isinstance(where, str) or not where.strip():
-        raise ValueError(f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}")
+        raise ValueError(
+            f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}"
+        )
     bare = re.sub("'[^']*'|`[^`]*`", "", where)
     if '"' in bare:
-        raise ValueError("where: the engine reads \"…\" as text; write text in '…', and odd column names in `…`")
+        raise ValueError(
+            "where: the engine reads \"…\" as text; write text in '…', and odd column names in `…`"
+        )
     if ";" in bare:
-        raise ValueError("where: a semicolon ends the condition, and what follows it would be ignored; leave it out")
-    if min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}")) < 1:
-        raise ValueError(f"where: a parenthesis is closed that was not opened in {show_value(where)}")
+        raise ValueError(
+            "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
+        )
+    if (
+        min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}"))
+        < 1
+    ):
+        raise ValueError(
+            f"where: a parenthesis is closed that was not opened in {show_value(where)}"
+        )
     return f"({where})"
 
 
@@ -81,9 +113,11 @@ class Rows:
     """
 
     def __init__(
-        self, response: requests.Response, fail: Callable[[type[errors.RemoteError], str], Exception],
+        self,
+        response: requests.Response,
+        fail: Callable[[type[errors.RemoteError], str], Exception],
         asked: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fail = fail
         self._most = asked.get("k", _ALL)
         try:
@@ -95,7 +129,9 @@ class Rows:
         except BaseException as error:
             response.close()
             if isinstance(error, pa.ArrowException):
-                raise ValueError(f"the answer is no Arrow stream ({one_line(str(error), 200)})") from None
+                raise ValueError(
+                    f"the answer is no Arrow stream ({one_line(str(error), 200)})"
+                ) from None
             raise
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -108,7 +144,9 @@ class Rows:
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
                 if rows > self._most:
-                    raise OSError(f"it has more than the {count(self._most, 'row')} that were asked for")
+                    raise OSError(
+                        f"it has more than the {count(self._most, 'row')} that were asked for"
+                    )
                 yield batch
                 batch = next(self._reader, None)
             self._answer.check_end()
@@ -177,7 +215,11 @@ class _Answer:
     def _receive(self, size: int) -> bytes:
         pieces = []
         left = size
-        while left and (piece := self._response.raw.read(min(left, RECEIVE_BYTES), decode_content=False)):
+        while left and (
+            piece := self._response.raw.read(
+                min(left, RECEIVE_BYTES), decode_content=False
+            )
+        ):
             pieces.append(piece)
             left -= len(piece)
         return b"".join(pieces)

@@ -49,7 +49,14 @@ from urllib3.util import parse_url
 from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.dialects import DIALECTS, Dialect
-from rt_frames._http.options import Key, Secret, Secrets, Timeouts, find_ca_bundle, is_loopback
+from rt_frames._http.options import (
+    Key,
+    Secret,
+    Secrets,
+    Timeouts,
+    find_ca_bundle,
+    is_loopback,
+)
 from rt_frames._http.response import (
     READS,
     Failure,
@@ -162,7 +169,10 @@ class Request(NamedTuple):
     def what(self) -> str:
         """What errors say could not be done."""
         words = {"list": "list tables", "query": f"read table {self.table!r}"}
-        words |= {"count_rows": f"count the rows of table {self.table!r}", "append": f"append to table {self.table!r}"}
+        words |= {
+            "count_rows": f"count the rows of table {self.table!r}",
+            "append": f"append to table {self.table!r}",
+        }
         return words.get(self.operation, f"{self.operation} table {self.table!r}")
 
     @property
@@ -177,7 +187,12 @@ class Request(NamedTuple):
         if self.used_up:
             text += "; this reader or iterator is exhausted: create a new one before you send it again"
         hint, options = self.hints.get(failure.kind, failure.hint)
-        return failure.kind(Message(text, hint, **options), table=self.table, rows=self.rows, **failure.facts)
+        return failure.kind(
+            Message(text, hint, **options),
+            table=self.table,
+            rows=self.rows,
+            **failure.facts,
+        )
 
 
 LIST = Request("list", "GET", "", JSON, parse_table_names)
@@ -226,9 +241,15 @@ class Session:
     """
 
     def __init__(
-        self, base: str, dialect: Dialect, key: Key, timeout: Timeouts, retries: int, headers: Mapping[str, str],
+        self,
+        base: str,
+        dialect: Dialect,
+        key: Key,
+        timeout: Timeouts,
+        retries: int,
+        headers: Mapping[str, str],
         verify: bool | str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.base = base
         self.timeouts = timeout
         self.retries = retries
@@ -236,7 +257,9 @@ class Session:
         self._dialect = dialect
         self._key = key
         self._headers = dict(headers)
-        self._secrets = Secrets([key, *(value for value in headers.values() if isinstance(value, Secret))])
+        self._secrets = Secrets(
+            [key, *(value for value in headers.values() if isinstance(value, Secret))]
+        )
         self._adapter: tuple[int, Adapter] | None = None
         # as known from answers
         self.takes_parts = False
@@ -249,14 +272,21 @@ class Session:
         if adapter is not None:
             adapter.close()
 
-    def list_tables(self, retries: int | None = None, before: Request = LIST) -> list[str]:
+    def list_tables(
+        self, retries: int | None = None, before: Request = LIST
+    ) -> list[str]:
         """List the names of all tables, page by page; errors tell the table and rows of what is to come after it."""
         names: list[str] = []
         seen: set[str] = set()
         first = path = self._dialect.tables
         deadline = time.monotonic() + self.timeouts.read
         headers = fresh_headers() if self._dialect.describe else {}
-        about = LIST._replace(table=before.table, rows=before.rows, used_up=before.used_up, headers=headers)
+        about = LIST._replace(
+            table=before.table,
+            rows=before.rows,
+            used_up=before.used_up,
+            headers=headers,
+        )
         while True:
             request = about._replace(path=path)
             result = self.send(request, retries)
@@ -268,7 +298,11 @@ class Session:
             seen.add(token)
             late = time.monotonic() > deadline
             if repeated or len(seen) > MAX_PAGES or len(names) >= MAX_NAMES or late:
-                end = "gave the same page_token twice" if repeated else f"came to no end in {len(seen):,} pages"
+                end = (
+                    "gave the same page_token twice"
+                    if repeated
+                    else f"came to no end in {len(seen):,} pages"
+                )
                 text = f"could not list tables: the service {end}; tell the people who run it"
                 if late:
                     text = f"could not list tables: {len(seen):,} pages took all {self.timeouts.read:g} s; allow more"
@@ -293,31 +327,56 @@ class Session:
             outcome = _settle_doubt(outcome, request, listed)
         raise self._complete(outcome, request)
 
-    def repeat(self, request: Request, request_id: str, retries: int | None = None) -> Result | Failure | BaseException:
+    def repeat(
+        self, request: Request, request_id: str, retries: int | None = None
+    ) -> Result | Failure | BaseException:
         """Send a request, again where that is safe; return how it ended."""
         start = time.monotonic()
         attempt = 0
         while True:
             attempt += 1
-            outcome = request.attempt(self, request_id) if request.attempt else self._attempt(request, request_id)
+            outcome = (
+                request.attempt(self, request_id)
+                if request.attempt
+                else self._attempt(request, request_id)
+            )
             if not isinstance(outcome, Failure):
                 return outcome
             pause = _pause(outcome, attempt)
-            late = request.attempt is None and time.monotonic() + pause - start > RETRY_DEADLINE
-            if attempt > (self.retries if retries is None else retries) or late or not _may_repeat(outcome, request):
+            late = (
+                request.attempt is None
+                and time.monotonic() + pause - start > RETRY_DEADLINE
+            )
+            if (
+                attempt > (self.retries if retries is None else retries)
+                or late
+                or not _may_repeat(outcome, request)
+            ):
                 outcome.facts.update(request_id=request_id, attempts=attempt)
                 return outcome
             # an answer may repeat the request, so only its status is logged
             status = outcome.facts.get("status")
-            reason = f"the service answered {status}" if status else one_line(outcome.text, 300)
-            log.info("%s %s is sent again in %.1f s: %s", request.method, request.path, pause, reason)
+            reason = (
+                f"the service answered {status}"
+                if status
+                else one_line(outcome.text, 300)
+            )
+            log.info(
+                "%s %s is sent again in %.1f s: %s",
+                request.method,
+                request.path,
+                pause,
+                reason,
+            )
             time.sleep(pause)
 
     def _complete(self, failure: Failure, request: Request) -> errors.RemoteError:
         """Make a request's error; a further look tells whether its table is there, or what the server speaks."""
         status = failure.facts.get("status")
         operation = request.operation
-        no_such_address = status in (405, 406, 501) or (status == 404 and operation in ("list", "create", "replace"))
+        no_such_address = status in (405, 406, 501) or (
+            status == 404 and operation in ("list", "create", "replace")
+        )
         if no_such_address and not request.attempt and (other := self._find_dialect()):
             hint = "this server speaks another dialect: connect with {}, or else check the URL"
             return request.error(failure._replace(hint=(hint, {"dialect": other})))
@@ -337,16 +396,27 @@ class Session:
         if request.makes_table:
             listed = self._is_listed(request)
             failure.facts.update(listed=listed, listed_before=request.listed_before)
-            return _describe_outcome(request, listed, partially_sent=failure.kind is errors.UploadInterrupted)
+            return _describe_outcome(
+                request, listed, partially_sent=failure.kind is errors.UploadInterrupted
+            )
         if request.operation == "drop":
             return "wait until the service's time-out is over, then list the tables to see whether it is there"
-        return "" if request.is_read else "look at the table's columns before sending the change again"
+        return (
+            ""
+            if request.is_read
+            else "look at the table's columns before sending the change again"
+        )
 
     def _note_server(self, answer: requests.Response) -> None:
         """Note whether a server is an embedded service, and whether it takes writes in parts, as its version says."""
         self.is_embedded = "x-rt-frames" in answer.headers
-        if told := re.match(r"(\d{1,9})\.(\d{1,9})\.", answer.headers.get("phalanx-version", "")):
-            self.takes_parts = (int(told[1]), int(told[2])) >= (0, 4) and self._dialect.multipart_create is not None
+        if told := re.match(
+            r"(\d{1,9})\.(\d{1,9})\.", answer.headers.get("phalanx-version", "")
+        ):
+            self.takes_parts = (int(told[1]), int(told[2])) >= (
+                0,
+                4,
+            ) and self._dialect.multipart_create is not None
 
     def _is_listed(self, request: Request) -> bool | None:
         """Look once whether a request's table is listed; None where that cannot be told."""
@@ -357,29 +427,59 @@ class Session:
 
     def _find_dialect(self) -> str | None:
         """Look once which other dialect the server speaks, for the message alone."""
-        others = (dialect for dialect in DIALECTS.values() if dialect.name != self._dialect.name)
-        answers = ((other.name, self._attempt(LIST._replace(path=other.tables), str(uuid.uuid4()))) for other in others)
+        others = (
+            dialect
+            for dialect in DIALECTS.values()
+            if dialect.name != self._dialect.name
+        )
+        answers = (
+            (
+                other.name,
+                self._attempt(LIST._replace(path=other.tables), str(uuid.uuid4())),
+            )
+            for other in others
+        )
         with contextlib.suppress(Exception):
-            return next((name for name, answer in answers if isinstance(answer, Result)), None)
+            return next(
+                (name for name, answer in answers if isinstance(answer, Result)), None
+            )
         return None
 
-    def _attempt(self, request: Request, request_id: str) -> Result | Failure | BaseException:
+    def _attempt(
+        self, request: Request, request_id: str
+    ) -> Result | Failure | BaseException:
         """Send once; what the source raised is returned, so that it does not drag the request along as its context."""
         start = time.monotonic()
         upload = None
         status = "no answer"
         if request.body is not None:
-            upload = Upload(request.body, request.length, self.timeouts.write, request.on_sent, request.nbytes)
+            upload = Upload(
+                request.body,
+                request.length,
+                self.timeouts.write,
+                request.on_sent,
+                request.nbytes,
+            )
             upload.patient = request.streams is not None
             upload.is_part = request.step == "part"
         try:
             stream = self._exchange(request, upload, request_id)
             status = str(stream.status_code)
             self._note_server(stream)
-            if request.streams and stream.status_code == 200 and upload and upload.complete:
+            if (
+                request.streams
+                and stream.status_code == 200
+                and upload
+                and upload.complete
+            ):
                 return self._open_rows(request, stream, request_id)
             with stream:
-                response = read_response(stream, MAX_LIST_BYTES if request.is_read and stream.ok else MAX_ANSWER_BYTES)
+                response = read_response(
+                    stream,
+                    MAX_LIST_BYTES
+                    if request.is_read and stream.ok
+                    else MAX_ANSWER_BYTES,
+                )
             value = _interpret(request, upload, response, self._secrets)
             if isinstance(value, Failure):
                 return value
@@ -389,7 +489,9 @@ class Session:
             if upload is not None and upload.source_error is not None:
                 return upload.source_error
             try:
-                return _interpret_failure(request, upload, error, self.base, self._secrets, self._proxy())
+                return _interpret_failure(
+                    request, upload, error, self.base, self._secrets, self._proxy()
+                )
             finally:
                 _break_cycles(error)
         finally:
@@ -401,7 +503,9 @@ class Session:
             words = "%s %s %s, %d bytes sent, %.1f ms, %s"
             log.debug(words, request.method, request.path, status, sent, ms, request_id)
 
-    def _open_rows(self, request: Request, stream: requests.Response, request_id: str) -> Result | Failure:
+    def _open_rows(
+        self, request: Request, stream: requests.Response, request_id: str
+    ) -> Result | Failure:
         """Read the first rows of an answer; what happens to the others is told by an error of this request."""
 
         def fail(kind: type[errors.RemoteError], reason: str) -> errors.RemoteError:
@@ -411,10 +515,14 @@ class Session:
         try:
             return Result(Rows(stream, fail, request.streams or {}), request_id, 0)
         except ValueError as error:
-            text = self._secrets.hide(f"could not {request.what}: {error}; check the address")
+            text = self._secrets.hide(
+                f"could not {request.what}: {error}; check the address"
+            )
             return Failure(errors.ResponseError, text, {"status": stream.status_code})
 
-    def _exchange(self, request: Request, upload: Upload | None, request_id: str) -> requests.Response:
+    def _exchange(
+        self, request: Request, upload: Upload | None, request_id: str
+    ) -> requests.Response:
         """Send the head and body, and read the head of the answer."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
@@ -425,7 +533,9 @@ class Session:
             "x-request-id": request_id,
             **request.headers,
         }
-        prepared = requests.Request(request.method, self.base + request.path, headers=headers).prepare()
+        prepared = requests.Request(
+            request.method, self.base + request.path, headers=headers
+        ).prepare()
         prepared.body = upload  # type: ignore[assignment]  # sent by our own connection
         prepared.headers["x-api-key"] = self._key
         pid, adapter = self._adapter or (0, None)
@@ -433,8 +543,17 @@ class Session:
         if adapter is None or pid != os.getpid():
             adapter = Adapter(pool_maxsize=64)
             self._adapter = os.getpid(), adapter
-        timeout = tuple(min(seconds, request.patience) for seconds in (self.timeouts.connect, self.timeouts.read))
-        return adapter.send(prepared, stream=True, timeout=timeout, verify=self.verify, proxies=self._proxies())
+        timeout = tuple(
+            min(seconds, request.patience)
+            for seconds in (self.timeouts.connect, self.timeouts.read)
+        )
+        return adapter.send(
+            prepared,
+            stream=True,
+            timeout=timeout,
+            verify=self.verify,
+            proxies=self._proxies(),
+        )
 
     def _proxies(self) -> dict[str, str]:
         """Take proxies from the environment, for https alone: one would read plain http."""
@@ -451,48 +570,87 @@ class Session:
     def _proxy(self) -> str:
         """Name the proxy, without what it is logged in with."""
         proxies = get_environ_proxies(self.base)
-        return (select_proxy(self.base, proxies) or "").rpartition("@")[2].rpartition("://")[2]
+        return (
+            (select_proxy(self.base, proxies) or "")
+            .rpartition("@")[2]
+            .rpartition("://")[2]
+        )
 
 
-def _interpret(request: Request, upload: Upload | None, response: Response, secrets: Secrets) -> Any:
+def _interpret(
+    request: Request, upload: Upload | None, response: Response, secrets: Secrets
+) -> Any:
     """Return what an answer means: the value it holds, or a `Failure`."""
     status = response.status
     if status < 200:
-        return _open_outcome(request, upload, f"the connection closed after an interim {status} response")
+        return _open_outcome(
+            request, upload, f"the connection closed after an interim {status} response"
+        )
     if status in _ASKED_TWICE and request.step == "complete":
-        answer = f"the service answered {status}, {find_message(response.without(secrets).body)}".rstrip(", ")
-        return _open_outcome(request, upload, f"{answer}, and may have been asked twice")
+        answer = f"the service answered {status}, {find_message(response.without(secrets).body)}".rstrip(
+            ", "
+        )
+        return _open_outcome(
+            request, upload, f"{answer}, and may have been asked twice"
+        )
     if status >= 300:
-        sent = _describe_amount(upload) if upload is not None and not request.is_read else ""
+        sent = (
+            _describe_amount(upload)
+            if upload is not None and not request.is_read
+            else ""
+        )
         table_exists = request.step in ("part", "complete")
         operation = "append" if table_exists else request.operation
-        return explain_refusal(response.without(secrets), operation, request.what, sent, is_seen=not table_exists)
+        return explain_refusal(
+            response.without(secrets),
+            operation,
+            request.what,
+            sent,
+            is_seen=not table_exists,
+        )
     if upload is not None and not upload.complete:
         upload.answered = True
-        return _open_outcome(request, upload, f"the service answered {status} before it had the whole body")
+        return _open_outcome(
+            request,
+            upload,
+            f"the service answered {status} before it had the whole body",
+        )
     if not request.is_read and (doubt := find_doubt(response.without(secrets))):
         return _open_outcome(request, upload, doubt)
     try:
         return request.parse(response)
     except ValueError as error:
-        return explain_unreadable(response.without(secrets), request.what, secrets.hide(str(error)))
+        return explain_unreadable(
+            response.without(secrets), request.what, secrets.hide(str(error))
+        )
 
 
 def _interpret_failure(
-    request: Request, upload: Upload | None, error: BaseException, base: str, secrets: Secrets, proxy: str = ""
+    request: Request,
+    upload: Upload | None,
+    error: BaseException,
+    base: str,
+    secrets: Secrets,
+    proxy: str = "",
 ) -> Failure:
     """Return what it means that no answer came: the state of the body decides."""
     cause = upload.cause if upload is not None and upload.cause is not None else error
     causes = list(_causes(cause))
-    reason = shorten(make_printable(secrets.hide(str(causes[-1]) or type(causes[-1]).__name__)), 200)
+    reason = shorten(
+        make_printable(secrets.hide(str(causes[-1]) or type(causes[-1]).__name__)), 200
+    )
     if upload is not None and upload.begun:
         return _open_outcome(request, upload, reason)
-    through = f"proxy {proxy} for " if any(isinstance(e, _BY_PROXY) for e in causes) else ""
+    through = (
+        f"proxy {proxy} for " if any(isinstance(e, _BY_PROXY) for e in causes) else ""
+    )
     where = f"{through}{base}: {reason}; {'this request was not' if request.step else 'nothing was'} sent"
     if any(isinstance(e, ssl.SSLCertVerificationError) for e in causes):
         advice = "check the host name, or name the authority that signed it with REQUESTS_CA_BUNDLE"
         text = f"the certificate was not accepted, {where}; {advice}"
-        return Failure(errors.TLSError, text, {}, ("{} names it, too", {"verify": "PATH"}))
+        return Failure(
+            errors.TLSError, text, {}, ("{} names it, too", {"verify": "PATH"})
+        )
     if request.is_read and not any(isinstance(e, _NEVER_CONNECTED) for e in causes):
         text = f"could not {request.what} of {base}: no response ({reason}); try again"
         return Failure(errors.TransportError, text, {})
@@ -515,7 +673,9 @@ def _describe_amount(upload: Upload) -> str:
 def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failure:
     """Return the failure of a request that may or may not have been carried out."""
     if upload is None or request.is_read:
-        return Failure(errors.TransportError, f"could not {request.what}: {reason}; try again", {})
+        return Failure(
+            errors.TransportError, f"could not {request.what}: {reason}; try again", {}
+        )
     facts = {"bytes_sent": upload.sent}
     if request.step == "complete":
         text = f"table {request.table!r}: no response confirms that its parts were made visible ({reason})"
@@ -523,7 +683,11 @@ def _open_outcome(request: Request, upload: Upload | None, reason: str) -> Failu
     if request.step == "empty":
         text = f"table {request.table!r}: no response confirms that it was made, without rows at first ({reason})"
         return Failure(errors.OutcomeUnknown, text, facts)
-    tells_part = (request.makes_table or request.look) and not upload.complete and not upload.answered
+    tells_part = (
+        (request.makes_table or request.look)
+        and not upload.complete
+        and not upload.answered
+    )
     if request.step == "part" or tells_part:
         text = f"table {request.table!r}: {_describe_amount(upload)} were sent and the connection broke ({reason})"
         return Failure(errors.UploadInterrupted, text, facts)
@@ -541,7 +705,9 @@ def _settle_doubt(failure: Failure, request: Request, listed: bool | None) -> Fa
     return failure._replace(kind=kind, text=f"{failure.text}; {seen}")
 
 
-def _describe_outcome(request: Request, listed: bool | None, *, partially_sent: bool) -> str:
+def _describe_outcome(
+    request: Request, listed: bool | None, *, partially_sent: bool
+) -> str:
     """Say what the list makes certain after a create or replace whose outcome is not known."""
     table = f"table {request.table!r}"
     if request.operation == "replace" and listed is not False:
@@ -549,7 +715,11 @@ def _describe_outcome(request: Request, listed: bool | None, *, partially_sent: 
     if listed is None:
         return f"the tables could not be listed, so {table} may exist; check before sending again"
     if listed:
-        known = "was not before" if request.listed_before is False else "it is not known whether it was before"
+        known = (
+            "was not before"
+            if request.listed_before is False
+            else "it is not known whether it was before"
+        )
         return f"{table} is listed now, and {known}; check that it is complete before you go on"
     if partially_sent:
         return f"no {table} is listed; it is safe to send again"
@@ -566,7 +736,9 @@ def _may_repeat(failure: Failure, request: Request) -> bool:
     status = failure.facts.get("status", 0)
     changes_nothing = request.is_read or (request.step == "part" and request.replayable)
     no_answer = failure.kind in (errors.TransportError, errors.UploadInterrupted)
-    return changes_nothing and (no_answer or status in (500, 502, 503, 504) or status // 100 == 2)
+    return changes_nothing and (
+        no_answer or status in (500, 502, 503, 504) or status // 100 == 2
+    )
 
 
 def _pause(failure: Failure, attempt: int) -> float:
@@ -581,7 +753,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         inside = [getattr(error, "reason", None), *error.args]
-        error = next((e for e in inside if isinstance(e, BaseException)), None) or error.__cause__ or error.__context__
+        error = (
+            next((e for e in inside if isinstance(e, BaseException)), None)
+            or error.__cause__
+            or error.__context__
+        )
 
 
 def _break_cycles(error: BaseException) -> None:

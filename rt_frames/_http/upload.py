@@ -82,7 +82,11 @@ class Upload:
     @property
     def framing_header(self) -> tuple[str, str]:
         """The header that tells the service where the body ends."""
-        return ("Transfer-Encoding", "chunked") if self.length is None else ("Content-Length", str(self.length))
+        return (
+            ("Transfer-Encoding", "chunked")
+            if self.length is None
+            else ("Content-Length", str(self.length))
+        )
 
     @property
     def may_reuse_connection(self) -> bool:
@@ -103,7 +107,9 @@ class Upload:
         last = time.monotonic()
         with contextlib.closing(self._groups()) as groups:
             for group in groups:
-                for buffer, following in itertools.pairwise([*self._framed(list(group)), b""]):
+                for buffer, following in itertools.pairwise(
+                    [*self._framed(list(group)), b""]
+                ):
                     if len(buffer) < COALESCE_BELOW:
                         held += buffer
                         if len(held) >= WRITE_BYTES:
@@ -113,7 +119,9 @@ class Upload:
                     if held:
                         yield held
                     view = memoryview(buffer)
-                    end = len(view) - (HOLD_BACK if len(following) < COALESCE_BELOW else 0)
+                    end = len(view) - (
+                        HOLD_BACK if len(following) < COALESCE_BELOW else 0
+                    )
                     for start in range(0, end, WRITE_BYTES):
                         yield view[start : min(start + WRITE_BYTES, end)]
                     held = bytearray(view[end:])
@@ -127,7 +135,11 @@ class Upload:
 
     def _framed(self, buffers: list[Any]) -> list[Any]:
         size = sum(map(len, buffers))
-        return [b"%x\r\n" % size, *buffers, b"\r\n"] if self.length is None and size else buffers
+        return (
+            [b"%x\r\n" % size, *buffers, b"\r\n"]
+            if self.length is None and size
+            else buffers
+        )
 
     def _groups(self) -> Generator[Buffers]:
         try:

@@ -63,18 +63,30 @@ class Alteration:
         rename = self.rename
         nullable = self.nullable
         if not isinstance(path, str) or not path:
-            raise ValueError(f"path: expected the name of a column, got {show_value(path)}")
+            raise ValueError(
+                f"path: expected the name of a column, got {show_value(path)}"
+            )
         if rename is None and self.data_type is None and nullable is None:
-            raise ValueError(f"the alteration of {path!r} changes nothing; give rename, data_type or nullable")
+            raise ValueError(
+                f"the alteration of {path!r} changes nothing; give rename, data_type or nullable"
+            )
         if rename is not None:
             if not isinstance(rename, str) or not rename:
-                raise ValueError(f"rename: expected a new name for {path!r}, got {show_value(rename)}")
+                raise ValueError(
+                    f"rename: expected a new name for {path!r}, got {show_value(rename)}"
+                )
             if "." in rename or has_control_characters(rename):
-                raise ValueError(f"rename: the new name of {path!r} cannot contain dots or control characters")
+                raise ValueError(
+                    f"rename: the new name of {path!r} cannot contain dots or control characters"
+                )
             if rename == path.rpartition(".")[2]:
-                raise ValueError(f"rename: {rename!r} is the name already; leave the rename out")
+                raise ValueError(
+                    f"rename: {rename!r} is the name already; leave the rename out"
+                )
         if nullable is not None and not isinstance(nullable, bool):
-            raise ValueError(f"nullable: expected True or False for {path!r}, got {show_value(nullable)}")
+            raise ValueError(
+                f"nullable: expected True or False for {path!r}, got {show_value(nullable)}"
+            )
         if self.data_type is not None:
             arrow = to_arrow_type(self.data_type, path)
             to_data_type(arrow, path)
@@ -116,13 +128,23 @@ class Alteration:
         >>> rt.plan_alterations(pl.Schema({"price": pl.Float64}), pl.Schema({"price": pl.Float32}))[0].loss
         'double to float keeps 7 digits'
         """
-        return None if self.before is None or self.data_type is None else loss(self.before, self.data_type)
+        return (
+            None
+            if self.before is None or self.data_type is None
+            else loss(self.before, self.data_type)
+        )
 
     def __str__(self) -> str:
         words = [f"renamed to {self.rename}"] if self.rename is not None else []
         if self.data_type is not None:
-            words.append(f"to {self.data_type}" if self.before is None else f"{self.before} to {self.data_type}")
-        return f"{self.path}: {', '.join(filter(None, [*words, _NULLS[self.nullable]]))}"
+            words.append(
+                f"to {self.data_type}"
+                if self.before is None
+                else f"{self.before} to {self.data_type}"
+            )
+        return (
+            f"{self.path}: {', '.join(filter(None, [*words, _NULLS[self.nullable]]))}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the service's form.
@@ -139,9 +161,15 @@ class Alteration:
         >>> rt.Alteration("outer.inner", nullable=False).to_json()
         {'path': 'outer.inner', 'nullable': False}
         """
-        data_type = None if self.data_type is None else to_data_type(self.data_type, self.path)
+        data_type = (
+            None if self.data_type is None else to_data_type(self.data_type, self.path)
+        )
         values = (self.path, self.rename, data_type, self.nullable)
-        return {name: value for name, value in zip(_SENT, values, strict=True) if value is not None}
+        return {
+            name: value
+            for name, value in zip(_SENT, values, strict=True)
+            if value is not None
+        }
 
 
 class AlterationPlan(tuple[Alteration, ...]):
@@ -170,7 +198,11 @@ class AlterationPlan(tuple[Alteration, ...]):
     @overload
     def __getitem__(self, at: slice) -> AlterationPlan: ...
     def __getitem__(self, at: SupportsIndex | slice) -> Alteration | AlterationPlan:
-        return AlterationPlan(super().__getitem__(at)) if isinstance(at, slice) else super().__getitem__(at)
+        return (
+            AlterationPlan(super().__getitem__(at))
+            if isinstance(at, slice)
+            else super().__getitem__(at)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the request.
@@ -205,13 +237,23 @@ class AlterationPlan(tuple[Alteration, ...]):
         """
         if self._refused_together is None:
             return [self] if self else []
-        casts = (replace(one, rename=None, nullable=None) for one in self if one.data_type is not None)
-        others = (replace(one, data_type=None) for one in self if (one.rename, one.nullable) != (None, None))
+        casts = (
+            replace(one, rename=None, nullable=None)
+            for one in self
+            if one.data_type is not None
+        )
+        others = (
+            replace(one, data_type=None)
+            for one in self
+            if (one.rename, one.nullable) != (None, None)
+        )
         return [AlterationPlan(casts), AlterationPlan(others)]
 
     @property
     def _refused_together(self) -> str | None:
-        return refused_together((one.path, one.rename, one.data_type, one.nullable) for one in self)
+        return refused_together(
+            (one.path, one.rename, one.data_type, one.nullable) for one in self
+        )
 
     def __repr__(self) -> str:
         return as_text(self._listing()) if self else "AlterationPlan: nothing to alter"
@@ -221,14 +263,27 @@ class AlterationPlan(tuple[Alteration, ...]):
 
     def _listing(self) -> Listing:
         rows = [_row(one) for one in self]
-        marked = {number: word for number, (*_, what) in enumerate(rows) for word in _NOTES if f"; {word}: " in what}
+        marked = {
+            number: word
+            for number, (*_, what) in enumerate(rows)
+            for word in _NOTES
+            if f"; {word}: " in what
+        }
         notes = [note for word, note in _NOTES.items() if word in marked.values()]
         if reason := self._refused_together:
-            first, then = (", ".join(one.path for one in part[:10]) for part in self.requests())
+            first, then = (
+                ", ".join(one.path for one in part[:10]) for part in self.requests()
+            )
             advice = f"Send two, as plan.requests() and rt-frames alter make them: {first}; then {then}."
             notes.append(f"The embedded engine refuses: {reason}. {advice}")
         head = ("path", "new name", "before", "after", "what")
-        return Listing(f"AlterationPlan: {count(len(self), 'alteration')}", head, rows, notes, marked)
+        return Listing(
+            f"AlterationPlan: {count(len(self), 'alteration')}",
+            head,
+            rows,
+            notes,
+            marked,
+        )
 
 
 # mark of a change → note below the plan
@@ -243,33 +298,61 @@ _NULLS = {None: "", True: "nullable", False: "not null"}
 
 
 def _row(one: Alteration) -> tuple[str, ...]:
-    before, arrow = ("" if known is None else str(known) for known in (one.before, one.data_type))
+    before, arrow = (
+        "" if known is None else str(known) for known in (one.before, one.data_type)
+    )
     nulls = _NULLS[one.nullable]
     words = {"renames": one.rename, "casts": arrow, "changes nullability": nulls}
     what = ", ".join(word for word, part in words.items() if part)
-    against = f"; refused: {one.refused}" if one.refused else f"; lossy: {one.loss}" if one.loss else ""
-    return one.path, one.rename or "", before, " ".join(filter(None, (arrow, nulls))), what + against
+    against = (
+        f"; refused: {one.refused}"
+        if one.refused
+        else f"; lossy: {one.loss}"
+        if one.loss
+        else ""
+    )
+    return (
+        one.path,
+        one.rename or "",
+        before,
+        " ".join(filter(None, (arrow, nulls))),
+        what + against,
+    )
 
 
-def check_values_kept(plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message] | None = None) -> None:
+def check_values_kept(
+    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message] | None = None
+) -> None:
     """Refuse casts that the engine refuses, and without ``lossy`` those that may change stored values.
 
     ``instead`` says what else can be done.
     """
     if refused := [f"{one}: {one.refused}" for one in plan if one.refused]:
         other = instead() if instead else Message(INSTEAD)
-        text = f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
+        text = (
+            f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
+        )
         raise AlterationError(Message(text, other.hint, **other.options))
-    if not lossy and (lost := [f"{one.path}: {why}" for one in plan if (why := one.loss or _unknown(one))]):
+    if not lossy and (
+        lost := [
+            f"{one.path}: {why}" for one in plan if (why := one.loss or _unknown(one))
+        ]
+    ):
         text = f"nothing was sent, as stored values may change; {list_some(lost)}"
         raise AlterationError(Message(text, "pass {} to cast them anyway", lossy=True))
 
 
 def _unknown(one: Alteration) -> str:
-    return "" if one.data_type is None or one.before is not None else "its type so far is not known"
+    return (
+        ""
+        if one.data_type is None or one.before is not None
+        else "its type so far is not known"
+    )
 
 
-def as_plan(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]) -> AlterationPlan:
+def as_plan(
+    alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
+) -> AlterationPlan:
     """Check what was asked for; only a plan may be empty, which is not sent."""
     may_be_empty = isinstance(alterations, AlterationPlan)
     if isinstance(alterations, Mapping) and set(alterations) == {"alterations"}:
@@ -278,8 +361,12 @@ def as_plan(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
     if isinstance(alterations, Alteration | Mapping):
         alterations = [alterations]
     if isinstance(alterations, str) or not isinstance(alterations, Iterable):
-        raise TypeError(f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}")
-    plan = AlterationPlan(one if isinstance(one, Alteration) else _from_dict(one) for one in alterations)
+        raise TypeError(
+            f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}"
+        )
+    plan = AlterationPlan(
+        one if isinstance(one, Alteration) else _from_dict(one) for one in alterations
+    )
     if not plan and not may_be_empty:
         raise ValueError("alterations: the list is empty, there is nothing to send")
     if twice := duplicates(one.path for one in plan):
@@ -290,7 +377,9 @@ def as_plan(alterations: AlterationPlan | Alteration | Mapping[str, Any] | Itera
 
 def _from_dict(given: Any) -> Alteration:
     if not isinstance(given, Mapping):
-        raise TypeError(f"alterations: expected an Alteration or a dict, got {type(given).__name__}")
+        raise TypeError(
+            f"alterations: expected an Alteration or a dict, got {type(given).__name__}"
+        )
     unknown = sorted(map(str, set(given) - set(_SENT)))
     if unknown or "path" not in given:
         what = f"{show_value(dict(given), 200)} {f'has unknown {list_names(unknown)}' if unknown else 'needs a path'}"

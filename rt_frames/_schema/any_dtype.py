@@ -40,7 +40,13 @@ _MEANT = {
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
 }
 _KNOWN = [*INTEGERS, *_MEANT.values(), "bool", "string", "binary", "float16", "float64"]
-_OWN_WORDS = {"str": "large_string", "string": "large_string", "utf8": "string", "int": "int64", "double": "float64"}
+_OWN_WORDS = {
+    "str": "large_string",
+    "string": "large_string",
+    "utf8": "string",
+    "int": "int64",
+    "double": "float64",
+}
 _PYTHON: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -110,7 +116,9 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         return _convert(_parse(dtype, path), path)
     if isinstance(dtype, Mapping):
         return arrow_type(dtype)
-    if isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+    if isinstance(dtype, np.dtype) or (
+        isinstance(dtype, type) and issubclass(dtype, np.generic)
+    ):
         return from_numpy(dtype, path)
     if _is_a(dtype, "polars", "DataType"):
         from rt_frames._schema.polars_dtype import from_polars
@@ -125,20 +133,27 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         if dtype is python:
             return arrow
     origin = get_origin(dtype) or dtype
-    advice = next((text for python, text in _PYTHON_ADVICE.items() if origin is python), f"pass a dtype, {_EXAMPLES}")
+    advice = next(
+        (text for python, text in _PYTHON_ADVICE.items() if origin is python),
+        f"pass a dtype, {_EXAMPLES}",
+    )
     raise unsupported(path, f"{show_value(dtype)} as a dtype", advice)
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
     """Return whether it is an instance or a subclass of a library's class, without importing the library."""
     base = getattr(sys.modules.get(module), name, ())
-    return isinstance(dtype, base) or (isinstance(dtype, type) and issubclass(dtype, base))
+    return isinstance(dtype, base) or (
+        isinstance(dtype, type) and issubclass(dtype, base)
+    )
 
 
 def _parse(text: str, path: str) -> Any:
     """Return the dtype of pyarrow, pandas or NumPy that a string means."""
     if text == "float":
-        raise ValueError('dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"')
+        raise ValueError(
+            'dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"'
+        )
     if text in ADVICE:
         raise unsupported(path, f"dtype {text!r}", ADVICE[text])
     name = text.removesuffix("[pyarrow]")
@@ -152,9 +167,13 @@ def _parse(text: str, path: str) -> Any:
 def _parse_arrow(text: str) -> pa.DataType | None:
     """Read what Arrow reads, and the spellings with parameters that it prints and does not read."""
     try:
-        if match := re.fullmatch(r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII):
+        if match := re.fullmatch(
+            r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII
+        ):
             return pa.timestamp(match[1], match[2])
-        if match := re.fullmatch(r"decimal(32|64|128|256)\((\d+), ?(-?\d+)\)", text, re.ASCII):
+        if match := re.fullmatch(
+            r"decimal(32|64|128|256)\((\d+), ?(-?\d+)\)", text, re.ASCII
+        ):
             return getattr(pa, f"decimal{match[1]}")(int(match[2]), int(match[3]))
         if match := re.fullmatch(r"fixed_size_binary\[(\d{1,9})\]", text, re.ASCII):
             return pa.binary(int(match[1]))
@@ -182,5 +201,7 @@ def _did_you_mean(text: str) -> str:
     if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
         return f'did you mean "decimal128({match[1]}, {match[2]})"?'
     word = re.split(r"\W", text, maxsplit=1)[0]
-    meant = [_MEANT[word]] if word in _MEANT else difflib.get_close_matches(text, _KNOWN, 1)
+    meant = (
+        [_MEANT[word]] if word in _MEANT else difflib.get_close_matches(text, _KNOWN, 1)
+    )
     return f'did you mean "{meant[0]}"?' if meant else f"pass one, {_EXAMPLES}"

@@ -27,10 +27,13 @@ _FAMILIES = {
     "times": (types.is_time,),
     "durations": (types.is_duration,),
 }
-INSTEAD = (
-    "cast all its rows and store them under a new name, as replacing the table would drop rows that the frame lacks"
-)
-_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+INSTEAD = "cast all its rows and store them under a new name, as replacing the table would drop rows that the frame lacks"
+_UNITS = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
 # digits that a float of so many bits keeps
 _DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
@@ -46,7 +49,9 @@ def loss(before: pa.DataType, after: pa.DataType) -> str | None:
     before = _plain(before)
     after = _plain(after)
     kind = family(before)
-    if before == after or (kind == family(after) and kind in ("integers", "text", "binary")):
+    if before == after or (
+        kind == family(after) and kind in ("integers", "text", "binary")
+    ):
         return None
     if types.is_timestamp(before) and not types.is_timestamp(after):
         return f"the {'day' if types.is_time(after) else 'time of day'} would be lost"
@@ -54,17 +59,33 @@ def loss(before: pa.DataType, after: pa.DataType) -> str | None:
         return f"{before} to {after} is not known to keep values"
     if types.is_floating(before):
         narrows = after.bit_width < before.bit_width
-        return f"{before} to {after} keeps {_DIGITS[after.bit_width]} digits" if narrows else None
+        return (
+            f"{before} to {after} keeps {_DIGITS[after.bit_width]} digits"
+            if narrows
+            else None
+        )
     if types.is_decimal(before):
         rounds = after.scale < before.scale
-        return f"{before.scale} decimal places would be rounded to {after.scale}" if rounds else None
-    return _loss_of_dates(before, after) if types.is_date(before) else _loss_of_times(before, after)
+        return (
+            f"{before.scale} decimal places would be rounded to {after.scale}"
+            if rounds
+            else None
+        )
+    return (
+        _loss_of_dates(before, after)
+        if types.is_date(before)
+        else _loss_of_times(before, after)
+    )
 
 
 def _loss_of_dates(before: pa.DataType, after: pa.DataType) -> str | None:
     if types.is_date(after):
         return None if types.is_date32(before) else "dates in far years would wrap"
-    return None if after.tz in (None, *_UTC) else f"midnight would become another time in {after.tz}"
+    return (
+        None
+        if after.tz in (None, *_UTC)
+        else f"midnight would become another time in {after.tz}"
+    )
 
 
 def _loss_of_times(before: pa.DataType, after: pa.DataType) -> str | None:
@@ -81,7 +102,11 @@ def _loss_of_times(before: pa.DataType, after: pa.DataType) -> str | None:
 
 def refusal(before: pa.DataType, after: pa.DataType, lists: str = "") -> str | None:
     """Say why the engine does not do a cast; None where it does. ``lists`` are those that the path leads `through`."""
-    return _incompatibility(before, after) if lists in ("", "list") else f"nothing inside a {lists} is cast"
+    return (
+        _incompatibility(before, after)
+        if lists in ("", "list")
+        else f"nothing inside a {lists} is cast"
+    )
 
 
 def through(lists: str, arrow: pa.DataType) -> str:
@@ -96,30 +121,48 @@ def _incompatibility(before: pa.DataType, after: pa.DataType) -> str | None:
         before = _plain(before)
         after = _plain(after)
         kind = family(before)
-        if is_same_bool or (kind == family(after) != "") or (types.is_timestamp(before) and types.is_time(after)):
+        if (
+            is_same_bool
+            or (kind == family(after) != "")
+            or (types.is_timestamp(before) and types.is_time(after))
+        ):
             return _corruption(before, after)
-        return f"{before} can be cast to {kind} only" if kind else f"{before} cannot be cast"
+        return (
+            f"{before} can be cast to {kind} only"
+            if kind
+            else f"{before} cannot be cast"
+        )
     item = after.value_field
     if new == "fixed_size_list":
         if old == new and size != new_size:
             return "the length of a fixed_size_list stays"
         if not item.nullable:
             return "the items of a fixed_size_list stay nullable"
-    elif old == "fixed_size_list" and before.value_type == item.type and (item.name, item.nullable) != ("item", True):
+    elif (
+        old == "fixed_size_list"
+        and before.value_type == item.type
+        and (item.name, item.nullable) != ("item", True)
+    ):
         return 'what was in a fixed_size_list is nullable and named "item"'
     return _incompatibility(before.value_type, item.type)
 
 
 def _corruption(before: pa.DataType, after: pa.DataType) -> str | None:
     """Say what the engine does wrong in a cast without a word, which nobody can mean; None where it does it right."""
-    if types.is_date(before) and types.is_timestamp(after) and after.unit in ("us", "ns"):
+    if (
+        types.is_date(before)
+        and types.is_timestamp(after)
+        and after.unit in ("us", "ns")
+    ):
         return f"dates in far years would wrap, unless cast to {pa.timestamp('ms', after.tz)} first"
     if types.is_timestamp(before) and types.is_date64(after):
         return "its values would not be whole days, as those of date32 are"
     return None
 
 
-def refused_together(changes: Iterable[tuple[str, str | None, Any, bool | None]]) -> str | None:
+def refused_together(
+    changes: Iterable[tuple[str, str | None, Any, bool | None]],
+) -> str | None:
     """Say why one request does not do changes that the engine does one by one; None where it does.
 
     They are given as path, new name, new type and nullability. With a cast among them, every column that is not cast
@@ -134,7 +177,11 @@ def refused_together(changes: Iterable[tuple[str, str | None, Any, bool | None]]
         if nullable is False or (nullable is not None and cast is None):
             return f"one request cannot change the nullability of {path!r} together with a cast"
         parent = path.rpartition(".")[0]
-        if (cast is None or parent) and name is not None and join_path(parent, name) in given_up:
+        if (
+            (cast is None or parent)
+            and name is not None
+            and join_path(parent, name) in given_up
+        ):
             return f"one request cannot rename {path!r} to a name that is in use together with a cast"
     return None
 
@@ -146,4 +193,11 @@ def _plain(arrow: pa.DataType) -> pa.DataType:
 @functools.lru_cache
 def family(arrow: pa.DataType) -> str:
     """Name the family of a type; the empty string where it has none."""
-    return next((name for name, tests in _FAMILIES.items() if any(test(arrow) for test in tests)), "")
+    return next(
+        (
+            name
+            for name, tests in _FAMILIES.items()
+            if any(test(arrow) for test in tests)
+        ),
+        "",
+    )

@@ -19,7 +19,13 @@ from rt_frames._display import callers_level
 from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import through
-from rt_frames._schema.data_type import child_fields, is_list, list_kind, map_types, storage
+from rt_frames._schema.data_type import (
+    child_fields,
+    is_list,
+    list_kind,
+    map_types,
+    storage,
+)
 from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
@@ -62,7 +68,9 @@ def plan(
     return AlterationPlan(found)
 
 
-def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Iterator[tuple[str, pa.Field, str]]:
+def walk(
+    fields: Iterable[pa.Field], parent: str = "", lists: str = ""
+) -> Iterator[tuple[str, pa.Field, str]]:
     """Give each column, and each field inside one, by its path, with the kind of the lists that it leads through."""
     for column in fields:
         path = join_path(parent, column.name)
@@ -71,7 +79,11 @@ def walk(fields: Iterable[pa.Field], parent: str = "", lists: str = "") -> Itera
 
 
 def _to_paths_of(
-    before: pa.Schema, after: pa.Schema, rename: Mapping[str, str], nullable: Mapping[str, bool], stored: bool
+    before: pa.Schema,
+    after: pa.Schema,
+    rename: Mapping[str, str],
+    nullable: Mapping[str, bool],
+    stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
     """Return what is asked for by the paths of ``before``, without the renames that are done."""
     old, new = ({path for path, *_ in walk(side)} for side in (before, after))
@@ -94,7 +106,9 @@ def _to_paths_of(
                 continue
             if path in new and there not in new:
                 text = f"rename is the wrong way round: {there!r} is the name before, and {path!r} the one after"
-                raise AlterationError(Message(text, "pass {}", rename={there: path.rpartition(".")[2]}))
+                raise AlterationError(
+                    Message(text, "pass {}", rename={there: path.rpartition(".")[2]})
+                )
             if stored:
                 done[path] = there
                 taken.add(there)
@@ -105,9 +119,13 @@ def _to_paths_of(
         return join_path(parent and later(parent), left.get(path, name))
 
     renamed = {later(path): path for path in old} if left else {}
-    paths = [path if path in old else renamed.get(path, path) for path in map(now, nullable)]
+    paths = [
+        path if path in old else renamed.get(path, path) for path in map(now, nullable)
+    ]
     if twice := duplicates(paths):
-        raise AlterationError(f"nullable names one column twice: {list_names(twice)}; leave one out")
+        raise AlterationError(
+            f"nullable names one column twice: {list_names(twice)}; leave one out"
+        )
     return left, dict(zip(paths, nullable.values(), strict=True))
 
 
@@ -115,21 +133,29 @@ def check_no_cycle(rename: Mapping[str, str]) -> None:
     """Refuse columns that exchange their names: the schema does not tell whether they have done so."""
     for start in rename:
         seen = [start]
-        while (path := join_path(seen[-1].rpartition(".")[0], rename[seen[-1]])) in rename and path not in seen:
+        while (
+            path := join_path(seen[-1].rpartition(".")[0], rename[seen[-1]])
+        ) in rename and path not in seen:
             seen.append(path)
         if path == start and len(seen) > 1:
             text = f"rename: columns {list_names(seen)} exchange their names, which a second call would undo"
-            raise AlterationError(f"{text}; rename one of them to a third name first, in a call of its own")
+            raise AlterationError(
+                f"{text}; rename one of them to a third name first, in a call of its own"
+            )
 
 
 def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
     if asked is None:
         return {}
     if not isinstance(asked, Mapping):
-        raise TypeError(f"{option}: expected a dict by path, got {type(asked).__name__}")
+        raise TypeError(
+            f"{option}: expected a dict by path, got {type(asked).__name__}"
+        )
     for path, value in asked.items():
         if not isinstance(path, str) or not isinstance(value, kind):
-            raise TypeError(f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}")
+            raise TypeError(
+                f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}"
+            )
     return asked
 
 
@@ -143,21 +169,34 @@ class _Comparison:
     sides: tuple[str, str]
     seen: set[str] = field(default_factory=set)
     # with their prefix
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(default_factory=list)
+    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(
+        default_factory=list
+    )
 
     def compare(
-        self, before: list[pa.Field], after: list[pa.Field], prefix: str = "", lists: str = ""
+        self,
+        before: list[pa.Field],
+        after: list[pa.Field],
+        prefix: str = "",
+        lists: str = "",
     ) -> list[Alteration]:
         """Compare the columns of two schemas, or the fields of two structs, whose paths begin with ``prefix``."""
-        targets = [self.rename.get(prefix + column.name, column.name) for column in before]
+        targets = [
+            self.rename.get(prefix + column.name, column.name) for column in before
+        ]
         free = {column.name: column for column in after}
         gone = []
         found = []
-        every = {"before": [column.name for column in before], "after": [column.name for column in after]}
+        every = {
+            "before": [column.name for column in before],
+            "after": [column.name for column in after],
+        }
         for side, names in (every | {"before, when renamed": targets}).items():
             if twice := duplicates(names):
                 paths = list_names(prefix + name for name in twice)
-                raise AlterationError(f"columns occur more than once {side}: {paths}; give each a name of its own")
+                raise AlterationError(
+                    f"columns occur more than once {side}: {paths}; give each a name of its own"
+                )
         for old, target in zip(before, targets, strict=True):
             path = prefix + old.name
             new = free.pop(target, None)
@@ -173,10 +212,14 @@ class _Comparison:
             self.one_sided.append((prefix, gone, list(free.values())))
         return found
 
-    def _compare_column(self, path: str, old: pa.Field, new: pa.Field, lists: str) -> list[Alteration]:
+    def _compare_column(
+        self, path: str, old: pa.Field, new: pa.Field, lists: str
+    ) -> list[Alteration]:
         self.seen.add(path)
         rename = new.name if new.name != old.name else None
-        nullable = self.nullable.get(path, new.nullable if self.compare_nullability else None)
+        nullable = self.nullable.get(
+            path, new.nullable if self.compare_nullability else None
+        )
         # frames are always nullable, so only "not null" carries information
         is_known = self.is_stored or self.compare_nullability
         if nullable == old.nullable and (is_known or not nullable):
@@ -202,20 +245,35 @@ class _Comparison:
             )
         if not changes:
             return inside
-        return [Alteration(path, rename, data_type, nullable, before=before, lists=lists), *inside]
+        return [
+            Alteration(path, rename, data_type, nullable, before=before, lists=lists),
+            *inside,
+        ]
 
-    def _compare_inside(self, path: str, before: pa.DataType, after: pa.DataType, lists: str) -> list[Alteration]:
+    def _compare_inside(
+        self, path: str, before: pa.DataType, after: pa.DataType, lists: str
+    ) -> list[Alteration]:
         """Compare structs field by field, also those in lists, or in lists of lists."""
         if types.is_struct(before):
             return self.compare(list(before), list(after), f"{path}.", lists)
         item = before.value_field
         new = after.value_field.with_name(item.name)
-        return self._compare_column(f"{path}.{item.name}", item, new, through(lists, before))
+        return self._compare_column(
+            f"{path}.{item.name}", item, new, through(lists, before)
+        )
 
     def advice(self, *, strict: bool) -> Message:
         """Name the columns on one side only, and write the call that takes them for renamed."""
-        gone = [prefix + column.name for prefix, columns, _ in self.one_sided for column in columns]
-        come = [prefix + column.name for prefix, _, columns in self.one_sided for column in columns]
+        gone = [
+            prefix + column.name
+            for prefix, columns, _ in self.one_sided
+            for column in columns
+        ]
+        come = [
+            prefix + column.name
+            for prefix, _, columns in self.one_sided
+            for column in columns
+        ]
         both = " and ".join(side.removeprefix("in ") for side in self.sides)
         text = f"{both} don't have the same columns"
         for side, names in zip(self.sides, (gone, come), strict=True):
@@ -223,21 +281,39 @@ class _Comparison:
                 text += f"; only {side}: {list_names(names)}"
         text += "; the service can neither add nor drop columns"
         if not strict:
-            text += "; they are left alone, and nothing else differs, so nothing is altered"
-        pairs = [(prefix + old.name, old, new) for prefix, *both in self.one_sided for old, new in _pair_up(*both)]
+            text += (
+                "; they are left alone, and nothing else differs, so nothing is altered"
+            )
+        pairs = [
+            (prefix + old.name, old, new)
+            for prefix, *both in self.one_sided
+            for old, new in _pair_up(*both)
+        ]
         if not pairs:
             hint = "make both sides alike, name renamed columns with rename= (--rename), or leave them alone with {}"
             return Message(text, hint if strict else "", strict=False)
-        renames = {path: name for path, name in self.rename.items() if path in self.seen}
+        renames = {
+            path: name for path, name in self.rename.items() if path in self.seen
+        }
         renames |= {path: new.name for path, _, new in pairs}
-        casts = [f"; {path!r} is then cast from {a.type} to {b.type}" for path, a, b in pairs if a.type != b.type]
+        casts = [
+            f"; {path!r} is then cast from {a.type} to {b.type}"
+            for path, a, b in pairs
+            if a.type != b.type
+        ]
         if len(pairs) == len(gone) == len(come):
-            return Message(text, "".join(["if they were renamed, pass {}", *casts]), rename=renames)
-        hint = "".join(["if they were renamed, pass {}, which leaves the others alone", *casts])
+            return Message(
+                text, "".join(["if they were renamed, pass {}", *casts]), rename=renames
+            )
+        hint = "".join(
+            ["if they were renamed, pass {}, which leaves the others alone", *casts]
+        )
         return Message(text, hint, rename=renames, strict=False)
 
 
-def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field, pa.Field]]:
+def _pair_up(
+    gone: list[pa.Field], come: list[pa.Field]
+) -> list[tuple[pa.Field, pa.Field]]:
     """Pair columns of one type whose names are alike, and those that alone are left over then, whatever they are."""
     pairs = []
     left = []
@@ -245,30 +321,40 @@ def _pair_up(gone: list[pa.Field], come: list[pa.Field]) -> list[tuple[pa.Field,
     if len(gone) * len(come) > _MAX_COMPARED:
         return []
     for old in gone:
-        if alike := closest_names(old.name, [name for name, new in free.items() if new.type == old.type]):
+        if alike := closest_names(
+            old.name, [name for name, new in free.items() if new.type == old.type]
+        ):
             pairs.append((old, free.pop(alike[0])))
         else:
             left.append(old)
     return [*pairs, (left[0], *free.values())] if len(left) == len(free) == 1 else pairs
 
 
-def _as_described(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
+def _as_described(
+    before: pa.DataType, after: pa.DataType
+) -> tuple[pa.DataType, pa.DataType]:
     """Return the types of a stored column and of a frame's as what they are stored as, which is what services tell.
 
     What libraries read UUIDs and JSON as is no other type.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
-    if isinstance(before, pa.UuidType) and (types.is_binary(plain) or types.is_large_binary(plain)):
+    if isinstance(before, pa.UuidType) and (
+        types.is_binary(plain) or types.is_large_binary(plain)
+    ):
         return stored, stored
-    if isinstance(before, pa.JsonType) and (types.is_string(plain) or types.is_large_string(plain)):
+    if isinstance(before, pa.JsonType) and (
+        types.is_string(plain) or types.is_large_string(plain)
+    ):
         return stored, stored
     if isinstance(after, pa.UuidType) and stored != plain:
         return stored, after
     return stored, plain
 
 
-def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
+def _innermost(
+    before: pa.DataType, after: pa.DataType
+) -> tuple[pa.DataType, pa.DataType]:
     """Go down through lists of one size, large or not, to what the innermost of them hold."""
     # is_nested first: most columns are flat
     while types.is_nested(before) and is_list(before) and is_list(after):
@@ -279,14 +365,24 @@ def _innermost(before: pa.DataType, after: pa.DataType) -> tuple[pa.DataType, pa
     return before, after
 
 
-def _check_cast(path: str, before: pa.DataType, after: pa.DataType, *, is_stored: bool) -> pa.DataType:
-    has_extension = any(isinstance(side, pa.BaseExtensionType) for side in _innermost(before, after))
+def _check_cast(
+    path: str, before: pa.DataType, after: pa.DataType, *, is_stored: bool
+) -> pa.DataType:
+    has_extension = any(
+        isinstance(side, pa.BaseExtensionType) for side in _innermost(before, after)
+    )
     if has_extension and not is_stored:
         text = f"column {path!r} is {before} before and {after} after, which the service never casts"
         raise AlterationError(f"{text}; keep its type, or create a new table")
     if types.is_null(before):
         text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
-        raise AlterationError(Message(text, "create a new table with {}", dtypes={path.partition(".")[0]: "…"}))
+        raise AlterationError(
+            Message(
+                text, "create a new table with {}", dtypes={path.partition(".")[0]: "…"}
+            )
+        )
     if types.is_null(after):
-        raise AlterationError(f"column {path!r} has no values and no type after; cast it there, before it was {before}")
+        raise AlterationError(
+            f"column {path!r} has no values and no type after; cast it there, before it was {before}"
+        )
     return after

@@ -28,17 +28,45 @@ MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
 # types without parameters, by name; Arrow shares most names
-_PLAIN = ("null", "bool", "halffloat", "float", "double", "string", "large_string", "binary", "large_binary")
+_PLAIN = (
+    "null",
+    "bool",
+    "halffloat",
+    "float",
+    "double",
+    "string",
+    "large_string",
+    "binary",
+    "large_binary",
+)
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-_UNITS = {"date32": ["day"], "date64": ["ms"], "time32": ["s", "ms"], "time64": ["us", "ns"]}
+_UNITS = {
+    "date32": ["day"],
+    "date64": ["ms"],
+    "time32": ["s", "ms"],
+    "time64": ["us", "ns"],
+}
 _UNITS["duration"] = ["s", "ms", "us", "ns"]
 _TYPES = {
     **{name: pa.type_for_alias(name) for name in (*_PLAIN, *INTEGERS)},
-    **{f"{kind}:{unit}": pa.type_for_alias(f"{kind}[{unit}]") for kind, units in _UNITS.items() for unit in units},
+    **{
+        f"{kind}:{unit}": pa.type_for_alias(f"{kind}[{unit}]")
+        for kind, units in _UNITS.items()
+        for unit in units
+    },
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
 # the sister dialect's names
-_SYNONYMS = ("utf8", "large_utf8", "float16", "float32", "float64", "boolean", "date32", "date64")
+_SYNONYMS = (
+    "utf8",
+    "large_utf8",
+    "float16",
+    "float32",
+    "float64",
+    "boolean",
+    "date32",
+    "date64",
+)
 _TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
@@ -46,7 +74,9 @@ def list_kind(arrow: pa.DataType) -> tuple[str, int]:
     """Return what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
-    return "list" if types.is_list(arrow) else "large_list" if types.is_large_list(arrow) else "", 0
+    return "list" if types.is_list(arrow) else "large_list" if types.is_large_list(
+        arrow
+    ) else "", 0
 
 
 def is_list(arrow: pa.DataType) -> bool:
@@ -66,7 +96,11 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
 def has_variable_items(arrow: pa.DataType) -> bool:
     """Return whether it is a fixed-size list of what has no fixed size, which the engine cannot keep."""
     item, _ = fixed_items(arrow)
-    fixed = types.is_primitive(item) or types.is_decimal(item) or types.is_fixed_size_binary(item)
+    fixed = (
+        types.is_primitive(item)
+        or types.is_decimal(item)
+        or types.is_fixed_size_binary(item)
+    )
     return item != arrow and not fixed
 
 
@@ -80,7 +114,9 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
-def map_fields(arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
+def map_fields(
+    arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]
+) -> pa.DataType:
     """Return a nested type with other fields inside; a view of lists becomes the list."""
     if types.is_map(arrow):
         # tables do not store whether keys are sorted
@@ -94,14 +130,20 @@ def map_fields(arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa
     return pa.large_list(fields[0]) if large else pa.list_(fields[0])
 
 
-def map_types(arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def map_types(
+    arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]
+) -> pa.DataType:
     """Return a type after a change of all types inside it, and then of itself."""
     if types.is_nested(arrow):
-        arrow = map_fields(arrow, lambda field: field.with_type(map_types(field.type, change)))
+        arrow = map_fields(
+            arrow, lambda field: field.with_type(map_types(field.type, change))
+        )
     return change(arrow)
 
 
-def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False) -> dict[str, Any]:
+def to_data_type(
+    arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False
+) -> dict[str, Any]:
     """Return the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
 
     A map can only be described (``maps``): there is nothing that a service casts to one.
@@ -119,9 +161,15 @@ def to_data_type(arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bo
         return {"type": _to_name(arrow, path)}
     fields = []
     for child in child_fields(arrow):
-        inside = to_data_type(child.type, join_path(path, child.name), level + 1, maps=maps)
+        inside = to_data_type(
+            child.type, join_path(path, child.name), level + 1, maps=maps
+        )
         fields.append({"name": child.name, "type": inside, "nullable": child.nullable})
-    return {"type": kind, "fields": fields, **({"length": length} if kind == "fixed_size_list" else {})}
+    return {
+        "type": kind,
+        "fields": fields,
+        **({"length": length} if kind == "fixed_size_list" else {}),
+    }
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
@@ -142,7 +190,9 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
 
 def _no_name(what: str, path: str) -> UnsupportedTypeError:
     column = f"column {path!r}: " if path else ""
-    return UnsupportedTypeError(f"{column}the service has no data_type for {what}; cast it first")
+    return UnsupportedTypeError(
+        f"{column}the service has no data_type for {what}; cast it first"
+    )
 
 
 def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
@@ -199,7 +249,11 @@ def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
     metadata = described.get("metadata")
     if not isinstance(metadata, Mapping):
         return {}
-    return {key: value for key, value in metadata.items() if isinstance(key, str) and isinstance(value, str)}
+    return {
+        key: value
+        for key, value in metadata.items()
+        if isinstance(key, str) and isinstance(value, str)
+    }
 
 
 def _parse(given: Any, at: str, level: int) -> pa.DataType:
@@ -207,11 +261,15 @@ def _parse(given: Any, at: str, level: int) -> pa.DataType:
         raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
     if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
         shown = show_value(given)
-        raise ValueError(f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown}')
+        raise ValueError(
+            f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown}'
+        )
     name = given["type"]
     if name == "struct":
         return pa.struct(_parse_fields(given, at, level))
-    if name in ("list", "large_list", "fixed_size_list") or (name == "map" and given.get("fields")):
+    if name in ("list", "large_list", "fixed_size_list") or (
+        name == "map" and given.get("fields")
+    ):
         return _parse_list(given, at, level)
     if given.get("fields"):
         raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
@@ -232,32 +290,49 @@ def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
     name = given["type"]
     fields = _parse_fields(given, at, level)
     if len(fields) != 1:
-        raise ValueError(f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}")
+        raise ValueError(
+            f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}"
+        )
     if name == "fixed_size_list":
         return pa.list_(fields[0], _parse_length(given, at))
     if name != "map":
         return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
     parts = child_fields(fields[0].type)
     if not types.is_struct(fields[0].type) or len(parts) != 2 or parts[0].nullable:
-        raise ValueError(f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values")
+        raise ValueError(
+            f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values"
+        )
     return pa.map_(*parts)
 
 
 def _parse_length(given: Mapping[str, Any], at: str) -> int:
     length = given.get("length")
-    if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length < 2**31:
-        raise ValueError(f'{at}.length: a {given["type"]} needs a "length", a whole number; got {show_value(length)}')
+    if (
+        isinstance(length, bool)
+        or not isinstance(length, int)
+        or not 0 <= length < 2**31
+    ):
+        raise ValueError(
+            f'{at}.length: a {given["type"]} needs a "length", a whole number; got {show_value(length)}'
+        )
     return length
 
 
 def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     parsed = []
-    children = _expect(list, given.get("fields"), f"{at}.fields", f"an array, which a {given['type']} needs")
+    children = _expect(
+        list,
+        given.get("fields"),
+        f"{at}.fields",
+        f"an array, which a {given['type']} needs",
+    )
     for i, child in enumerate(children):
         here = f"{at}.fields[{i}]"
         _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
         name = _expect(str, child.get("name"), f"{here}.name", "a string")
-        nullable = _expect(bool, child.get("nullable"), f"{here}.nullable", "true or false")
+        nullable = _expect(
+            bool, child.get("nullable"), f"{here}.nullable", "true or false"
+        )
         arrow = _parse(child.get("type"), f"{here}.type", level + 1)
         if types.is_null(arrow) and not nullable:
             raise ValueError(f"{here}.nullable: a null type is always nullable")
@@ -274,10 +349,18 @@ def _parse_name(name: str, at: str) -> pa.DataType:
     with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
         if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
             return pa.timestamp(match[1], None if match[2] == "-" else match[2])
-        if match := re.fullmatch(r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII):
-            return (pa.decimal128 if match[1] == "128" else pa.decimal256)(int(match[2]), int(match[3]))
+        if match := re.fullmatch(
+            r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII
+        ):
+            return (pa.decimal128 if match[1] == "128" else pa.decimal256)(
+                int(match[2]), int(match[3])
+            )
         if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
-            return pa.dictionary(_parse_name(match[2], at), _parse_name(match[1], at), ordered=match[3] == "true")
+            return pa.dictionary(
+                _parse_name(match[2], at),
+                _parse_name(match[1], at),
+                ordered=match[3] == "true",
+            )
     raise ValueError(
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"

@@ -38,4 +38,6 @@ def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataTyp
             return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
         if (dtype.kind, count, unit) == ("M", 1, "D"):
             return pa.date32()
-    raise unsupported(path, f"NumPy's {dtype!s:.80}", _ADVICE.get(dtype.kind, "convert it first"))
+    raise unsupported(
+        path, f"NumPy's {dtype!s:.80}", _ADVICE.get(dtype.kind, "convert it first")
+    )

@@ -31,9 +31,7 @@ _ADVICE = {
 }
 
 
-_CATEGORIES_ADVICE = (
-    f"make its categories of one plain kind, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
-)
+_CATEGORIES_ADVICE = f"make its categories of one plain kind, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
 
 
 def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
@@ -42,20 +40,30 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
         dtype = _instance(dtype, path)
     if isinstance(dtype, pd.ArrowDtype):
         arrow = dtype.pyarrow_dtype
-        return pa.large_string() if pa.types.is_string(arrow) else to_portable(arrow, path)
+        return (
+            pa.large_string() if pa.types.is_string(arrow) else to_portable(arrow, path)
+        )
     if isinstance(dtype, pd.StringDtype):
         return pa.large_string()
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return pa.timestamp(dtype.unit, zone_name(dtype.tz, path, '.dt.tz_convert("UTC")'))
+        return pa.timestamp(
+            dtype.unit, zone_name(dtype.tz, path, '.dt.tz_convert("UTC")')
+        )
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
     # boolean, Int64 and so on; the data of other libraries' dtypes are unknown
-    numpy_dtype = getattr(dtype, "numpy_dtype", None) if _is_pandas_own(type(dtype)) else None
+    numpy_dtype = (
+        getattr(dtype, "numpy_dtype", None) if _is_pandas_own(type(dtype)) else None
+    )
     if numpy_dtype is not None:
         return from_numpy(numpy_dtype, path)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
     if type(dtype).__module__.partition(".")[0] == "geopandas":
-        raise unsupported(path, "a geometry", "make bytes of it, with .to_wkb(), or text, with .to_wkt()")
+        raise unsupported(
+            path,
+            "a geometry",
+            "make bytes of it, with .to_wkb(), or text, with .to_wkt()",
+        )
     raise unsupported(path, f"pandas' {show_value(dtype)}", advice)
 
 
@@ -68,12 +76,18 @@ def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
     if _is_pandas_own(kind):
         with contextlib.suppress(TypeError):
             return kind()
-    raise unsupported(path, f"pandas' {kind.__name__} without parameters", _ADVICE.get(kind, "pass an instance of it"))
+    raise unsupported(
+        path,
+        f"pandas' {kind.__name__} without parameters",
+        _ADVICE.get(kind, "pass an instance of it"),
+    )
 
 
 def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
     if dtype.categories is None:
-        raise unsupported(path, "a CategoricalDtype without categories", ADVICE["category"])
+        raise unsupported(
+            path, "a CategoricalDtype without categories", ADVICE["category"]
+        )
     values = dtype.categories.dtype
     if isinstance(values, pd.IntervalDtype | pd.PeriodDtype):
         raise unsupported(path, f"a category of {values}", _CATEGORIES_ADVICE)
@@ -87,4 +101,6 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         if not pa.types.is_nested(arrow):
             return categorical_type(arrow)
     kinds = sorted({type(value).__name__ for value in dtype.categories})
-    raise unsupported(path, f"a category of {' and '.join(kinds)[:200]}", _CATEGORIES_ADVICE)
+    raise unsupported(
+        path, f"a category of {' and '.join(kinds)[:200]}", _CATEGORIES_ADVICE
+    )

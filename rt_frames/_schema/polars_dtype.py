@@ -12,10 +12,24 @@ from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
 # only in later releases
-_FLOAT16, _EXTENSION, _MAP = (getattr(pl, name, ()) for name in ("Float16", "BaseExtension", "Map"))
-_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+_FLOAT16, _EXTENSION, _MAP = (
+    getattr(pl, name, ()) for name in ("Float16", "BaseExtension", "Map")
+)
+_INTEGERS = (
+    pl.Int8,
+    pl.Int16,
+    pl.Int32,
+    pl.Int64,
+    pl.UInt8,
+    pl.UInt16,
+    pl.UInt32,
+    pl.UInt64,
+)
 _FLAT: dict[Any, pa.DataType] = {
-    **{number: pa.type_for_alias(number.__name__.lower()) for number in (*_INTEGERS, pl.Float32, pl.Float64)},
+    **{
+        number: pa.type_for_alias(number.__name__.lower())
+        for number in (*_INTEGERS, pl.Float32, pl.Float64)
+    },
     _FLOAT16: pa.float16(),
     pl.Boolean: pa.bool_(),
     pl.String: pa.large_string(),
@@ -41,7 +55,9 @@ _ADVICE = {
 }
 
 
-def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -> pa.DataType:
+def from_polars(
+    dtype: pl.DataType | DataTypeClass, path: str, level: int = 0
+) -> pa.DataType:
     """Return the Arrow type, or the error for one that cannot be sent."""
     check_level(path, level)
     kind: Any = dtype if isinstance(dtype, DataTypeClass) else type(dtype)
@@ -56,7 +72,11 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
     if isinstance(dtype, pl.Decimal):
         # Polars tells it as late as with values
         if not 0 < dtype.precision <= 38:
-            raise unsupported(path, f"Polars' {dtype}", "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256")
+            raise unsupported(
+                path,
+                f"Polars' {dtype}",
+                "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256",
+            )
         return pa.decimal128(dtype.precision, dtype.scale)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
@@ -64,33 +84,61 @@ def from_polars(dtype: pl.DataType | DataTypeClass, path: str, level: int = 0) -
         return _from_extension(dtype, path, level + 1)
     if isinstance(dtype, _NESTED):
         return _from_nested(dtype, path, level + 1)
-    advice = next(advice for unknown, advice in _ADVICE.items() if isinstance(dtype, unknown))
+    advice = next(
+        advice for unknown, advice in _ADVICE.items() if isinstance(dtype, unknown)
+    )
     raise unsupported(path, f"Polars' {dtype}", advice)
 
 
 def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
     if dtype.ext_name() == "arrow.json":
         return pa.json_(from_polars(dtype.ext_storage(), path, level))
-    raise unsupported(path, f"Polars' {dtype}", "take what it is made of, with .ext.storage()")
+    raise unsupported(
+        path, f"Polars' {dtype}", "take what it is made of, with .ext.storage()"
+    )
 
 
 def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
     """Make what a class of Polars stands for that needs no parameters."""
-    if kind.__module__.startswith("polars.") and kind not in _EXAMPLES and not issubclass(kind, _EXTENSION):
+    if (
+        kind.__module__.startswith("polars.")
+        and kind not in _EXAMPLES
+        and not issubclass(kind, _EXTENSION)
+    ):
         return kind()
     example = _EXAMPLES.get(kind, "an instance of it")
-    raise unsupported(path, f"Polars' {kind.__name__} without parameters", f"pass {example}")
+    raise unsupported(
+        path, f"Polars' {kind.__name__} without parameters", f"pass {example}"
+    )
 
 
 def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
     if isinstance(dtype, pl.Struct):
         if not all(isinstance(field, pl.Field) for field in dtype.fields):
-            raise unsupported(path, f"a Struct of {dtype.fields!r:.80}", f"pass {_EXAMPLES[pl.Struct]}")
-        return pa.struct([(f.name, from_polars(f.dtype, join_path(path, f.name), level)) for f in dtype.fields])
+            raise unsupported(
+                path,
+                f"a Struct of {dtype.fields!r:.80}",
+                f"pass {_EXAMPLES[pl.Struct]}",
+            )
+        return pa.struct(
+            [
+                (f.name, from_polars(f.dtype, join_path(path, f.name), level))
+                for f in dtype.fields
+            ]
+        )
     if isinstance(dtype, _MAP):
-        key, value = (from_polars(getattr(dtype, part), join_path(path, part), level + 1) for part in ("key", "value"))
+        key, value = (
+            from_polars(getattr(dtype, part), join_path(path, part), level + 1)
+            for part in ("key", "value")
+        )
         return pa.map_(key, value)
     if isinstance(dtype, pl.Array) and dtype.size >= 2**31:
-        raise unsupported(path, f"Polars' {dtype}", "pass pl.Array of fewer items, or pl.List")
+        raise unsupported(
+            path, f"Polars' {dtype}", "pass pl.Array of fewer items, or pl.List"
+        )
     item = from_polars(dtype.inner, join_path(path, "item"), level)
-    return pa.list_(item, dtype.size) if isinstance(dtype, pl.Array) else pa.large_list(item)
+    return (
+        pa.list_(item, dtype.size)
+        if isinstance(dtype, pl.Array)
+        else pa.large_list(item)
+    )

@@ -25,9 +25,20 @@ from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, map_fiel
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-_FLAT = ("bool", "float16", "float32", "float64", "string", "large_string", "date32", "date64")
+_FLAT = (
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "string",
+    "large_string",
+    "date32",
+    "date64",
+)
 _TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
-_PORTABLE_IDS = frozenset(pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS))
+_PORTABLE_IDS = frozenset(
+    pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS)
+)
 # for a wide schema, reading its text is faster than its fields: if every line ends so, all are plain
 _WIDE = 1000
 _PLAIN_TYPES = (re.escape(str(pa.type_for_alias(name))) for name in (*_FLAT, *INTEGERS))
@@ -69,7 +80,11 @@ def zone_name(zone: Any, path: str, advice: str) -> str:
         named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
         if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
             return str(arrow.tz)
-    raise unsupported(path, f"the time zone {show_value(zone)}", f"convert it to one with a name, {advice}")
+    raise unsupported(
+        path,
+        f"the time zone {show_value(zone)}",
+        f"convert it to one with a name, {advice}",
+    )
 
 
 def check_level(path: str, level: int) -> None:
@@ -90,7 +105,9 @@ def is_plain(schema: pa.Schema) -> bool:
         if text.count("\n") == len(schema) == len(_PLAIN_ENDS.findall(text)):
             return True
     try:
-        return all(f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema)
+        return all(
+            f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema
+        )
     except KeyError:
         # a type for which pyarrow has no class
         return False
@@ -117,19 +134,31 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
         value = to_portable(arrow.value_type, path, level + 1)
         return pa.dictionary(pa.int32(), value) if _may_be_coded(value) else value
     if arrow.id in _INTERVAL_IDS:
-        raise unsupported(path, f"Arrow's {arrow}", "cast it to a duration, or to a struct of its parts")
+        raise unsupported(
+            path,
+            f"Arrow's {arrow}",
+            "cast it to a duration, or to a struct of its parts",
+        )
     return arrow
 
 
 def _may_be_coded(value: pa.DataType) -> bool:
     """Return whether the engine keeps dictionaries of such values, and equal ones are the same: 0.0 and -0.0 differ."""
-    tests = (types.is_integer, types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    tests = (
+        types.is_integer,
+        types.is_string,
+        types.is_large_string,
+        types.is_binary,
+        types.is_large_binary,
+    )
     return any(test(value) for test in tests)
 
 
 def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
-        raise unsupported(path, f"Arrow's {arrow}", "make one column of each of its types")
+        raise unsupported(
+            path, f"Arrow's {arrow}", "make one column of each of its types"
+        )
     level += types.is_map(arrow)
     # DuckDB's arrays have unnamed items, which cannot be renamed
     unnamed = "" if types.is_map(arrow) or types.is_struct(arrow) else "item"
@@ -139,21 +168,31 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
         # of whose items the engine keeps the type alone
         if types.is_fixed_size_list(arrow):
             return pa.field("item", made)
-        return pa.field(field.name or unnamed, made, field.nullable or types.is_null(made))
+        return pa.field(
+            field.name or unnamed, made, field.nullable or types.is_null(made)
+        )
 
     if types.is_map(arrow) and types.is_null(to_portable(arrow.key_type, path, level)):
-        raise unsupported(path, f"Arrow's {arrow}, whose keys have no type,", "cast it to a map of keys with one")
+        raise unsupported(
+            path,
+            f"Arrow's {arrow}, whose keys have no type,",
+            "cast it to a map of keys with one",
+        )
     return map_fields(arrow, inside)
 
 
-def _portable_extension(arrow: pa.BaseExtensionType, path: str, level: int) -> pa.DataType:
+def _portable_extension(
+    arrow: pa.BaseExtensionType, path: str, level: int
+) -> pa.DataType:
     name = arrow.extension_name
     if name == "arrow.uuid":
         return arrow
     if name == "arrow.json":
         return pa.json_(to_portable(arrow.storage_type, path, level))
     if name in PANDAS_ADVICE:
-        raise unsupported(path, f"pandas' {name.removeprefix('pandas.')}", PANDAS_ADVICE[name])
+        raise unsupported(
+            path, f"pandas' {name.removeprefix('pandas.')}", PANDAS_ADVICE[name]
+        )
     return to_portable(arrow.storage_type, path, level)
 
 

@@ -75,7 +75,9 @@ class ClusterStream:
         kept: Any = None
         for number, partition in enumerate(self._partitions):
             kept = self._client.compute(partition)
-            description = self._client.submit(_describe, kept, number, self._job, pure=False)
+            description = self._client.submit(
+                _describe, kept, number, self._job, pure=False
+            )
             try:
                 found = description.result()
             except BaseException:
@@ -97,11 +99,17 @@ class ClusterStream:
         from distributed import as_completed
 
         # what can be pickled
-        bare = request._replace(on_sent=None, attempt=None, look=None, hints={}, headers={})
+        bare = request._replace(
+            on_sent=None, attempt=None, look=None, hints={}, headers={}
+        )
         with _begin(self._client) as write:
-            send = functools.partial(_write, self._job, self._schema, bare, request_id, write)
+            send = functools.partial(
+                _write, self._job, self._schema, bare, request_id, write
+            )
             task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
-            futures = self._client.compute([task(partition, n) for n, partition in enumerate(self._partitions)])
+            futures = self._client.compute(
+                [task(partition, n) for n, partition in enumerate(self._partitions)]
+            )
             self.rows = 0
             sent = 0
             try:
@@ -110,7 +118,9 @@ class ClusterStream:
                     self.rows = self.rows + rows
                     sent = sent + size
                     if failure is not None:
-                        return sent, failure.with_advice("this happened on a worker of the cluster")
+                        return sent, failure.with_advice(
+                            "this happened on a worker of the cluster"
+                        )
                     if request.on_sent is not None:
                         request.on_sent(sent)
             finally:
@@ -129,36 +139,56 @@ def find_cluster(
     service: Service, data: Any, options: Mapping[str, Any], compression: Compression
 ) -> ClusterStream | None:
     """Return the workers that can send a frame; None where it goes through this process."""
-    if not service.is_picklable or service.dialect.part_bytes is None or not is_a(data, "dask.dataframe", "DataFrame"):
+    if (
+        not service.is_picklable
+        or service.dialect.part_bytes is None
+        or not is_a(data, "dask.dataframe", "DataFrame")
+    ):
         return None
     import dask
 
     # Dask's own choice may be threads despite a cluster
     client = getattr(dask.base.get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
-    if not is_a(client, "distributed", "Client") or not _can_reach(service, client) or not _have_package(client):
+    if (
+        not is_a(client, "distributed", "Client")
+        or not _can_reach(service, client)
+        or not _have_package(client)
+    ):
         return None
     if not service.takes_parts:
         # its answer may tell
         service.session.list_tables()
-    return ClusterStream(Job(service, options, compression), client, data) if service.takes_parts else None
+    return (
+        ClusterStream(Job(service, options, compression), client, data)
+        if service.takes_parts
+        else None
+    )
 
 
 def _can_reach(service: Service, client: Any) -> bool:
     """Return whether workers reach the service, if it is at an address of this machine alone."""
     workers = client.nthreads()
-    return not service.is_loopback or all(one.startswith("inproc:") or is_loopback(one) for one in workers)
+    return not service.is_loopback or all(
+        one.startswith("inproc:") or is_loopback(one) for one in workers
+    )
 
 
 def _have_package(client: Any) -> bool:
     """Return whether this version of the package is on the cluster; what cannot be unpickled there ends workers."""
     try:
-        found = [client.run_on_scheduler(eval, VERSION), *client.run(eval, VERSION, on_error="return").values()]
+        found = [
+            client.run_on_scheduler(eval, VERSION),
+            *client.run(eval, VERSION, on_error="return").values(),
+        ]
     except ImportError as error:
         found = [error]
     # workers lost meanwhile
     if all(one == __version__ or isinstance(one, OSError) for one in found):
         return True
-    log.warning("the cluster has not rt_frames %s everywhere: the rows come through this process", __version__)
+    log.warning(
+        "the cluster has not rt_frames %s everywhere: the rows come through this process",
+        __version__,
+    )
     return False
 
 
@@ -171,7 +201,13 @@ def _describe(frame: Any, number: int, job: Job) -> _Described:
 
 
 def _write(
-    job: Job, schema: pa.Schema, request: Request, request_id: str, write: str, frame: Any, number: int
+    job: Job,
+    schema: pa.Schema,
+    request: Request,
+    request_id: str,
+    write: str,
+    frame: Any,
+    number: int,
 ) -> tuple[int, int, Failure | None]:
     """Send a partition, on a worker; return its rows, its bytes, and what failed.
 
@@ -184,7 +220,9 @@ def _write(
         text = f"table {request.table!r}: a worker was lost while it sent partition {number}"
         return 0, 0, Failure(errors.UploadInterrupted, text, {"bytes_sent": 0})
     source = open_source(Partition(frame, number, schema), **job.options)
-    policy = CompressionPolicy(job.compression, job.service.link, is_loopback=job.service.is_loopback)
+    policy = CompressionPolicy(
+        job.compression, job.service.link, is_loopback=job.service.is_loopback
+    )
     stream = IPCStream(source, policy)
     session = job.service.session
     bodies = functools.partial(stream.parts, job.service.dialect.part_bytes)
@@ -233,5 +271,7 @@ def _mark(write: str, number: int) -> bool:
 
 def _is_first(write: str, number: int) -> bool:
     """Mark a partition as being sent: the scheduler lets one worker through alone, whatever they see of each other."""
-    first: bool = sys.modules["distributed"].get_client().run_on_scheduler(_mark, write, number)
+    first: bool = (
+        sys.modules["distributed"].get_client().run_on_scheduler(_mark, write, number)
+    )
     return first

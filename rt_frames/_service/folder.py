@@ -30,7 +30,11 @@ class FolderService(Service):
         self._folder = folder
         self._leave: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
-        super().__init__(self._start_service() if start else "http://127.0.0.1", api_key=_services_key, **options)
+        super().__init__(
+            self._start_service() if start else "http://127.0.0.1",
+            api_key=_services_key,
+            **options,
+        )
         self.closed = not start
         # no link to compress for
         self.link = None
@@ -63,7 +67,12 @@ class FolderService(Service):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # raised when the service is used: an error while unpickling would break process pools
-        options = {**self._options, "dialect": self.dialect, "verify": True, "start": False}
+        options = {
+            **self._options,
+            "dialect": self.dialect,
+            "verify": True,
+            "start": False,
+        }
         return functools.partial(FolderService, **options), (self._folder,)
 
 
@@ -73,7 +82,9 @@ _services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
 _services_lock = threading.RLock()
 _services_key = Key(secrets.token_urlsafe(32))
 _unlock = _services_lock.release
-os.register_at_fork(before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock)
+os.register_at_fork(
+    before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock
+)
 
 
 def _start_service(place: tuple[int, Path]) -> str:
@@ -109,4 +120,6 @@ def _leave_service(place: tuple[int, Path]) -> None:
 
 def not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
     reason = getattr(error, "strerror", None) or error
-    return ValueError(f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another")
+    return ValueError(
+        f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another"
+    )

@@ -34,35 +34,63 @@ log = logging.getLogger("rt_frames")
 _CHECK_FIRST = "check the table's columns before you alter it again"
 
 
-def rewrite(service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan) -> Written:
+def rewrite(
+    service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan
+) -> Written:
     """Do all of a plan, which was made for this schema, in one commit, unless somebody else writes meanwhile.
 
     The upload is begun before the table is described and read, so that a service can tell whether it was changed since.
     """
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
-        raise ValueError(f"rewrite: the service of table {name!r} does not tell that it takes writes in parts")
+        raise ValueError(
+            f"rewrite: the service of table {name!r} does not tell that it takes writes in parts"
+        )
     rewriting = _Rewriting(service, name, schema, plan)
     request = Request("alter", "POST", "", MIME, parse_version, table=name)
     parts = Parts(request, service.dialect, rewriting.send)
 
     def look(failure: Failure) -> str:
         return explain_failed_parts(
-            service, name, parts, rewriting.before, lambda: "nothing was changed", failure, check=_CHECK_FIRST
+            service,
+            name,
+            parts,
+            rewriting.before,
+            lambda: "nothing was changed",
+            failure,
+            check=_CHECK_FIRST,
         )
 
     indices = service.list_indices(name)
     result = service.session.send(request._replace(attempt=parts.attempt, look=look))
     if indices:
-        log.warning("table %s has no indices any more; these went with the rewrite: %s", name, ", ".join(indices))
-    log.info("rewrote table %s, %s, %s", name, count(rewriting.rows, "row"), result.request_id)
-    return Written(None, rewriting.rows, result.sent, result.value, created=False, request_id=result.request_id)
+        log.warning(
+            "table %s has no indices any more; these went with the rewrite: %s",
+            name,
+            ", ".join(indices),
+        )
+    log.info(
+        "rewrote table %s, %s, %s",
+        name,
+        count(rewriting.rows, "row"),
+        result.request_id,
+    )
+    return Written(
+        None,
+        rewriting.rows,
+        result.sent,
+        result.value,
+        created=False,
+        request_id=result.request_id,
+    )
 
 
 class _Rewriting:
     """One version of a table, read and sent under the columns that a plan gives it."""
 
-    def __init__(self, service: Service, name: str, schema: pa.Schema, plan: AlterationPlan) -> None:
+    def __init__(
+        self, service: Service, name: str, schema: pa.Schema, plan: AlterationPlan
+    ) -> None:
         self._service = service
         self._name = name
         self._plan = plan
@@ -81,7 +109,12 @@ class _Rewriting:
         self.before = known
         source = self._open()
         try:
-            stream = IPCStream(source, CompressionPolicy("auto", service.link, is_loopback=service.is_loopback))
+            stream = IPCStream(
+                source,
+                CompressionPolicy(
+                    "auto", service.link, is_loopback=service.is_loopback
+                ),
+            )
             bodies = functools.partial(stream.parts, service.dialect.part_bytes)
             sent, trouble = send_parts(bodies, session, request, request_id)
         finally:
@@ -98,12 +131,16 @@ class _Rewriting:
         try:
             self._check(_stored(rows.schema), _stored(self.before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)
-            reader = pa.RecordBatchReader.from_batches(renamed, iter(with_schema(rows, renamed)))
+            reader = pa.RecordBatchReader.from_batches(
+                renamed, iter(with_schema(rows, renamed))
+            )
             source = open_source(reader, dtypes=casts, exact=True)
         except BaseException:
             rows.close()
             raise
-        return dataclasses.replace(source, schema=with_metadata_of(source.schema, renamed))
+        return dataclasses.replace(
+            source, schema=with_metadata_of(source.schema, renamed)
+        )
 
     def _check(self, found: object, expected: object) -> None:
         if found != expected:
@@ -119,11 +156,17 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
 def offer_rewrite(service: Service, name: str) -> Message:
     """Say what can be done where the engine refuses a cast."""
     if not service.dialect.multipart_create:
-        return Message(f"the service can neither read rows back nor replace a table, so {INSTEAD}")
+        return Message(
+            f"the service can neither read rows back nor replace a table, so {INSTEAD}"
+        )
     if not service.can_rewrite:
-        return Message(f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}")
+        return Message(
+            f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}"
+        )
     rows = "rows"
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
-    return Message(f"all {rows} can be read, cast exactly and replaced", "pass {}", rewrite=True)
+    return Message(
+        f"all {rows} can be read, cast exactly and replaced", "pass {}", rewrite=True
+    )

@@ -25,7 +25,13 @@ from rt_frames._http.options import (
     parse_retries,
     parse_timeouts,
 )
-from rt_frames._http.response import parse_count, parse_indices, parse_no_rows, parse_schema, parse_version
+from rt_frames._http.response import (
+    parse_count,
+    parse_indices,
+    parse_no_rows,
+    parse_schema,
+    parse_version,
+)
 from rt_frames._http.rows import Rows, check_where, query
 from rt_frames._http.session import JSON, Request, Result, Session, fresh_headers
 from rt_frames._names import DialectName, check_table_name, duplicates
@@ -111,7 +117,9 @@ class Service:
     def session(self) -> Session:
         """The session; what keeps it from being used is said now that it is needed."""
         if self._proof is not None and not self._unusable and not self._is_checked():
-            self._unusable = _explain(self.url, "RT_FRAMES_API_KEY is not the key that it was made with")
+            self._unusable = _explain(
+                self.url, "RT_FRAMES_API_KEY is not the key that it was made with"
+            )
         if self._unusable:
             raise errors.NotConnectedError(self._unusable)
         return self._session
@@ -124,7 +132,9 @@ class Service:
     @property
     def is_picklable(self) -> bool:
         """Whether it can be pickled: further headers may be secrets, and no environment holds them."""
-        return not any(isinstance(value, Secret) for value in self._options["headers"].values())
+        return not any(
+            isinstance(value, Secret) for value in self._options["headers"].values()
+        )
 
     @property
     def takes_parts(self) -> bool:
@@ -147,16 +157,33 @@ class Service:
         self.dialect.check_name(name)
 
     def send_json(
-        self, operation: Operation, name: str, content: Any, parse: Callable[[Response], Any], **about: Any
+        self,
+        operation: Operation,
+        name: str,
+        content: Any,
+        parse: Callable[[Response], Any],
+        **about: Any,
     ) -> Result:
         """Ask something about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
-        request = Request(operation, "POST", path, JSON, parse, table=name, body=[[body]], length=len(body), **about)
+        request = Request(
+            operation,
+            "POST",
+            path,
+            JSON,
+            parse,
+            table=name,
+            body=[[body]],
+            length=len(body),
+            **about,
+        )
         return self.session.send(request)
 
-    def describe(self, name: str, *, since: int | None = None, **about: Any) -> Description:
+    def describe(
+        self, name: str, *, since: int | None = None, **about: Any
+    ) -> Description:
         """Ask for a table's schema and version, as they are now; ``since`` is a version that is known."""
         if self.dialect.describe is None:
             return Description(None, None)
@@ -166,12 +193,18 @@ class Service:
         def parse(answer: Response) -> Description:
             return Description(_to_schema(answer), parse_version(answer))
 
-        found: Description = self._read("describe", name, asked, parse, since=since, **about)
+        found: Description = self._read(
+            "describe", name, asked, parse, since=since, **about
+        )
         return found
 
-    def read(self, name: str, asked: Mapping[str, Any], *, since: int | None = None) -> Rows:
+    def read(
+        self, name: str, asked: Mapping[str, Any], *, since: int | None = None
+    ) -> Rows:
         """Ask for rows, which are read as they come."""
-        rows: Rows = self._read("query", name, asked, parse_no_rows, since=since, streams=asked)
+        rows: Rows = self._read(
+            "query", name, asked, parse_no_rows, since=since, streams=asked
+        )
         return rows
 
     def read_version(self, name: str, version: int | None) -> Rows:
@@ -179,19 +212,29 @@ class Service:
         return self.read(name, {**query(), "version": version})
 
     def count(
-        self, name: str, where: str | None = None, version: int | None = None, *, since: int | None = None, **about: Any
+        self,
+        name: str,
+        where: str | None = None,
+        version: int | None = None,
+        *,
+        since: int | None = None,
+        **about: Any,
     ) -> int:
         """Count rows."""
         asked: dict[str, Any] = {"version": version}
         if where is not None:
             asked["predicate"] = check_where(where)
-        found: int = self._read("count_rows", name, asked, parse_count, since=since, **about)
+        found: int = self._read(
+            "count_rows", name, asked, parse_count, since=since, **about
+        )
         return found
 
     def list_indices(self, name: str) -> list[str]:
         """List the names of a table's indices; none where such a service cannot."""
         with contextlib.suppress(errors.ResponseError):
-            found: list[str] = self._read("indices", name, {"version": None}, parse_indices)
+            found: list[str] = self._read(
+                "indices", name, {"version": None}, parse_indices
+            )
             return found
         return []
 
@@ -207,7 +250,9 @@ class Service:
     ) -> Any:
         """Ask for something that changes nothing; what is not of a given version is read fresh."""
         headers = {} if asked.get("version") is not None else fresh_headers(since)
-        return self.send_json(operation, name, asked, parse, headers=headers, **about).value
+        return self.send_json(
+            operation, name, asked, parse, headers=headers, **about
+        ).value
 
     def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""
@@ -216,10 +261,24 @@ class Service:
         start = time.monotonic()
         headers = {"If-Match": etag} if etag else {}
         request = Request(
-            "drop", "POST", path, JSON, parse_version, table=name, body=[[b""]], length=0, headers=headers, **about
+            "drop",
+            "POST",
+            path,
+            JSON,
+            parse_version,
+            table=name,
+            body=[[b""]],
+            length=0,
+            headers=headers,
+            **about,
         )
         result = self.session.send(request)
-        log.info("dropped table %s, %.0f ms, %s", name, (time.monotonic() - start) * 1000, result.request_id)
+        log.info(
+            "dropped table %s, %.0f ms, %s",
+            name,
+            (time.monotonic() - start) * 1000,
+            result.request_id,
+        )
 
 
 def _to_schema(response: Response) -> pa.Schema | None:
@@ -229,13 +288,19 @@ def _to_schema(response: Response) -> pa.Schema | None:
     try:
         schema = to_schema(found)
     except (ValueError, errors.UnsupportedTypeError) as error:
-        raise ValueError(f"the description of its columns is not understood: {error}") from None
+        raise ValueError(
+            f"the description of its columns is not understood: {error}"
+        ) from None
     if twice := duplicates(schema.names):
-        raise ValueError(f"the description of its columns names {list_names(twice)} twice")
+        raise ValueError(
+            f"the description of its columns names {list_names(twice)} twice"
+        )
     return schema
 
 
-def _unpickle(url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes) -> Service:
+def _unpickle(
+    url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes
+) -> Service:
     """Make a service again in another process, whose environment must hold the same key: keys are not pickled.
 
     What is missing there is told when it is used: pools do not survive an error before that, and who only hands it on,

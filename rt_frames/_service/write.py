@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Compression, CompressionPolicy, check_compression
+from rt_frames._frames.compression import (
+    Compression,
+    CompressionPolicy,
+    check_compression,
+)
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._http.parts import Parts, Sent, send_parts
 from rt_frames._http.response import Failure, parse_version
@@ -46,7 +50,9 @@ NOTHING_STORED = "nothing of it is stored"
 _MAY_DO_IT = "but the service may still do it"
 _MAY_BE_LATE = f"{_MAY_DO_IT}: wait until its time-out is over, and check again before you send again"
 _CHECK_FIRST = "check whether the rows are there before you send them again"
-_DROP_LATE = "wait until its time-out is over, drop table {!r} if it is there, and send again"
+_DROP_LATE = (
+    "wait until its time-out is over, drop table {!r} if it is there, and send again"
+)
 _EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
 # bytes; before a larger upload, one list request checks address, key and name
 LIST_FIRST_ABOVE = 8 * 2**20
@@ -84,24 +90,45 @@ def write(service: Service, name: str, data: Any, how: WriteOptions) -> Written:
     return _write(service, name, data, how, table)
 
 
-def _write(service: Service, name: str, data: Any, how: WriteOptions, table: Description | None) -> Written:
+def _write(
+    service: Service, name: str, data: Any, how: WriteOptions, table: Description | None
+) -> Written:
     """Store a frame, as rows of a table or in the place of none."""
-    options: dict[str, Any] = {"dtypes": how.dtypes, "index": how.index, "clean_names": how.clean_names}
+    options: dict[str, Any] = {
+        "dtypes": how.dtypes,
+        "index": how.index,
+        "clean_names": how.clean_names,
+    }
     options["table"] = table and table.schema
     cluster = find_cluster(service, data, options, how.compression)
     source = open_source(data if cluster is None else cluster.first(), **options)
-    operation: Operation = "replace" if how.if_exists == "replace" else "append" if table else "create"
+    operation: Operation = (
+        "replace" if how.if_exists == "replace" else "append" if table else "create"
+    )
     request = Request(
-        operation, "POST", service.dialect.path(operation, name), MIME, parse_version, table=name, rows=source.rows,
-        nbytes=source.nbytes, replayable=source.replayable, used_up=isinstance(data, Iterator),
-        may_be_there=how.if_exists == "skip", hints=_hints(service.dialect, how),
-        look=functools.partial(explain_failed_append, service, name, table) if table else None,
-    )  # fmt: skip
+        operation,
+        "POST",
+        service.dialect.path(operation, name),
+        MIME,
+        parse_version,
+        table=name,
+        rows=source.rows,
+        nbytes=source.nbytes,
+        replayable=source.replayable,
+        used_up=isinstance(data, Iterator),
+        may_be_there=how.if_exists == "skip",
+        hints=_hints(service.dialect, how),
+        look=functools.partial(explain_failed_append, service, name, table)
+        if table
+        else None,
+    )
     try:
         listed = None if table else _check_name_is_free(service, request)
         if listed and request.may_be_there:
             return _skip(service, request)
-        return _upload(service, request._replace(listed_before=listed), source, how, cluster)
+        return _upload(
+            service, request._replace(listed_before=listed), source, how, cluster
+        )
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
         if how.if_exists != "append" or not source.replayable:
@@ -121,20 +148,34 @@ def _find_table(service: Service, name: str) -> Description | None:
     except errors.TableNotFoundError:
         return None
     if table.schema is None:
-        raise ValueError(f"if_exists: the service does not tell the columns of table {name!r}, to append by name")
+        raise ValueError(
+            f"if_exists: the service does not tell the columns of table {name!r}, to append by name"
+        )
     return table
 
 
-def explain_failed_append(service: Service, name: str, before: Description, failure: Failure) -> str:
+def explain_failed_append(
+    service: Service, name: str, before: Description, failure: Failure
+) -> str:
     """Say what became of an append in one request."""
     if not failure.is_open:
         return ""
     # what was cut off is never carried out
-    late = "so it is safe to send again" if failure.kind is errors.UploadInterrupted else _MAY_BE_LATE
+    late = (
+        "so it is safe to send again"
+        if failure.kind is errors.UploadInterrupted
+        else _MAY_BE_LATE
+    )
     return _compare_versions(service, name, before, late)
 
 
-def _compare_versions(service: Service, name: str, before: Description, late: str, check: str = _CHECK_FIRST) -> str:
+def _compare_versions(
+    service: Service,
+    name: str,
+    before: Description,
+    late: str,
+    check: str = _CHECK_FIRST,
+) -> str:
     """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell.
 
     ``late`` says what to do if nothing is done so far, and ``check`` otherwise.
@@ -165,7 +206,11 @@ def _skip(service: Service, request: Request) -> Written:
 
 def _check_name_is_free(service: Service, request: Request) -> bool | None:
     """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
-    if not request.may_be_there and request.nbytes is not None and request.nbytes <= LIST_FIRST_ABOVE:
+    if (
+        not request.may_be_there
+        and request.nbytes is not None
+        and request.nbytes <= LIST_FIRST_ABOVE
+    ):
         return None
     listed = request.table in service.session.list_tables(before=request)
     if listed and request.operation == "create" and not request.may_be_there:
@@ -175,17 +220,31 @@ def _check_name_is_free(service: Service, request: Request) -> bool | None:
 
 
 def _upload(
-    service: Service, request: Request, source: Source, how: WriteOptions, cluster: ClusterStream | None
+    service: Service,
+    request: Request,
+    source: Source,
+    how: WriteOptions,
+    cluster: ClusterStream | None,
 ) -> Written:
-    policy = CompressionPolicy(how.compression, service.link, source.nbytes, is_loopback=service.is_loopback)
-    stream = cluster if cluster is not None and cluster.has_rows else IPCStream(source, policy)
+    policy = CompressionPolicy(
+        how.compression, service.link, source.nbytes, is_loopback=service.is_loopback
+    )
+    stream = (
+        cluster
+        if cluster is not None and cluster.has_rows
+        else IPCStream(source, policy)
+    )
     name = str(request.table)
     start = time.monotonic()
     with Progress(how.progress, stream.length, name) as bar:
         request = request._replace(on_sent=lambda sent: bar.update(sent, stream.rows))
-        fits = source.nbytes is not None and source.nbytes <= (service.dialect.part_bytes or 0)
+        fits = source.nbytes is not None and source.nbytes <= (
+            service.dialect.part_bytes or 0
+        )
         if isinstance(stream, IPCStream) and (fits or not service.takes_parts):
-            result = service.session.send(request._replace(body=stream, length=stream.length))
+            result = service.session.send(
+                request._replace(body=stream, length=stream.length)
+            )
         else:
             result = _send_in_parts(service, request, source, how, stream)
     if not result.created:
@@ -196,7 +255,14 @@ def _upload(
     log.info("%s table %s, %s, %.0f ms, %s", done, name, size, ms, result.request_id)
     is_new = request.operation != "append"
     schema = source.schema if is_new else None
-    return Written(schema, stream.rows, result.sent, result.value, created=is_new, request_id=result.request_id)
+    return Written(
+        schema,
+        stream.rows,
+        result.sent,
+        result.value,
+        created=is_new,
+        request_id=result.request_id,
+    )
 
 
 class _Made(NamedTuple):
@@ -206,28 +272,40 @@ class _Made(NamedTuple):
     etag: str | None
 
 
-def _make_table(service: Service, request: Request, source: Source, how: WriteOptions) -> _Made | None:
+def _make_table(
+    service: Service, request: Request, source: Source, how: WriteOptions
+) -> _Made | None:
     """Make the table that parts are to fill; None if there is one, which is to be skipped or replaced."""
     name = str(request.table)
     empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
     path = service.dialect.path("create", name)
     create = request._replace(
-        path=path, operation="create", parse=_parse_made, body=empty, length=empty.length, on_sent=None, step="empty",
+        path=path,
+        operation="create",
+        parse=_parse_made,
+        body=empty,
+        length=empty.length,
+        on_sent=None,
+        step="empty",
         look=functools.partial(_explain_failed_table, name),
-    )  # fmt: skip
+    )
     try:
         result = service.session.send(create)
     except errors.TableExistsError as error:
         if how.if_exists == "fail" and request.listed_before is False:
             text = f"{error}; it was not listed before: if it is empty, a proxy may have asked for it twice, so drop it"
-            raise errors.TableExistsError(f"{text} and send again", **vars(error)) from None
+            raise errors.TableExistsError(
+                f"{text} and send again", **vars(error)
+            ) from None
         if how.if_exists != "replace":
             raise
         if not _is_there(service, name):
             raise _not_there(error, name) from None
         return None
     except (errors.OutcomeUnknown, errors.ServerError) as error:
-        is_welcome = how.if_exists == "replace" or (how.if_exists == "append" and source.replayable)
+        is_welcome = how.if_exists == "replace" or (
+            how.if_exists == "append" and source.replayable
+        )
         if not is_welcome or not _is_there(service, name):
             raise
         if how.if_exists == "append":
@@ -259,7 +337,11 @@ def _is_there(service: Service, name: str) -> bool:
 
 
 def _send_in_parts(
-    service: Service, request: Request, source: Source, how: WriteOptions, stream: IPCStream | ClusterStream
+    service: Service,
+    request: Request,
+    source: Source,
+    how: WriteOptions,
+    stream: IPCStream | ClusterStream,
 ) -> Result:
     """Send what is too large for one request; where there is no table yet, an empty one is made first."""
     session = service.session
@@ -273,17 +355,25 @@ def _send_in_parts(
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
     else:
-        send = functools.partial(send_parts, functools.partial(stream.parts, service.dialect.part_bytes))
+        send = functools.partial(
+            send_parts, functools.partial(stream.parts, service.dialect.part_bytes)
+        )
     parts = Parts(request, service.dialect, send, made.etag if made else None)
     end = functools.cache(functools.partial(_end_parts, service, name, parts, made))
     late = f"{_MAY_DO_IT}: {_DROP_LATE.format(name)}" if made else _MAY_BE_LATE
-    look = functools.partial(explain_failed_parts, service, name, parts, before, end, late=late)
+    look = functools.partial(
+        explain_failed_parts, service, name, parts, before, end, late=late
+    )
     try:
         return session.send(request._replace(attempt=parts.attempt, look=look))
     except BaseException as error:
         # including the source's, and Ctrl-C
         told = isinstance(error, errors.RemoteError) and parts.completing
-        said = "it is not known whether its rows were made visible" if parts.completing else end()
+        said = (
+            "it is not known whether its rows were made visible"
+            if parts.completing
+            else end()
+        )
         if not told and said != NOTHING_STORED and said not in str(error):
             error.add_note(f"table {name!r}: {said}")
         raise

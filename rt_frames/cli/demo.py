@@ -26,7 +26,9 @@ def calendar() -> pa.Table:
     day = pl.col("day")
     first = datetime.date(1990, 1, 1)
     begins = (day == day.dt.month_start()) & (day.dt.month() % 3 == 1)
-    days = pl.DataFrame({"day": pl.date_range(first, datetime.date(2029, 12, 31), eager=True)}).with_columns(
+    days = pl.DataFrame(
+        {"day": pl.date_range(first, datetime.date(2029, 12, 31), eager=True)}
+    ).with_columns(
         year=day.dt.year().cast(pl.Int64),
         week=day.dt.week(),
         weekday=day.dt.strftime("%A"),
@@ -43,14 +45,27 @@ def calendar() -> pa.Table:
 def run(path: Path | None, folder: Path, options: Options) -> list[str]:
     """Do the main job with a file, or a calendar, as a frame of each library; say which tables differ from theirs."""
     table = calendar() if path is None else read_table(path, options)
-    stem = "calendar" if path is None else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
+    stem = (
+        "calendar"
+        if path is None
+        else "".join(c if c.isalnum() and c.isascii() else "_" for c in path.stem)
+    )
     wrong = []
     if kept := [
-        f"{stem}_{library}" for library in ("pandas", "polars") if (folder / f"{stem}_{library}.lance").exists()
+        f"{stem}_{library}"
+        for library in ("pandas", "polars")
+        if (folder / f"{stem}_{library}.lance").exists()
     ]:
-        raise ValueError(f"{folder} has a table {kept[0]}; give another folder to --keep")
-    for library, frame in {"pandas": table.to_pandas(date_as_object=False), "polars": pl.from_arrow(table)}.items():
-        click.secho(f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True)
+        raise ValueError(
+            f"{folder} has a table {kept[0]}; give another folder to --keep"
+        )
+    for library, frame in {
+        "pandas": table.to_pandas(date_as_object=False),
+        "polars": pl.from_arrow(table),
+    }.items():
+        click.secho(
+            f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True
+        )
         difference = _run(frame, f"{stem}_{library}", folder)
         click.echo(difference or "every value read back with lance equals the frame's")
         wrong += [f"{stem}_{library}: {difference}"] if difference else []
@@ -79,7 +94,9 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
     return None
 
 
-def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> tuple[pa.Table, str | None]:
+def _show_main_job(
+    frame: Any, name: str, folder: Path, client: Client
+) -> tuple[pa.Table, str | None]:
     """Create and alter a table; give what it holds then, and the column that no longer takes nulls."""
     where = folder if folder.is_absolute() else f"./{folder}"
     _show(f'client = rt.connect("{where}")', client)
@@ -94,8 +111,19 @@ def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> tuple
     _show(f'after.remote.alter_table("{name}", df, rename={rename!r})', table)
     # through the library's own conversion, which this package does not use
     is_pandas = isinstance(after, pd.DataFrame)
-    expected = pa.Table.from_pandas(after, preserve_index=False) if is_pandas else after.to_arrow()
-    full = next((column for column in expected.schema.names if len(expected) and not expected[column].null_count), None)
+    expected = (
+        pa.Table.from_pandas(after, preserve_index=False)
+        if is_pandas
+        else after.to_arrow()
+    )
+    full = next(
+        (
+            column
+            for column in expected.schema.names
+            if len(expected) and not expected[column].null_count
+        ),
+        None,
+    )
     if full is not None:
         table = client.table(name).set_nullable({full: False})
         _show(f'client.table("{name}").set_nullable({{"{full}": False}})', table)
@@ -110,8 +138,14 @@ def _alter(frame: Any, rename: dict[str, str]) -> tuple[Any, str]:
     line = f"df.rename({'columns=' if is_pandas else ''}{rename!r})"
     for name in after.columns:
         found = after[name]
-        if str(found.dtype).lower() == "int64" and found.count() and -(2**31) <= found.min() <= found.max() < 2**31:
+        if (
+            str(found.dtype).lower() == "int64"
+            and found.count()
+            and -(2**31) <= found.min() <= found.max() < 2**31
+        ):
             if is_pandas:
-                return after.astype({name: "int32"}), f'{line}.astype({{"{name}": "int32"}})'
+                return after.astype(
+                    {name: "int32"}
+                ), f'{line}.astype({{"{name}": "int32"}})'
             return after.cast({name: pl.Int32}), f'{line}.cast({{"{name}": pl.Int32}})'
     return after, line

@@ -125,7 +125,11 @@ _KINDS = [
     _Kind("holds true and false", _BOOL, pa.bool_()),
     _Kind("holds dates", _DATE, pa.date32()),
     _Kind("holds timestamps", f"{_DATE}[T ]{_CLOCK}", pa.timestamp("us")),
-    _Kind("holds timestamps with an offset", f"{_DATE}[T ]{_CLOCK}{_OFFSET}", pa.timestamp("us", "UTC")),
+    _Kind(
+        "holds timestamps with an offset",
+        f"{_DATE}[T ]{_CLOCK}{_OFFSET}",
+        pa.timestamp("us", "UTC"),
+    ),
     _Kind("holds times", _CLOCK, pa.time64("us")),
 ]
 # of a table's column: a family of types → cells that are one of them
@@ -156,7 +160,9 @@ class _File(NamedTuple):
 _Opened = tuple[pa.Schema, Callable[[_File], Iterable[pa.RecordBatch]]]
 
 
-def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Source, bool]:
+def open_files(
+    paths: Iterable[Path], options: Options = _DEFAULTS
+) -> tuple[Source, bool]:
     """Open files, those that globs name, or a pipe, as one source; say whether its types were inferred.
 
     The source's ``close`` removes temporary files.
@@ -171,12 +177,18 @@ def open_files(paths: Iterable[Path], options: Options = _DEFAULTS) -> tuple[Sou
     found = [path for pattern in paths for path in _expand(pattern)]
     formats = list(dict.fromkeys(_format(path, options) for path in found))
     if len(formats) > 1:
-        raise ValueError(f"the files are of several formats, {' and '.join(formats)}; make them alike first")
+        raise ValueError(
+            f"the files are of several formats, {' and '.join(formats)}; make them alike first"
+        )
     form = formats[0]
     for name in ("separator", "decimal", "date_format", "nulls", "header"):
         if form != "csv" and getattr(options, name) != getattr(_DEFAULTS, name):
-            option = {"nulls": "null", "header": "no-header"}.get(name, name.replace("_", "-"))
-            raise click.UsageError(f"--{option}: only CSV has it, and this is {form}; leave it out")
+            option = {"nulls": "null", "header": "no-header"}.get(
+                name, name.replace("_", "-")
+            )
+            raise click.UsageError(
+                f"--{option}: only CSV has it, and this is {form}; leave it out"
+            )
     undo = contextlib.ExitStack()
     try:
         files = [_File(path, _regular(path, options.encoding, undo)) for path in found]
@@ -205,8 +217,12 @@ def check_date_format(text: str) -> str:
         found = datetime.min
     is_clock_known = found.time() in (time(), time(13), time(13, 45), time(13, 45, 56))
     if found.date() != moment.date() or not is_clock_known or "%Z" in text:
-        advice = "write it as Python's strptime does, such as %d/%m/%Y or '%Y%m%d %H:%M'"
-        raise click.UsageError(f"--date-format: {text!r:.50} does not tell day, month and full year; {advice}")
+        advice = (
+            "write it as Python's strptime does, such as %d/%m/%Y or '%Y%m%d %H:%M'"
+        )
+        raise click.UsageError(
+            f"--date-format: {text!r:.50} does not tell day, month and full year; {advice}"
+        )
     if found.tzinfo:
         return f"{_DATE}[T ]{_CLOCK}{_OFFSET}"
     return _DATE if found.time() == time() else f"{_DATE}[T ]{_CLOCK}"
@@ -222,14 +238,18 @@ def _to_source(
     held = schema.names
     for option, given in (("--rename", options.rename), ("--dtype", options.dtypes)):
         if unknown := [name for name in given if name not in held]:
-            raise ValueError(f"{option}: there is no column {unknown[0]!r}; the columns are {held!r:.500}")
+            raise ValueError(
+                f"{option}: there is no column {unknown[0]!r}; the columns are {held!r:.500}"
+            )
     names = _names_in_table(held, options)
 
     def chunks() -> Iterator[Chunk]:
         for file in files:
             with _naming(file):
                 for batch in read(file):
-                    yield to_chunk(_in_order(batch, held).rename_columns(names), str(file))
+                    yield to_chunk(
+                        _in_order(batch, held).rename_columns(names), str(file)
+                    )
 
     fields = []
     casts = {}
@@ -239,7 +259,9 @@ def _to_source(
         target = targets.get(name, pa.null())
         if field.name in options.dtypes:
             casts[name] = options.dtypes[field.name]
-        elif field.type == _TEXT.type and (types.is_temporal(target) or types.is_decimal(target)):
+        elif field.type == _TEXT.type and (
+            types.is_temporal(target) or types.is_decimal(target)
+        ):
             # JSON has no values of it
             casts[name] = target
     return Source(pa.schema(fields), chunks, zero_copy=False, casts=casts, close=close)
@@ -268,7 +290,9 @@ def _expand(path: Path) -> Iterator[Path]:
 def _format(path: Path, options: Options) -> str:
     shown = make_printable(str(path))
     if path.is_dir():
-        raise ValueError(f"{shown} is a folder; name its files, for example '{shown}/*.parquet'")
+        raise ValueError(
+            f"{shown} is a folder; name its files, for example '{shown}/*.parquet'"
+        )
     if path != PIPE and not path.exists():
         raise ValueError(f"{shown}: there is no such file")
     suffix = path.suffix.lower()
@@ -279,12 +303,21 @@ def _format(path: Path, options: Options) -> str:
         known = f"give --format {'|'.join(_OPENERS)}"
         if suffix.startswith(".xl"):
             known = "read what Excel wrote with pandas.read_excel"
-        raise ValueError(f"{shown}: its name does not say what it holds, as {', '.join(SUFFIXES)} do; {known}")
+        raise ValueError(
+            f"{shown}: its name does not say what it holds, as {', '.join(SUFFIXES)} do; {known}"
+        )
     return found
 
 
 def _suffix(path: Path) -> str:
-    return next((suffix for suffix in map(str.lower, reversed(path.suffixes)) if suffix not in PACKED), "")
+    return next(
+        (
+            suffix
+            for suffix in map(str.lower, reversed(path.suffixes))
+            if suffix not in PACKED
+        ),
+        "",
+    )
 
 
 def _regular(path: Path, encoding: str | None, undo: contextlib.ExitStack) -> Path:
@@ -295,12 +328,16 @@ def _regular(path: Path, encoding: str | None, undo: contextlib.ExitStack) -> Pa
     copy = undo.enter_context(tempfile.NamedTemporaryFile(prefix="rt_frames-"))  # noqa: SIM115  # mode 0600
     with (
         _naming(_File(path, path)),
-        contextlib.nullcontext(sys.stdin.buffer) if path == PIPE else path.open("rb") as raw,
+        contextlib.nullcontext(sys.stdin.buffer)
+        if path == PIPE
+        else path.open("rb") as raw,
     ):
         stream: Any = pa.input_stream(raw, compression=packed)
         if encoding:
             text = io.TextIOWrapper(io.BufferedReader(stream), encoding, newline="")
-            copy.writelines(part.encode() for part in iter(functools.partial(text.read, 2**20), ""))
+            copy.writelines(
+                part.encode() for part in iter(functools.partial(text.read, 2**20), "")
+            )
         else:
             copy.writelines(iter(functools.partial(stream.read, 2**20), b""))
     copy.flush()
@@ -321,7 +358,9 @@ def _naming(file: _File) -> Iterator[None]:
 
 def _explain(text: str) -> str:
     """Say where and why a file cannot be read, without what names parameters of DuckDB."""
-    found = re.search(r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text)
+    found = re.search(
+        r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text
+    )
     if found:
         number, line, why = found.groups()
         advice = f"; {_ENCODING}" if "unicode" in why else ""
@@ -346,7 +385,9 @@ def _arrow(path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     return file.schema, map(file.get_batch, range(file.num_record_batches))
 
 
-def _open_arrow(reader: Callable[[str], Any], files: list[_File], _options: Options) -> _Opened:
+def _open_arrow(
+    reader: Callable[[str], Any], files: list[_File], _options: Options
+) -> _Opened:
     """Open files that state their types."""
     schemas = []
     for file in files:
@@ -364,15 +405,25 @@ def _open_arrow(reader: Callable[[str], Any], files: list[_File], _options: Opti
     return first, lambda file: reader(str(file.regular))[1]
 
 
-def _check_names(file: _File, names: list[str], first: _File, expected: list[str]) -> None:
+def _check_names(
+    file: _File, names: list[str], first: _File, expected: list[str]
+) -> None:
     """Refuse columns of other names; if names occur twice, also those in another order."""
     more = {*names} - {*expected}
     less = {*expected} - {*names}
-    if names == expected or (not more and not less and len({*names}) == len(names) == len(expected)):
+    if names == expected or (
+        not more and not less and len({*names}) == len(names) == len(expected)
+    ):
         return
-    lists = [f"{list_names(sorted(some))} {word}" for some, word in ((more, "added"), (less, "missing")) if some]
+    lists = [
+        f"{list_names(sorted(some))} {word}"
+        for some, word in ((more, "added"), (less, "missing"))
+        if some
+    ]
     found = " and ".join(lists) or "their order"
-    raise ValueError(f"{file} has other columns than {first}: {found}; make them alike first")
+    raise ValueError(
+        f"{file} has other columns than {first}: {found}; make them alike first"
+    )
 
 
 def _open_csv(files: list[_File], options: Options) -> _Opened:
@@ -393,7 +444,9 @@ def _open_csv(files: list[_File], options: Options) -> _Opened:
             yield pa.RecordBatch.from_arrays(arrays, names)
             rows += batch.num_rows
 
-    return pa.schema([(name, kind.type) for name, kind in zip(names, kinds, strict=True)]), read
+    return pa.schema(
+        [(name, kind.type) for name, kind in zip(names, kinds, strict=True)]
+    ), read
 
 
 # DuckDB detects nothing, since it is told all that it would detect
@@ -410,7 +463,9 @@ def _database() -> Any:
     return duckdb.connect()
 
 
-def _cells(file: _File, names: list[str], options: Options, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+def _cells(
+    file: _File, names: list[str], options: Options, limit: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the cells of CSV as text; an empty one is null unless it is quoted."""
     header = _read_names(file, options)
     columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
@@ -419,14 +474,22 @@ def _cells(file: _File, names: list[str], options: Options, limit: int | None = 
     with _database().cursor() as connection:
         # large_string
         connection.sql("SET arrow_large_buffer_size = true")
-        rows = connection.sql(_READ_CSV, params=[path, _separator(file, options), options.header, columns])
+        rows = connection.sql(
+            _READ_CSV, params=[path, _separator(file, options), options.header, columns]
+        )
         if limit is not None:
             rows = rows.limit(limit)
         for batch in rows.to_arrow_reader(max(BATCH_CELLS // len(header), 2048)):
             arrays = batch.columns
             if options.nulls:
                 null = pa.scalar(None, _TEXT.type)
-                arrays = [_call("replace_with_mask", [cells, _call("is_in", [cells], nulls), null]) for cells in arrays]
+                arrays = [
+                    _call(
+                        "replace_with_mask",
+                        [cells, _call("is_in", [cells], nulls), null],
+                    )
+                    for cells in arrays
+                ]
             yield _in_order(pa.RecordBatch.from_arrays(arrays, header), names)
 
 
@@ -438,7 +501,11 @@ def _find_kinds(names: list[str], files: list[_File], options: Options) -> list[
         with _naming(file):
             for batch in _cells(file, names, options, FIRST_ROWS):
                 for place, cells in enumerate(batch.columns):
-                    fitting[place] = [kind for kind in fitting[place] if place in known or _keeps(kind, cells, options)]
+                    fitting[place] = [
+                        kind
+                        for kind in fitting[place]
+                        if place in known or _keeps(kind, cells, options)
+                    ]
     for place, kinds in enumerate(fitting):
         # without a cell, all kinds are left
         known.setdefault(place, _TEXT if len(kinds) in (0, len(_KINDS)) else kinds[0])
@@ -449,7 +516,9 @@ def _known_kinds(names: list[str], options: Options) -> dict[int, _Kind]:
     """Return the kinds of columns, by place, that the caller or a table gives."""
     targets = {field.name: field.type for field in options.table or ()}
     known = {}
-    for place, (name, new) in enumerate(zip(names, _names_in_table(names, options), strict=True)):
+    for place, (name, new) in enumerate(
+        zip(names, _names_in_table(names, options), strict=True)
+    ):
         arrow = options.dtypes.get(name, targets.get(new))
         if arrow is None:
             continue
@@ -462,7 +531,9 @@ def _known_kinds(names: list[str], options: Options) -> dict[int, _Kind]:
         if name in options.dtypes:
             known[place] = _Kind(f"is to be {arrow}", "", arrow)
         elif pattern is None:
-            raise ValueError(f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON")
+            raise ValueError(
+                f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON"
+            )
         else:
             known[place] = _Kind(f"is {arrow} in the table", pattern, arrow)
     return known
@@ -480,14 +551,31 @@ def _keeps(kind: _Kind, cells: pa.Array, options: Options) -> bool:
 
 def _to_values(cells: pa.Array, kind: _Kind, options: Options) -> pa.Array:
     """Return the values of cells; raise one of `CONVERSION_ERRORS` if they are not all of a kind."""
-    if options.decimal != "." and (types.is_floating(kind.type) or types.is_decimal(kind.type)):
-        _check_all(_call("invert", [_call("match_substring", [cells], pc.MatchSubstringOptions("."))]))
-        cells = _call("replace_substring", [cells], pc.ReplaceSubstringOptions(options.decimal, "."))
+    if options.decimal != "." and (
+        types.is_floating(kind.type) or types.is_decimal(kind.type)
+    ):
+        _check_all(
+            _call(
+                "invert",
+                [_call("match_substring", [cells], pc.MatchSubstringOptions("."))],
+            )
+        )
+        cells = _call(
+            "replace_substring",
+            [cells],
+            pc.ReplaceSubstringOptions(options.decimal, "."),
+        )
     is_moment = types.is_date(kind.type) or types.is_timestamp(kind.type)
     if options.date_format and is_moment:
         cells = _to_iso(cells, options.date_format)
     if kind.pattern:
-        _check_all(_call("match_substring_regex", [cells], pc.MatchSubstringOptions(f"^({kind.pattern})$")))
+        _check_all(
+            _call(
+                "match_substring_regex",
+                [cells],
+                pc.MatchSubstringOptions(f"^({kind.pattern})$"),
+            )
+        )
     if is_moment and getattr(kind.type, "tz", None) in ("UTC", "Etc/UTC", "+00:00"):
         to_utc = pc.ReplaceSubstringOptions(f"^({_DATE}[T ]{_CLOCK})$", r"\1Z")
         cells = _call("replace_substring_regex", [cells], to_utc)
@@ -518,14 +606,24 @@ def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
 
 
 @contextlib.contextmanager
-def _naming_row(file: _File, rows: int, name: str, kind: _Kind, cells: pa.Array, options: Options) -> Iterator[None]:
+def _naming_row(
+    file: _File, rows: int, name: str, kind: _Kind, cells: pa.Array, options: Options
+) -> Iterator[None]:
     """Name the first cell that is not of a kind."""
     try:
         yield
     except CONVERSION_ERRORS as error:
-        row, _ = first_bad(len(cells), lambda a, b: _to_values(cells.slice(a, b - a), kind, options), error)
+        row, _ = first_bad(
+            len(cells),
+            lambda a, b: _to_values(cells.slice(a, b - a), kind, options),
+            error,
+        )
         place = row or 0
-        advice = f"give --dtype {shlex.quote(f'{name}=string')}" if kind in _KINDS else "correct it"
+        advice = (
+            f"give --dtype {shlex.quote(f'{name}=string')}"
+            if kind in _KINDS
+            else "correct it"
+        )
         text = f"column {name!r} {kind.words}, and this is {show_value(cells[place].as_py())}"
         raise ValueError(f"{file}, row {rows + place}: {text}; {advice}") from None
 
@@ -533,14 +631,21 @@ def _naming_row(file: _File, rows: int, name: str, kind: _Kind, cells: pa.Array,
 def _separator(file: _File, options: Options) -> str:
     separator = options.separator or ("\t" if _suffix(file.path) == ".tsv" else ",")
     if separator == options.decimal:
-        raise click.UsageError(f"--decimal: {separator!r} separates the cells; give another --separator, such as ';'")
+        raise click.UsageError(
+            f"--decimal: {separator!r} separates the cells; give another --separator, such as ';'"
+        )
     return separator
 
 
 def _read_names(file: _File, options: Options) -> list[str]:
     """Return the names in the first row; DuckDB would change those that are empty, or equal but for case."""
     separator = _separator(file, options)
-    with _naming(file), file.regular.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+    with (
+        _naming(file),
+        file.regular.open(
+            encoding="utf-8-sig", errors="surrogateescape", newline=""
+        ) as text,
+    ):
         try:
             names = next(csv.reader(text, delimiter=separator, strict=True), [])
         except csv.Error as error:
@@ -550,9 +655,18 @@ def _read_names(file: _File, options: Options) -> list[str]:
     if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
         raise ValueError(f"{file}, line 1: this is not UTF-8; {_ENCODING}")
     other = re.search(r"[,;\t|]", names[0])
-    if len(names) == 1 and options.separator is None and other and other[0] != separator:
-        raise ValueError(f"{file} has one column, {names[0]!r:.100}; give --separator {other[0]!r}")
-    return names if options.header else [f"column{number}" for number in range(len(names))]
+    if (
+        len(names) == 1
+        and options.separator is None
+        and other
+        and other[0] != separator
+    ):
+        raise ValueError(
+            f"{file} has one column, {names[0]!r:.100}; give --separator {other[0]!r}"
+        )
+    return (
+        names if options.header else [f"column{number}" for number in range(len(names))]
+    )
 
 
 def _to_float(text: str) -> float:
@@ -566,7 +680,9 @@ def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in an object")
+        raise ValueError(
+            f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in an object"
+        )
     return found
 
 
@@ -577,10 +693,18 @@ def _decode(text: bytes, file: _File, line: int) -> Any:
     try:
         return _DECODER.decode(text.decode("utf-8-sig" if line == 1 else "utf-8"))
     except UnicodeDecodeError:
-        raise ValueError(f"{file}, line {line}: this is not UTF-8; {_ENCODING}") from None
+        raise ValueError(
+            f"{file}, line {line}: this is not UTF-8; {_ENCODING}"
+        ) from None
     except json.JSONDecodeError as error:
-        advice = "; if each line has an object, give --format ndjson" if error.msg == "Extra data" else ""
-        raise ValueError(f"{file}, line {line + error.lineno - 1}: malformed JSON: {error.msg}{advice}") from None
+        advice = (
+            "; if each line has an object, give --format ndjson"
+            if error.msg == "Extra data"
+            else ""
+        )
+        raise ValueError(
+            f"{file}, line {line + error.lineno - 1}: malformed JSON: {error.msg}{advice}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}, line {line}: {error}") from None
 
@@ -608,25 +732,40 @@ def _open_json(form: str, files: list[_File], _options: Options) -> _Opened:
             try:
                 array = _to_structs(rows, arrow, 0, len(rows))
             except CONVERSION_ERRORS as error:
-                row, reason = first_bad(len(rows), functools.partial(_to_structs, rows, arrow), error)
+                row, reason = first_bad(
+                    len(rows), functools.partial(_to_structs, rows, arrow), error
+                )
                 where = f", row {rows_before + row}" if row is not None else ""
-                raise ValueError(f"{file}{where}: {one_line(str(reason), 200)}; make the values alike") from None
+                raise ValueError(
+                    f"{file}{where}: {one_line(str(reason), 200)}; make the values alike"
+                ) from None
             yield array
 
     found = pa.schema([])
     for file in files:
         for array in arrays(file):
             try:
-                found = pa.unify_schemas([found, pa.schema(list(array.type))], promote_options="permissive")
+                found = pa.unify_schemas(
+                    [found, pa.schema(list(array.type))], promote_options="permissive"
+                )
             except pa.ArrowException as error:
-                raise ValueError(f"{file}: {one_line(str(error), 200)}; make the values alike") from None
+                raise ValueError(
+                    f"{file}: {one_line(str(error), 200)}; make the values alike"
+                ) from None
     if not found.names:
         raise ValueError(f"{files[0]}: there are no columns")
-    struct = map_types(pa.struct(list(found)), lambda arrow: _TEXT.type if types.is_string(arrow) else arrow)
-    return pa.schema(list(struct)), lambda file: map(pa.RecordBatch.from_struct_array, arrays(file, struct))
+    struct = map_types(
+        pa.struct(list(found)),
+        lambda arrow: _TEXT.type if types.is_string(arrow) else arrow,
+    )
+    return pa.schema(list(struct)), lambda file: map(
+        pa.RecordBatch.from_struct_array, arrays(file, struct)
+    )
 
 
-def _to_structs(rows: list[Any], arrow: pa.DataType | None, _start: int, end: int) -> pa.Array:
+def _to_structs(
+    rows: list[Any], arrow: pa.DataType | None, _start: int, end: int
+) -> pa.Array:
     """Convert all rows up to one, which may differ from any before it."""
     array = pa.array(rows[:end], arrow)
     if end and (not types.is_struct(array.type) or array.null_count):
@@ -640,7 +779,9 @@ def _refuse_bools(values: list[Any], arrow: pa.DataType) -> None:
     """Refuse true and false among floats, which Arrow takes for 1 and 0."""
     if types.is_struct(arrow):
         for field in arrow:
-            _refuse_bools([value.get(field.name) for value in values if value], field.type)
+            _refuse_bools(
+                [value.get(field.name) for value in values if value], field.type
+            )
     elif types.is_list(arrow):
         items = itertools.chain.from_iterable(value for value in values if value)
         _refuse_bools(list(items), arrow.value_type)

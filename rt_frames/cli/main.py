@@ -32,7 +32,14 @@ from rt_frames import errors
 from rt_frames._display import Listing, as_text
 from rt_frames._extras import require
 from rt_frames._names import DialectName, check_table_name, did_you_mean
-from rt_frames._text import Message, count, join_hint, make_printable, shorten, show_value
+from rt_frames._text import (
+    Message,
+    count,
+    join_hint,
+    make_printable,
+    shorten,
+    show_value,
+)
 from rt_frames._threads import end_at_next_interrupt
 from rt_frames._version import __version__
 
@@ -60,11 +67,15 @@ def _in_shell(error: Any, command: click.Command) -> str:
     message = error.args[0] if error.args else None
     text = str(error)
     if isinstance(message, Message):
-        options = {_OPTIONS.get(name, name): value for name, value in message.options.items()}
+        options = {
+            _OPTIONS.get(name, name): value for name, value in message.options.items()
+        }
         text = message.text
         if options and options.keys() <= {option.name for option in command.params}:
             hint = _NO_SERVICE if "url" in options else message.hint
-            text = join_hint(text, hint, " ".join(_spell(*option) for option in options.items()))
+            text = join_hint(
+                text, hint, " ".join(_spell(*option) for option in options.items())
+            )
     return _printable_lines(text)
 
 
@@ -75,13 +86,21 @@ def _printable_lines(text: str) -> str:
 def _spell(name: str, value: Any) -> str:
     option = f"--{'' if value is not False else 'no-'}{name.replace('_', '-')}"
     if isinstance(value, dict):
-        return " ".join(f"{option} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
+        return " ".join(
+            f"{option} {shlex.quote(f'{key}={item}')}" for key, item in value.items()
+        )
     return option if isinstance(value, bool) else f"{option} {value}"
 
 
 _VERBOSITY = [
-    click.Option(["-v", "--verbose"], count=True, help="Show the log; -vv also shows every request."),
-    click.Option(["-q", "--quiet"], is_flag=True, help="Print only results and errors."),
+    click.Option(
+        ["-v", "--verbose"],
+        count=True,
+        help="Show the log; -vv also shows every request.",
+    ),
+    click.Option(
+        ["-q", "--quiet"], is_flag=True, help="Print only results and errors."
+    ),
 ]
 
 
@@ -95,14 +114,18 @@ class _Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         # as in rt-frames -v create
         before = ctx.parent.params if ctx.parent else {}
-        verbose, quiet = (ctx.params.pop(name) or before.get(name, 0) for name in ("verbose", "quiet"))
+        verbose, quiet = (
+            ctx.params.pop(name) or before.get(name, 0) for name in ("verbose", "quiet")
+        )
         ctx.obj = quiet and not verbose
         levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
         _log_to_stderr(ctx, levels.get(verbose, logging.DEBUG))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda warning, *_: click.echo(f"Warning: {_in_shell(warning, self)}", err=True)
+                warnings.showwarning = lambda warning, *_: click.echo(
+                    f"Warning: {_in_shell(warning, self)}", err=True
+                )
                 try:
                     result = super().invoke(ctx)
                     # the output is complete; shutdown must not be interrupted half-way
@@ -114,7 +137,13 @@ class _Command(click.Command):
         except BrokenPipeError:
             # the reader of our output has gone; click exits quietly
             raise
-        except (errors.RemoteError, ValueError, TypeError, OSError, ImportError) as error:
+        except (
+            errors.RemoteError,
+            ValueError,
+            TypeError,
+            OSError,
+            ImportError,
+        ) as error:
             lines = _in_shell(error, self).split("\n")
             if verbose:
                 click.echo(_printable_lines(traceback.format_exc()), err=True)
@@ -122,7 +151,10 @@ class _Command(click.Command):
                 lines[MAX_LINES - 1 :] = ["… (-v shows all)"]
             raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt:
-            click.echo(f"interrupted{_OPEN if ctx.info_name in ('create', 'alter') else ''}", err=True)
+            click.echo(
+                f"interrupted{_OPEN if ctx.info_name in ('create', 'alter') else ''}",
+                err=True,
+            )
             ctx.exit(130)
         finally:
             end_at_next_interrupt()
@@ -157,15 +189,26 @@ main.params += _VERBOSITY
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+    return lambda command: functools.reduce(
+        lambda decorated, option: option(decorated), reversed(options), command
+    )
 
 
 _KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _service = _options(
-    click.option("--url", help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL."),
-    click.option("--key-file", type=_KEY_FILE, help="A file that holds the API key. Default: RT_FRAMES_API_KEY."),
     click.option(
-        "--allow-insecure", is_flag=True, help="Allow plain http to another machine; others may read the key."
+        "--url",
+        help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL.",
+    ),
+    click.option(
+        "--key-file",
+        type=_KEY_FILE,
+        help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
+    ),
+    click.option(
+        "--allow-insecure",
+        is_flag=True,
+        help="Allow plain http to another machine; others may read the key.",
     ),
     click.option(
         "--dialect",
@@ -176,41 +219,61 @@ _service = _options(
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def _connect(url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any) -> Client:
+def _connect(
+    url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any
+) -> Client:
     from rt_frames._connect import connect, parse_target
 
     where = parse_target(url, None, None)
     if isinstance(where, Path) and not make_folder and not where.is_dir():
         raise ValueError(f"{where}: there is no such folder; create and serve make one")
     # no variable holds the key, as tracebacks may show it
-    client = connect(where, api_key=key_file.read_text().strip() if key_file else None, default=False, **options)
+    client = connect(
+        where,
+        api_key=key_file.read_text().strip() if key_file else None,
+        default=False,
+        **options,
+    )
     # there is none during shell completion
     if context := click.get_current_context(silent=True):
         context.call_on_close(client.close)
     return client
 
 
-def _complete_table(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    service = {name: ctx.params[name] for name in ("url", "key_file", "allow_insecure", "dialect")}
+def _complete_table(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[str]:
+    service = {
+        name: ctx.params[name]
+        for name in ("url", "key_file", "allow_insecure", "dialect")
+    }
     try:
         names = _connect(**service, timeout=2, retries=0).list_tables()
     except Exception:  # noqa: BLE001  # shell completion cannot show errors
         return []
-    return [name for name in names if name.startswith(incomplete) and name.isprintable()]
+    return [
+        name for name in names if name.startswith(incomplete) and name.isprintable()
+    ]
 
 
 _table = click.argument("name", shell_complete=_complete_table)
 
 
-def _pairs(option: str, form: str, text: str, expected: str = "", values: str = "(?s).+") -> Callable[[Any], Any]:
+def _pairs(
+    option: str, form: str, text: str, expected: str = "", values: str = "(?s).+"
+) -> Callable[[Any], Any]:
     """Make an option that is given as NAME=VALUE as often as there are names, and that a command gets as a dict."""
 
-    def parse(_ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]) -> Pairs:
+    def parse(
+        _ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]
+    ) -> Pairs:
         found: Pairs = {}
         for pair in pairs:
             name, _, value = pair.partition("=")
             if not re.fullmatch(values, value):
-                raise click.UsageError(f"{option}: expected {expected or form}, got {pair!r}")
+                raise click.UsageError(
+                    f"{option}: expected {expected or form}, got {pair!r}"
+                )
             if name in found:
                 raise click.UsageError(f"{option}: {name!r} is given twice")
             found[name] = value
@@ -224,33 +287,74 @@ class _Character(click.ParamType):  # type: ignore[type-arg]  # older releases o
 
     def convert(self, value: str, param: Any, ctx: click.Context | None) -> str:  # noqa: ARG002  # click's signature
         if value != r"\t" and len(value.encode()) != 1:
-            raise click.UsageError(f"--{param.name}: expected one ASCII character, got {value!r:.50}")
+            raise click.UsageError(
+                f"--{param.name}: expected one ASCII character, got {value!r:.50}"
+            )
         return value.replace(r"\t", "\t")
 
 
-def _check_encoding(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+def _check_encoding(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | None:
     try:
         return value and codecs.lookup(value).name
     except LookupError as error:
-        raise click.BadParameter(f"{error}; for example cp1252, latin-1, utf-16") from error
+        raise click.BadParameter(
+            f"{error}; for example cp1252, latin-1, utf-16"
+        ) from error
 
 
 _files = _options(
     click.option(
-        "--format", type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]), help="Default: by the name."
+        "--format",
+        type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]),
+        help="Default: by the name.",
     ),
-    click.option("--separator", type=_Character(), help="Between cells of CSV. Default: a comma; a tab in .tsv."),
     click.option(
-        "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="The decimal point of CSV."
+        "--separator",
+        type=_Character(),
+        help="Between cells of CSV. Default: a comma; a tab in .tsv.",
     ),
-    click.option("--date-format", metavar="FORMAT", help="Dates of CSV, such as %d/%m/%Y. Default: ISO, %Y-%m-%d."),
-    click.option("--encoding", callback=_check_encoding, help="Encoding of CSV and JSON. Default: UTF-8."),
     click.option(
-        "--null", "nulls", multiple=True, metavar="TEXT", help="A further CSV value that means null; repeatable."
+        "--decimal",
+        type=click.Choice([".", ","]),
+        default=".",
+        show_default=True,
+        help="The decimal point of CSV.",
     ),
-    click.option("--no-header", "header", is_flag=True, flag_value=False, default=True, help="CSV without names."),
-    _pairs("--dtype", "NAME=DTYPE", "A column's type, by its name in the file, instead of inferring it; repeatable."),
-    click.option("--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."),
+    click.option(
+        "--date-format",
+        metavar="FORMAT",
+        help="Dates of CSV, such as %d/%m/%Y. Default: ISO, %Y-%m-%d.",
+    ),
+    click.option(
+        "--encoding",
+        callback=_check_encoding,
+        help="Encoding of CSV and JSON. Default: UTF-8.",
+    ),
+    click.option(
+        "--null",
+        "nulls",
+        multiple=True,
+        metavar="TEXT",
+        help="A further CSV value that means null; repeatable.",
+    ),
+    click.option(
+        "--no-header",
+        "header",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="CSV without names.",
+    ),
+    _pairs(
+        "--dtype",
+        "NAME=DTYPE",
+        "A column's type, by its name in the file, instead of inferring it; repeatable.",
+    ),
+    click.option(
+        "--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."
+    ),
 )
 
 
@@ -260,7 +364,10 @@ def _take_reading(options: dict[str, Any]) -> Options:
     from rt_frames.cli.files import Options, check_date_format
 
     try:
-        dtypes = {name: to_arrow_type(dtype, name) for name, dtype in options.pop("dtype").items()}
+        dtypes = {
+            name: to_arrow_type(dtype, name)
+            for name, dtype in options.pop("dtype").items()
+        }
     except ValueError as error:
         raise click.UsageError(f"--dtype: {error}") from error
     given = {name: options.pop(name) for name in Options._fields if name in options}
@@ -270,7 +377,14 @@ def _take_reading(options: dict[str, Any]) -> Options:
 
 
 def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
-    return None if schema is None else [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in schema]
+    return (
+        None
+        if schema is None
+        else [
+            {"name": f.name, "type": str(f.type), "nullable": f.nullable}
+            for f in schema
+        ]
+    )
 
 
 def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
@@ -280,7 +394,11 @@ def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
     if as_json:
         click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
     elif not _is_quiet():
-        click.echo(make_printable(f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}"))
+        click.echo(
+            make_printable(
+                f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}"
+            )
+        )
 
 
 @main.command(epilog="Example: rt-frames tables --url ./tables")
@@ -290,25 +408,34 @@ def tables(as_json: bool, **service: Any) -> None:
     """List the tables."""
     names = _connect(**service).list_tables()
     if names or as_json:
-        click.echo(json.dumps(names) if as_json else "\n".join(map(make_printable, names)))
+        click.echo(
+            json.dumps(names) if as_json else "\n".join(map(make_printable, names))
+        )
 
 
 @main.command(epilog="Example: rt-frames show sales --rows 5 --url ./tables")
 @_table
-@click.option("--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows.")
+@click.option(
+    "--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows."
+)
 @_service
 @_json
 def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
     """Show the columns of table NAME, if the service can describe it."""
     if rows and as_json:
-        raise click.UsageError("--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program")
+        raise click.UsageError(
+            "--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program"
+        )
     table = _connect(**service).table(name)
     schema = _schema(table)
     number = table.count()
     if as_json:
         _report("", table, as_json, columns=_columns(schema), rows=number)
         return
-    _print_columns(f"{name}: {count(len(schema), 'column')}, {count(number, 'row')}, at {table.client}", schema)
+    _print_columns(
+        f"{name}: {count(len(schema), 'column')}, {count(number, 'row')}, at {table.client}",
+        schema,
+    )
     if rows and number:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
 
@@ -317,7 +444,9 @@ def _draw(table: pa.Table) -> str:
     """Draw rows as words, since Polars panics at, or wraps around, moments that it cannot hold."""
     import polars as pl
 
-    words = [pl.Series(name, _words(table[name]), pl.String) for name in table.column_names]
+    words = [
+        pl.Series(name, _words(table[name]), pl.String) for name in table.column_names
+    ]
     width = shutil.get_terminal_size((120, 24)).columns
     with pl.Config(
         tbl_width_chars=width,
@@ -352,7 +481,9 @@ def _show(value: pa.Scalar[Any]) -> str | None:
 def drop(name: str, yes: bool, **service: Any) -> None:
     """Drop table NAME and all its rows."""
     if not yes:
-        raise click.UsageError(f"the rows of {name!r} cannot be recovered; pass --yes to drop the table")
+        raise click.UsageError(
+            f"the rows of {name!r} cannot be recovered; pass --yes to drop the table"
+        )
     table = _connect(**service).table(name)
     table.drop()
     if not _is_quiet():
@@ -360,20 +491,31 @@ def drop(name: str, yes: bool, **service: Any) -> None:
 
 
 def _print_columns(title: str, schema: pa.Schema) -> None:
-    rows = [(field.name, str(field.type), "yes" if field.nullable else "no") for field in schema]
+    rows = [
+        (field.name, str(field.type), "yes" if field.nullable else "no")
+        for field in schema
+    ]
     click.echo(as_text(Listing(title, ("column", "type", "nullable"), rows)))
 
 
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
         text = f"{table.client} cannot describe table {table.name!r} in this dialect"
-        raise ValueError(Message(text, "connect with {} where the server speaks it", dialect="lancedb"))
+        raise ValueError(
+            Message(
+                text, "connect with {} where the server speaks it", dialect="lancedb"
+            )
+        )
     return table.schema
 
 
-@main.command(epilog="Example: rt-frames create sales 'data/*.csv' --dtype zip=string --url ./tables")
+@main.command(
+    epilog="Example: rt-frames create sales 'data/*.csv' --dtype zip=string --url ./tables"
+)
 @click.argument("name")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option(
     "--if-exists",
     type=click.Choice(["fail", "skip", "replace", "append"]),
@@ -382,11 +524,22 @@ def _schema(table: RemoteTable) -> pa.Schema:
     help="What to do if the name is taken: replace replaces all rows, append adds these.",
 )
 @_pairs("--rename", "OLD=NEW", "Rename a column.")
-@click.option("--dry-run", is_flag=True, help="Show the columns and their types, and send nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show the columns and their types, and send nothing.",
+)
 @_files
 @_service
 @_json
-def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as_json: bool, **options: Any) -> None:
+def create(
+    name: str,
+    paths: tuple[Path, ...],
+    if_exists: Any,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Create table NAME from files.
 
     Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard input, with --format. Several
@@ -415,33 +568,60 @@ def create(name: str, paths: tuple[Path, ...], if_exists: Any, dry_run: bool, as
             return
         client = client or _connect(**options, make_folder=True)
         table = client.create_table(
-            name, source, if_exists=if_exists, progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty())
+            name,
+            source,
+            if_exists=if_exists,
+            progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty()),
         )
     replaced = if_exists == "replace" and (table.version or 1) > 1
     existing = "appended to" if if_exists == "append" else "skipped existing table"
     done = "replaced" if replaced else "created" if table.created else existing
-    facts = {"created": table.created, "rows": table.rows, "columns": _columns(table.schema), "bytes": table.nbytes}
+    facts = {
+        "created": table.created,
+        "rows": table.rows,
+        "columns": _columns(table.schema),
+        "bytes": table.nbytes,
+    }
     _report(done, table, as_json, **facts)
 
 
-@main.command(epilog="Example: rt-frames alter sales --rename qty=units --cast qty=int32 --url ./tables")
+@main.command(
+    epilog="Example: rt-frames alter sales --rename qty=units --cast qty=int32 --url ./tables"
+)
 @_table
 @_pairs("--rename", "OLD=NEW", "Rename a column.", "PATH=VALUE")
 @_pairs("--cast", "PATH=DTYPE", "Change a column's type.")
-@_pairs("--nullable", "PATH=true|false", "Allow or forbid nulls.", "PATH=true or PATH=false", "true|false")
-@click.option("--lossy", is_flag=True, help="Allow casts that may change stored values.")
+@_pairs(
+    "--nullable",
+    "PATH=true|false",
+    "Allow or forbid nulls.",
+    "PATH=true or PATH=false",
+    "true|false",
+)
+@click.option(
+    "--lossy", is_flag=True, help="Allow casts that may change stored values."
+)
 @click.option(
     "--rewrite",
     is_flag=True,
     help="Do all of it in one commit, and each cast exactly, by replacing all rows.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be sent, and change nothing."
+)
 @_service
 @_json
 def alter(
-    name: str, rename: Pairs, cast: Pairs, nullable: Pairs, lossy: bool, rewrite: bool, dry_run: bool, as_json: bool,
+    name: str,
+    rename: Pairs,
+    cast: Pairs,
+    nullable: Pairs,
+    lossy: bool,
+    rewrite: bool,
+    dry_run: bool,
+    as_json: bool,
     **service: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Change columns of table NAME.
 
     In one request, or in two if the engine does not take all in one. PATH is a column's name, or outer.inner for a
@@ -451,9 +631,16 @@ def alter(
     from rt_frames._schema.alterations import Alteration, AlterationPlan
 
     if rewrite and lossy:
-        raise click.UsageError("--rewrite and --lossy exclude each other; give one of them")
+        raise click.UsageError(
+            "--rewrite and --lossy exclude each other; give one of them"
+        )
     plan = AlterationPlan(
-        Alteration(path, rename.get(path), cast.get(path), nullable[path] == "true" if path in nullable else None)
+        Alteration(
+            path,
+            rename.get(path),
+            cast.get(path),
+            nullable[path] == "true" if path in nullable else None,
+        )
         for path in {**rename, **cast, **nullable}
     )
     if not plan:
@@ -469,8 +656,14 @@ def alter(
     if not rewrite:
         check_plan(table, plan, lossy=lossy)
     if not dry_run:
-        table = rewrite_columns(table, plan) if rewrite else _send(table, plan, is_told=not as_json)
-        _report("rewrote" if rewrite else "altered", table, as_json, requests=len(requests))
+        table = (
+            rewrite_columns(table, plan)
+            if rewrite
+            else _send(table, plan, is_told=not as_json)
+        )
+        _report(
+            "rewrote" if rewrite else "altered", table, as_json, requests=len(requests)
+        )
 
 
 def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteTable:
@@ -498,16 +691,29 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 
     if table.schema is None:
         return plan
-    known = {path: {"before": field.type, "lists": lists} for path, field, lists in walk(table.schema)}
+    known = {
+        path: {"before": field.type, "lists": lists}
+        for path, field, lists in walk(table.schema)
+    }
     if unknown := [one.path for one in plan if one.path not in known]:
-        raise ValueError(f"table {table.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
+        raise ValueError(
+            f"table {table.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], known)}"
+        )
     return AlterationPlan(dataclasses.replace(one, **known[one.path]) for one in plan)
 
 
 @main.command(epilog="Example: rt-frames serve ./tables --port 8765")
 @click.argument("root", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=0, show_default="a free one", type=click.IntRange(0, 65535), help="The port.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
+)
+@click.option(
+    "--port",
+    default=0,
+    show_default="a free one",
+    type=click.IntRange(0, 65535),
+    help="The port.",
+)
 @click.option(
     "--keep",
     metavar="HOURS",
@@ -522,7 +728,11 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is logged on standard error.
     """
     # what this was started to ignore, as nohup and a shell's & do, stays ignored: a blocked signal would not be
-    ends = {number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN}
+    ends = {
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     # in all threads; a handler would wait for the main thread
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     from rt_frames.local import LocalService
@@ -530,7 +740,13 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     if not _is_quiet():
         logging.getLogger("rt_frames.access").setLevel(logging.DEBUG)
     kept = datetime.timedelta(hours=keep)
-    with LocalService(root, host=host, port=port, api_key=os.environ.get("RT_FRAMES_API_KEY"), keep=kept) as service:
+    with LocalService(
+        root,
+        host=host,
+        port=port,
+        api_key=os.environ.get("RT_FRAMES_API_KEY"),
+        keep=kept,
+    ) as service:
         click.echo(f"export RT_FRAMES_URL={service.url}")
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
@@ -547,8 +763,14 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
 
 
 @main.command(epilog="Example: rt-frames demo sales.csv --keep ./tables")
-@click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
-@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the tables in this folder.")
+@click.argument(
+    "path", metavar="[FILE]", required=False, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the tables in this folder.",
+)
 @_files
 def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
     """Store a table, alter it, and check every value.
@@ -561,4 +783,6 @@ def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         wrong = run(path, keep or Path(scratch) / "tables", _take_reading(options))
     if wrong:
-        raise click.ClickException(f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}")
+        raise click.ClickException(
+            f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}"
+        )

@@ -18,7 +18,12 @@ from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name, walk
 
 # ours → the engine's
-_FIELDS = {"path": "path", "rename": "name", "data_type": "data_type", "nullable": "nullable"}
+_FIELDS = {
+    "path": "path",
+    "rename": "name",
+    "data_type": "data_type",
+    "nullable": "nullable",
+}
 
 _REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
 
@@ -47,13 +52,22 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
     """Read ``{"alterations": [...]}``; nothing of it is applied unless all of it makes sense."""
     alterations = asked.get("alterations")
     if not isinstance(alterations, list) or not alterations:
-        raise HTTPError(400, 'the JSON of the body needs "alterations", an array with at least one object')
+        raise HTTPError(
+            400,
+            'the JSON of the body needs "alterations", an array with at least one object',
+        )
     if unknown := set(asked) - {"alterations"}:
-        raise HTTPError(400, f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else')
+        raise HTTPError(
+            400,
+            f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
+        )
     fields = dict(walk(pa.field("", pa.struct(list(schema))), depth=-1))
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
     if twice := duplicates(change.given["path"] for change in changes):
-        raise HTTPError(400, f"columns occur more than once: {list_names(twice)}; put all of a column into one object")
+        raise HTTPError(
+            400,
+            f"columns occur more than once: {list_names(twice)}; put all of a column into one object",
+        )
     _check_conflicts(changes)
     _check_casts(changes, fields)
     _check_new_names(changes, fields)
@@ -68,15 +82,27 @@ def _parents(path: str) -> list[str]:
 
 def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     if not isinstance(alteration, dict) or not isinstance(alteration.get("path"), str):
-        raise HTTPError(400, f'an alteration needs a "path", a string; got {alteration!r:.200}')
+        raise HTTPError(
+            400, f'an alteration needs a "path", a string; got {alteration!r:.200}'
+        )
     path = alteration["path"]
     column = f"column {path!r:.200}"
     if unknown := set(alteration) - set(_FIELDS):
-        raise HTTPError(400, f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}")
+        raise HTTPError(
+            400,
+            f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}",
+        )
     _check_there(path, fields)
-    given = {name: alteration[key] for key, name in _FIELDS.items() if alteration.get(key) is not None}
+    given = {
+        name: alteration[key]
+        for key, name in _FIELDS.items()
+        if alteration.get(key) is not None
+    }
     if len(given) == 1:
-        raise HTTPError(400, f'{column}: nothing to change; give "rename", "data_type" or "nullable"')
+        raise HTTPError(
+            400,
+            f'{column}: nothing to change; give "rename", "data_type" or "nullable"',
+        )
     try:
         _check_values(given, fields)
     except (ValueError, HTTPError) as error:
@@ -95,7 +121,9 @@ def _check_there(path: str, fields: Fields) -> None:
     close = closest_names(step[:200], names)
     offer = f" (did you mean {list_names(close)}?)" if close else ""
     above = repr(known)[:100] if known else "the table"
-    raise HTTPError(400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}")
+    raise HTTPError(
+        400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}"
+    )
 
 
 def _check_values(given: dict[str, Any], fields: Fields) -> None:
@@ -118,8 +146,14 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
     above = [fields[path].type for path in _parents(given["path"])]
     if any(map(is_.is_map, above)):
         raise ValueError("the engine changes nothing inside a map; create a new table")
-    if field.nullable and not given.get("nullable", True) and not all(map(is_.is_struct, above)):
-        raise ValueError("the engine cannot look for nulls inside lists; what is inside them stays nullable")
+    if (
+        field.nullable
+        and not given.get("nullable", True)
+        and not all(map(is_.is_struct, above))
+    ):
+        raise ValueError(
+            "the engine cannot look for nulls inside lists; what is inside them stays nullable"
+        )
 
 
 def _check_conflicts(changes: list[Change]) -> None:
@@ -128,21 +162,32 @@ def _check_conflicts(changes: list[Change]) -> None:
     for path in [change.given["path"] for change in changes]:
         if cast := casts.intersection(_parents(path)):
             raise HTTPError(
-                400, f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed too; "
-                "put both into one data_type, or send two requests"
-            )  # fmt: skip
+                400,
+                f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed too; "
+                "put both into one data_type, or send two requests",
+            )
 
 
 def _check_casts(changes: list[Change], fields: Fields) -> None:
     """Refuse casts that the engine does not do."""
     refused = []
     for arrow, given in changes:
-        lists = functools.reduce(through, (fields[above].type for above in _parents(given["path"])), "")
-        if "data_type" in given and (reason := refusal(arrow, given["data_type"], lists)):
-            refused.append(f"column {given['path']!r:.200} (from {arrow} to {given['data_type']}): {reason}")
+        lists = functools.reduce(
+            through, (fields[above].type for above in _parents(given["path"])), ""
+        )
+        if "data_type" in given and (
+            reason := refusal(arrow, given["data_type"], lists)
+        ):
+            refused.append(
+                f"column {given['path']!r:.200} (from {arrow} to {given['data_type']}): {reason}"
+            )
     if refused:
-        others = f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
-        raise HTTPError(400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {_REWRITE}")
+        others = (
+            f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
+        )
+        raise HTTPError(
+            400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {_REWRITE}"
+        )
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
@@ -153,7 +198,9 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
             levels[_parents(given["path"])[-1]][given["path"]] = given["name"]
     for level, renamed in levels.items():
         names = [field.name for field in child_fields(fields[level].type)]
-        if twice := duplicates(renamed.get(join_path(level, name), name) for name in names):
+        if twice := duplicates(
+            renamed.get(join_path(level, name), name) for name in names
+        ):
             who = [path for path, name in renamed.items() if name in twice]
             what = f"columns {list_names(who)} cannot be renamed: {list_names(sorted(twice))} would be there twice"
             raise HTTPError(400, f"{what}; choose another name")
@@ -161,10 +208,15 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 def _check_together(changes: list[Change]) -> None:
     """Refuse what the engine does in two requests alone, or wrongly in one."""
-    asked = ((one["path"], one.get("name"), one.get("data_type"), one.get("nullable")) for _, one in changes)
+    asked = (
+        (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
+        for _, one in changes
+    )
     if reason := refused_together(asked):
         what = f"nothing was changed, {describe(changes)}: {reason}"
-        raise HTTPError(400, f"{what}; send two: casts first, then names and nullability")
+        raise HTTPError(
+            400, f"{what}; send two: casts first, then names and nullability"
+        )
 
 
 def describe(changes: list[Change]) -> str:

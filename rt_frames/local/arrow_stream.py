@@ -50,21 +50,28 @@ class StreamFile:
     def read(self, size: int) -> memoryview | bytes:
         """Return ``size`` bytes, in memory that takes only what has come."""
         if size > MAX_READ:
-            raise HTTPError(400, f"a message of the Arrow stream has {size} bytes; send batches under 2 GiB")
+            raise HTTPError(
+                400,
+                f"a message of the Arrow stream has {size} bytes; send batches under 2 GiB",
+            )
         start = self._start[:size]
         self._start = self._start[size:]
         data = self._body.read(size - len(start))
         if len(start) + len(data) < size:
             raise HTTPError(
-                400, f"the Arrow stream was cut off after {self._body.received} bytes: its end-of-stream marker is "
-                "missing; close the writer before sending, and send all of it again"
-            )  # fmt: skip
+                400,
+                f"the Arrow stream was cut off after {self._body.received} bytes: its end-of-stream marker is "
+                "missing; close the writer before sending, and send all of it again",
+            )
         return start + data if start else data
 
     def check_end(self) -> None:
         """Refuse what follows the end of the stream."""
         if self._body.read(1):
-            raise HTTPError(400, "bytes follow the end of the Arrow stream; send one stream, and nothing else")
+            raise HTTPError(
+                400,
+                "bytes follow the end of the Arrow stream; send one stream, and nothing else",
+            )
 
     def close(self) -> None:
         """Leave the connection to the server."""
@@ -76,6 +83,7 @@ def _check_start(start: bytes) -> None:
             raise HTTPError(400, f"the body is {mistake}")
     if start[:4] != b"\xff\xff\xff\xff" or len(start) < 8 or start[4:] == b"\0\0\0\0":
         raise HTTPError(
-            400, "the body is not an Arrow IPC stream; it is empty, cut, or something else such as CSV. "
-            "pyarrow.ipc.new_stream writes one"
-        )  # fmt: skip
+            400,
+            "the body is not an Arrow IPC stream; it is empty, cut, or something else such as CSV. "
+            "pyarrow.ipc.new_stream writes one",
+        )

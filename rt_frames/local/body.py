@@ -41,7 +41,10 @@ class Body:
     """
 
     def __init__(
-        self, stream: BufferedIOBase, length: int | None, is_wanted: Callable[[], bool] = lambda: True
+        self,
+        stream: BufferedIOBase,
+        length: int | None,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._stream = stream
         self._chunked = length is None
@@ -65,9 +68,13 @@ class Body:
         try:
             count = self._receive(view)
         except (EOFError, OSError, ValueError) as error:
-            broke_off = f"the body broke off after {self.received} bytes; send all of it again"
+            broke_off = (
+                f"the body broke off after {self.received} bytes; send all of it again"
+            )
             if not self._is_wanted():
-                raise HTTPError(503, f"the service is stopping: {broke_off} when it runs") from error
+                raise HTTPError(
+                    503, f"the service is stopping: {broke_off} when it runs"
+                ) from error
             raise HTTPError(400, broke_off) from error
         self.received += count
         return count
@@ -77,7 +84,11 @@ class Body:
         until = time.monotonic() + LINGER_SECONDS
         start = self.received
         view = memoryview(bytearray(2**20))
-        while not self.ended and time.monotonic() < until and self.received - start < LINGER_BYTES:
+        while (
+            not self.ended
+            and time.monotonic() < until
+            and self.received - start < LINGER_BYTES
+        ):
             self._readinto(view)
 
     def _receive(self, view: memoryview) -> int:
@@ -88,13 +99,17 @@ class Body:
                 return 0
         count = self._stream.readinto1(view[: self._left])
         self._left -= count
-        if not count or (self._chunked and self._left == 0 and self._stream.readline(3) != b"\r\n"):
+        if not count or (
+            self._chunked and self._left == 0 and self._stream.readline(3) != b"\r\n"
+        ):
             raise EOFError
         self.ended = not self._chunked and self._left == 0
         return count
 
     def _open_chunk(self) -> None:
-        size = re.fullmatch(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n", self._stream.readline(1024))
+        size = re.fullmatch(
+            rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n", self._stream.readline(1024)
+        )
         if not size:
             raise EOFError
         self._left = int(size[1], 16)

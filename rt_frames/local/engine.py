@@ -74,12 +74,16 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
         lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
     dataset = lance.dataset(str(folder))
     if (found := dataset.count_rows()) != sum(counted):
-        raise HTTPError(500, f"{sum(counted)} rows were written and {found} can be read")
+        raise HTTPError(
+            500, f"{sum(counted)} rows were written and {found} can be read"
+        )
     return verify_readable(dataset)
 
 
 @contextlib.contextmanager
-def _feeding(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
+def _feeding(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
     """Give the engine batches one ahead, and raise what they raise, which it words anew; their rows are noted."""
     rows = list[int]()
     causes = list[Exception]()
@@ -105,7 +109,11 @@ def _feeding(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[t
 def not_stored(schema: pa.Schema) -> str:
     """Say that a table could not be stored, and which of its columns may be why."""
     narrow = list_names(_narrow_dictionaries(schema))
-    hint = f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)" if narrow else ""
+    hint = (
+        f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)"
+        if narrow
+        else ""
+    )
     return f"the table could not be stored{hint}"
 
 
@@ -117,7 +125,9 @@ def open_table(folder: Path, version: int | None = None) -> Any:
         # panics
         if version is None:
             raise
-        raise HTTPError(404, f"the table has no version {version}, or has it no more; leave it out") from error
+        raise HTTPError(
+            404, f"the table has no version {version}, or has it no more; leave it out"
+        ) from error
 
 
 def replace(folder: Path, staged: Path) -> int:
@@ -133,19 +143,28 @@ def _fragments(table: Any) -> list[Any]:
 
 
 def _files(folder: Path, fragments: list[Any]) -> list[Path]:
-    return [folder / "data" / file.path for fragment in fragments for file in fragment.files]
+    return [
+        folder / "data" / file.path for fragment in fragments for file in fragment.files
+    ]
 
 
-def _commit(folder: Path, old: Any, operation: Any, staged: list[Path], **options: Any) -> int:
+def _commit(
+    folder: Path, old: Any, operation: Any, staged: list[Path], **options: Any
+) -> int:
     """Move files that were staged to their table, and commit them; where that fails, they go."""
     files = {path: folder / "data" / path.name for path in staged}
     if not all(path.exists() for path in files):
-        raise Conflict(409, "rows that were staged are there no more, and nothing was stored; send them again")
+        raise Conflict(
+            409,
+            "rows that were staged are there no more, and nothing was stored; send them again",
+        )
     try:
         (folder / "data").mkdir(exist_ok=True)
         for path, target in files.items():
             path.rename(target)
-        version = lance.LanceDataset.commit(str(folder), operation, read_version=old.version, **options).version
+        version = lance.LanceDataset.commit(
+            str(folder), operation, read_version=old.version, **options
+        ).version
     except BaseException as error:
         # what failed in any other way may have been done
         if _CONFLICT.search(str(error)) or old.latest_version == old.version:
@@ -173,7 +192,9 @@ def _newest_manifest(folder: Path) -> Path:
 def _manifest(folder: Path, version: int) -> Path:
     """Return the manifest of a version; they are numbered back from the end, those of older tables on from 1."""
     manifest = folder / "_versions" / f"{2**64 - 1 - version:020}.manifest"
-    return manifest if manifest.exists() else folder / "_versions" / f"{version}.manifest"
+    return (
+        manifest if manifest.exists() else folder / "_versions" / f"{version}.manifest"
+    )
 
 
 def _versions(folder: Path) -> list[int]:
@@ -189,12 +210,18 @@ def etag(folder: Path) -> str:
     return hashlib.sha256(_newest_manifest(folder).read_bytes()).hexdigest()
 
 
-def stage_append(staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> list[str]:
+def stage_append(
+    staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> list[str]:
     """Write rows that are to be added to a table, as data that nobody reads yet; return what tells of them, as JSON."""
     _check_fits(schema, lance.dataset(str(staged)).schema)
     with _feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(
-            reader, str(staged), mode="append", data_storage_version=None, data_cache_bytes=PAGE_BYTES
+            reader,
+            str(staged),
+            mode="append",
+            data_storage_version=None,
+            data_cache_bytes=PAGE_BYTES,
         )
     return [json.dumps(fragment.to_json()) for fragment in fragments]
 
@@ -204,13 +231,21 @@ def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
     types = {field.name: field.type for field in schema}
     fields = {field.name: field for field in table}
     if unknown := [name for name in types if name not in fields]:
-        raise HTTPError(400, f"the table has no columns {list_names(unknown)}; it has {list_names(fields)}")
+        raise HTTPError(
+            400,
+            f"the table has no columns {list_names(unknown)}; it has {list_names(fields)}",
+        )
     for name, field in fields.items():
         if name not in types:
             if not field.nullable:
-                raise HTTPError(400, f"column {name!r} is missing, and may not be null; send it")
+                raise HTTPError(
+                    400, f"column {name!r} is missing, and may not be null; send it"
+                )
         elif types[name] != field.type:
-            raise HTTPError(400, f"column {name!r} is {field.type} in the table, not {types[name]}; cast it first")
+            raise HTTPError(
+                400,
+                f"column {name!r} is {field.type} in the table, not {types[name]}; cast it first",
+            )
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
@@ -229,19 +264,33 @@ def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
         text = "the table's columns were changed while rows for it came, and nothing was added"
         raise Conflict(409, f"{text}; try again")
     fragments = [lance.FragmentMetadata.from_json(one) for one in told]
-    return _commit(folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments))
+    return _commit(
+        folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments)
+    )
 
 
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     """Make staged tables the next version of the one in `folder`, if that is as it was; return the new version."""
     old = lance.dataset(str(folder))
     if etag(folder) != etag(staged):
-        raise Conflict(409, "the table was changed while rows to replace it came, and nothing was stored; try again")
+        raise Conflict(
+            409,
+            "the table was changed while rows to replace it came, and nothing was stored; try again",
+        )
     tables = [lance.dataset(str(part)) for part in parts]
     if any(table.schema != tables[0].schema for table in tables):
-        raise HTTPError(400, "the parts have different columns, and nothing was stored; send them in one schema")
-    operation = lance.LanceOperation.Overwrite(tables[0].lance_schema, [f for one in tables for f in _fragments(one)])
-    files = [file for part, table in zip(parts, tables, strict=True) for file in _files(part, _fragments(table))]
+        raise HTTPError(
+            400,
+            "the parts have different columns, and nothing was stored; send them in one schema",
+        )
+    operation = lance.LanceOperation.Overwrite(
+        tables[0].lance_schema, [f for one in tables for f in _fragments(one)]
+    )
+    files = [
+        file
+        for part, table in zip(parts, tables, strict=True)
+        for file in _files(part, _fragments(table))
+    ]
     return _commit(folder, old, operation, files, max_retries=0)
 
 
@@ -257,15 +306,23 @@ def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
     # the next write removes them
     with contextlib.suppress(Exception):
         versions = _versions(folder)
-        replaced = bisect.bisect_right(versions[1:], time.time() - keep.total_seconds(), key=written)
+        replaced = bisect.bisect_right(
+            versions[1:], time.time() - keep.total_seconds(), key=written
+        )
         if replaced < len(versions) // 10:
             replaced = 0
         table: Any = lance.dataset(str(folder))
         if gone := versions[: max(replaced, _count_overwritten(table, versions))]:
             asked = {"versions": gone, "error_if_tagged_old_versions": False}
-            found = table.explain_cleanup_old_versions(delete_unverified=True, include_files=True, **asked)
+            found = table.explain_cleanup_old_versions(
+                delete_unverified=True, include_files=True, **asked
+            )
             table.cleanup_old_versions(**asked)
-            _remove_unnamed(folder, found.candidate_files, time.time() - max(keep, IN_USE).total_seconds())
+            _remove_unnamed(
+                folder,
+                found.candidate_files,
+                time.time() - max(keep, IN_USE).total_seconds(),
+            )
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
@@ -283,7 +340,9 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 def _is_overwrite(table: Any, version: int) -> bool:
     # some other operations cannot be read
     with contextlib.suppress(Exception):
-        return isinstance(table.read_transaction(version).operation, lance.LanceOperation.Overwrite)
+        return isinstance(
+            table.read_transaction(version).operation, lance.LanceOperation.Overwrite
+        )
     return False
 
 
@@ -301,7 +360,11 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
         # dictionaries are concatenated page by page, and may outgrow their codes on any page
-        narrow = [name for name in _narrow_dictionaries(dataset.schema) if columns is None or name in columns]
+        narrow = [
+            name
+            for name in _narrow_dictionaries(dataset.schema)
+            if columns is None or name in columns
+        ]
         for _ in dataset.to_batches(columns=narrow) if narrow else ():
             pass
     return int(dataset.version)
@@ -310,9 +373,13 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
     return [
-        field.name for field in schema
-        if any(is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32 for _, inside in walk(field))
-    ]  # fmt: skip
+        field.name
+        for field in schema
+        if any(
+            is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32
+            for _, inside in walk(field)
+        )
+    ]
 
 
 def alter(folder: Path, asked: dict[str, Any]) -> int:
@@ -323,14 +390,26 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
     try:
         dataset.alter_columns(*(change.given for change in changes))
     except BaseException as error:
-        with as_http_errors(f"nothing was changed, {describe(_find_refused(dataset, changes, str(error)))}"):
+        with as_http_errors(
+            f"nothing was changed, {describe(_find_refused(dataset, changes, str(error)))}"
+        ):
             raise
-    with as_http_errors(f"the change was taken back, the table could not be read after it, {describe(changes)}"):
-        renames = {given["path"]: given["name"] for _, given in changes if "name" in given}
-        cast = {given["path"].partition(".")[0] for _, given in changes if "data_type" in given}
+    with as_http_errors(
+        f"the change was taken back, the table could not be read after it, {describe(changes)}"
+    ):
+        renames = {
+            given["path"]: given["name"] for _, given in changes if "name" in given
+        }
+        cast = {
+            given["path"].partition(".")[0]
+            for _, given in changes
+            if "data_type" in given
+        }
         rewritten = [renames.get(name, name) for name in cast]
         try:
-            return verify_readable(lance.dataset(str(folder), version=dataset.version), rewritten)
+            return verify_readable(
+                lance.dataset(str(folder), version=dataset.version), rewritten
+            )
         except BaseException:
             if lance.dataset(str(folder)).latest_version == dataset.version:
                 old: Any = lance.dataset(str(folder), version=before)
@@ -357,8 +436,15 @@ def _cast_error(dataset: Any, change: Change) -> str | None:
     for batch in dataset.to_batches(columns=[column]):
         values = _values(batch.column(0), steps)
         try:
-            if is_.is_timestamp(new) and is_.is_timestamp(old) and new.tz and not old.tz:
-                pc.call_function("assume_timezone", [values], pc.AssumeTimezoneOptions(new.tz))
+            if (
+                is_.is_timestamp(new)
+                and is_.is_timestamp(old)
+                and new.tz
+                and not old.tz
+            ):
+                pc.call_function(
+                    "assume_timezone", [values], pc.AssumeTimezoneOptions(new.tz)
+                )
             else:
                 plain = pa.timestamp(new.unit) if is_.is_timestamp(new) else new
                 values.cast(options=pc.CastOptions(plain, allow_time_truncate=True))
@@ -400,20 +486,35 @@ def as_http_errors(what: str) -> Iterator[None]:
 def _to_http_error(error: BaseException, what: str) -> HTTPError:
     """Tell the client what a failure of the engine or of the disk means."""
     text = str(error)
-    number = getattr(error, "errno", None) or (int(found[1]) if (found := _OS_ERROR.search(text)) else None)
+    number = getattr(error, "errno", None) or (
+        int(found[1]) if (found := _OS_ERROR.search(text)) else None
+    )
     if number in _NO_SPACE:
-        return HTTPError(507, f"{what}: the disk is full ({os.strerror(number)}); make room and try again")
+        return HTTPError(
+            507,
+            f"{what}: the disk is full ({os.strerror(number)}); make room and try again",
+        )
     if number in _READ_ONLY:
         reason = f"the service may not write to its folder ({os.strerror(number)})"
         return HTTPError(507, f"{what}: {reason}; allow that, or use another folder")
     if number is not None:
-        return HTTPError(500, f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder")
+        return HTTPError(
+            500,
+            f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder",
+        )
     if isinstance(error, MemoryError) or "can't start new thread" in text:
-        return HTTPError(503, f"{what}: the service is short of threads or memory ({text}); try again later")
+        return HTTPError(
+            503,
+            f"{what}: the service is short of threads or memory ({text}); try again later",
+        )
     if _NOT_FOUND.search(text):
-        return HTTPError(500, f"{what}: a file of the table is missing; look at the service's folder")
+        return HTTPError(
+            500, f"{what}: a file of the table is missing; look at the service's folder"
+        )
     if _CONFLICT.search(text):
-        return Conflict(409, f"{what}: another process is changing the table; try again")
+        return Conflict(
+            409, f"{what}: another process is changing the table; try again"
+        )
     for part, reason in _REASONS.items():
         if part in text:
             return HTTPError(400, f"{what}: {reason}")

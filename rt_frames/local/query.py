@@ -27,7 +27,16 @@ BUFFER_BYTES = 2**26
 MAX_FILTER = 8000
 # words and operators, each of which may nest: some 350 of them crash the engine
 MAX_TOKENS = 250
-_QUERY = {"k", "offset", "columns", "filter", "with_row_id", "version", "prefilter", "vector"}
+_QUERY = {
+    "k",
+    "offset",
+    "columns",
+    "filter",
+    "with_row_id",
+    "version",
+    "prefilter",
+    "vector",
+}
 
 
 def parse_request(given: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +44,14 @@ def parse_request(given: dict[str, Any]) -> dict[str, Any]:
     request = {name: value for name, value in given.items() if value is not None}
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-            raise HTTPError(400, f"{name} is {value!r:.100}; give a non-negative integer")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or not 0 <= value < 2**63
+        ):
+            raise HTTPError(
+                400, f"{name} is {value!r:.100}; give a non-negative integer"
+            )
     return request
 
 
@@ -50,32 +65,61 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     """Return the rows that a query asks for as an Arrow stream, batch by batch; the first is read before."""
     if request.get("vector"):
-        raise HTTPError(501, "there is no vector search here; lancedb.connect has it, given the tables' folder")
+        raise HTTPError(
+            501,
+            "there is no vector search here; lancedb.connect has it, given the tables' folder",
+        )
     if unknown := set(request) - _QUERY:
-        raise HTTPError(501, f"a query with {list_names(sorted(unknown))} is not answered here; leave that out")
+        raise HTTPError(
+            501,
+            f"a query with {list_names(sorted(unknown))} is not answered here; leave that out",
+        )
     columns = request.get("columns")
-    if not (columns is None or (isinstance(columns, list) and all(isinstance(name, str) for name in columns))):
-        raise HTTPError(501, "columns are selected by their names alone; give an array of strings")
+    if not (
+        columns is None
+        or (
+            isinstance(columns, list) and all(isinstance(name, str) for name in columns)
+        )
+    ):
+        raise HTTPError(
+            501, "columns are selected by their names alone; give an array of strings"
+        )
     with engine.as_http_errors("the query was not answered"):
         reader = table.scanner(
-            columns=columns, filter=check_filter(request.get("filter")), limit=request.get("k"),
-            offset=request.get("offset"), with_row_id=bool(request.get("with_row_id")),
-            batch_size=_batch_rows(table), batch_readahead=2, io_buffer_size=BUFFER_BYTES,
-        ).to_reader()  # fmt: skip
+            columns=columns,
+            filter=check_filter(request.get("filter")),
+            limit=request.get("k"),
+            offset=request.get("offset"),
+            with_row_id=bool(request.get("with_row_id")),
+            batch_size=_batch_rows(table),
+            batch_readahead=2,
+            io_buffer_size=BUFFER_BYTES,
+        ).to_reader()
         first = next(reader, None)
     return _stream(reader, [] if first is None else [first])
 
 
 def _batch_rows(table: Any) -> int:
     """Return how many rows make a batch of moderate size; the engine cuts by bytes only what it has read whole."""
-    sizes = [file.file_size_bytes or 0 for fragment in table.get_fragments() for file in fragment.metadata.files]
-    return int(min(max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS))
+    sizes = [
+        file.file_size_bytes or 0
+        for fragment in table.get_fragments()
+        for file in fragment.metadata.files
+    ]
+    return int(
+        min(
+            max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS
+        )
+    )
 
 
 def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
     sink = io.BytesIO()
     try:
-        with contextlib.closing(reader), pa.ipc.new_stream(sink, reader.schema) as writer:
+        with (
+            contextlib.closing(reader),
+            pa.ipc.new_stream(sink, reader.schema) as writer,
+        ):
             for batch in itertools.chain(read, reader):
                 writer.write_batch(batch)
                 yield sink.getvalue()
@@ -83,7 +127,9 @@ def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
                 sink.truncate()
         yield sink.getvalue()
     except Exception:
-        log.exception("the embedded service failed while it sent rows; the answer is cut")
+        log.exception(
+            "the embedded service failed while it sent rows; the answer is cut"
+        )
         raise
 
 
@@ -92,8 +138,14 @@ def check_filter(text: Any) -> str | None:
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > MAX_FILTER:
-        raise HTTPError(400, f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"")
-    spaced = "".join(c if c.isalnum() or c == "_" else " " if c in " \t\r\n,.'" else " operator " for c in text)
+        raise HTTPError(
+            400,
+            f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"",
+        )
+    spaced = "".join(
+        c if c.isalnum() or c == "_" else " " if c in " \t\r\n,.'" else " operator "
+        for c in text
+    )
     if sum(not token.isdigit() for token in spaced.split()) > MAX_TOKENS:
         raise HTTPError(
             400,

@@ -57,7 +57,13 @@ BODY_SECONDS = 600
 LAST_SECONDS = 1
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
-_SINGLE_HEADERS = (b"Content-Length", b"Transfer-Encoding", b"Content-Type", b"Host", b"X-Api-Key")
+_SINGLE_HEADERS = (
+    b"Content-Length",
+    b"Transfer-Encoding",
+    b"Content-Type",
+    b"Host",
+    b"X-Api-Key",
+)
 
 
 class LocalService:
@@ -100,17 +106,30 @@ class LocalService:
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 0, api_key: str | None = None,
+        self,
+        root: str | os.PathLike[str],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        api_key: str | None = None,
         keep: datetime.timedelta = datetime.timedelta(days=1),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.root = Path(root).expanduser()
         self._server: Any = None
-        if api_key is not None and (not api_key or not all("!" <= char <= "~" for char in api_key)):
-            raise ValueError("api_key: expected visible ASCII characters without spaces, at least one")
+        if api_key is not None and (
+            not api_key or not all("!" <= char <= "~" for char in api_key)
+        ):
+            raise ValueError(
+                "api_key: expected visible ASCII characters without spaces, at least one"
+            )
         if not isinstance(keep, datetime.timedelta):
-            raise TypeError(f"keep: expected a datetime.timedelta, such as timedelta(days=1), got {show_value(keep)}")
+            raise TypeError(
+                f"keep: expected a datetime.timedelta, such as timedelta(days=1), got {show_value(keep)}"
+            )
         if keep < datetime.timedelta(0):
-            raise ValueError(f"keep: expected a timedelta that is not negative, got {keep}")
+            raise ValueError(
+                f"keep: expected a timedelta that is not negative, got {keep}"
+            )
         self._bind = host, port
         self._keep = keep
         self._key = api_key or secrets.token_urlsafe(32)
@@ -144,7 +163,9 @@ class LocalService:
         """
         server = self._server
         if server is None:
-            raise RuntimeError("the service is not running; use it in a with statement, or call start()")
+            raise RuntimeError(
+                "the service is not running; use it in a with statement, or call start()"
+            )
         host, port = server.bind_addr[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -181,7 +202,9 @@ class LocalService:
 
             try:
                 store = Store(self.root, self._keep)
-                _do_uninterrupted(partial(self._listen, Application(store, self._key, self._bind[0])))
+                _do_uninterrupted(
+                    partial(self._listen, Application(store, self._key, self._bind[0]))
+                )
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
                 raise
@@ -255,7 +278,9 @@ def _end_answers() -> None:
     """
     for server in list(_running):
         server.ready = False
-    threads: list[Any] = [thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)]
+    threads: list[Any] = [
+        thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)
+    ]
     ours = [thread for thread in threads if isinstance(thread.server, _Server)]
     answering = [(thread, conn) for thread in ours if (conn := thread.conn) is not None]
     if answering:
@@ -288,31 +313,51 @@ class _Request(HTTPRequest):
         values: dict[bytes, list[bytes]] = defaultdict(list)
         while (line := rfile.readline()) != b"\r\n":
             name, colon, value = line.removesuffix(b"\r\n").partition(b":")
-            if not (line.endswith(b"\r\n") and colon and _HEADER_NAME.fullmatch(name)) or set(value) & set(b"\0\r\n"):
-                raise ValueError("a header is not a name, a colon, a value and a line end; correct it")
+            if not (
+                line.endswith(b"\r\n") and colon and _HEADER_NAME.fullmatch(name)
+            ) or set(value) & set(b"\0\r\n"):
+                raise ValueError(
+                    "a header is not a name, a colon, a value and a line end; correct it"
+                )
             if (name := name.title()) in values and name in _SINGLE_HEADERS:
-                raise ValueError(f"the header {name.decode()} is there twice; send it once")
+                raise ValueError(
+                    f"the header {name.decode()} is there twice; send it once"
+                )
             values[name].append(value.strip(b" \t"))
-        headers.update((name, b", ".join(filter(None, given))) for name, given in values.items())
+        headers.update(
+            (name, b", ".join(filter(None, given))) for name, given in values.items()
+        )
         length = headers.get(b"Content-Length")
         coding = headers.get(b"Transfer-Encoding")
         if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
-            raise ValueError("the Content-Length is not a number of bytes; send digits alone")
-        if coding is not None and (coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1"):
-            raise ValueError("the Transfer-Encoding is not understood; send 'chunked', with HTTP/1.1")
+            raise ValueError(
+                "the Content-Length is not a number of bytes; send digits alone"
+            )
+        if coding is not None and (
+            coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1"
+        ):
+            raise ValueError(
+                "the Transfer-Encoding is not understood; send 'chunked', with HTTP/1.1"
+            )
         if length is not None and coding is not None:
-            raise ValueError("Content-Length and Transfer-Encoding exclude each other; send one of them")
+            raise ValueError(
+                "Content-Length and Transfer-Encoding exclude each other; send one of them"
+            )
 
     def simple_response(self, status: str, msg: str = "") -> None:
         """Refuse what is not understood, and close: what follows could be taken for another request."""
         self.close_connection = True
-        answer = json.dumps({"error": {"code": int(status[:3]), "message": msg or status[4:]}})
+        answer = json.dumps(
+            {"error": {"code": int(status[:3]), "message": msg or status[4:]}}
+        )
         head = (
             f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\n"
             f"x-rt-frames: {__version__}\r\nConnection: close"
         )
         with contextlib.suppress(OSError):
-            self.conn.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode())
+            self.conn.wfile.write(
+                f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode()
+            )
             self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
 
 
@@ -364,7 +409,9 @@ class _Gateway(Gateway_10):
         req.rfile.remaining = 0
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
-        self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(BODY_SECONDS)
+        self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(
+            BODY_SECONDS
+        )
 
     def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
         if not self._body.ended:
@@ -386,9 +433,15 @@ class _Server(Server):
 
     def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
         super().__init__(
-            bind, application, numthreads=THREADS, max=MAX_THREADS, request_queue_size=128, timeout=HEAD_SECONDS,
-            shutdown_timeout=LAST_SECONDS, server_name="rt_frames",
-        )  # fmt: skip
+            bind,
+            application,
+            numthreads=THREADS,
+            max=MAX_THREADS,
+            request_queue_size=128,
+            timeout=HEAD_SECONDS,
+            shutdown_timeout=LAST_SECONDS,
+            server_name="rt_frames",
+        )
         self.gateway = _Gateway
 
     def process_conn(self, conn: Any) -> None:
@@ -403,7 +456,15 @@ class _Server(Server):
         logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
 
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
-        log.debug("the embedded service's server, level %s: %s", level, msg, exc_info=traceback)
-        if isinstance(error := sys.exc_info()[1], OSError) and error.errno == errno.EMFILE:
+        log.debug(
+            "the embedded service's server, level %s: %s",
+            level,
+            msg,
+            exc_info=traceback,
+        )
+        if (
+            isinstance(error := sys.exc_info()[1], OSError)
+            and error.errno == errno.EMFILE
+        ):
             # until a connection ends; polling is the only way
             time.sleep(0.1)

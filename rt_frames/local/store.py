@@ -63,13 +63,19 @@ class Store:
     def _make_folder(self) -> None:
         """Make what is missing, also where somebody removed the folder meanwhile."""
         if self.staging.is_symlink():
-            raise ValueError(f"{self.staging} is a link; what it leads to is not touched: remove the link")
+            raise ValueError(
+                f"{self.staging} is a link; what it leads to is not touched: remove the link"
+            )
         self.staging.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
-        found = (folder.name.removesuffix(".lance") for folder in self.root.glob("*.lance"))
-        return sorted(name for name in found if _NAME.fullmatch(name) and self._is_table(name))
+        found = (
+            folder.name.removesuffix(".lance") for folder in self.root.glob("*.lance")
+        )
+        return sorted(
+            name for name in found if _NAME.fullmatch(name) and self._is_table(name)
+        )
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse a name that is taken, by a table that is not to be replaced, or that cannot be one."""
@@ -79,7 +85,9 @@ class Store:
             if replace and self._is_table(name):
                 return
             with contextlib.suppress(FileNotFoundError):
-                if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+                if not os.path.lexists(folder) or (
+                    folder.is_dir() and not any(folder.iterdir())
+                ):
                     return
         raise self._taken(name)
 
@@ -97,7 +105,9 @@ class Store:
         if self._is_table(name):
             return HTTPError(409, f"table {name!r} already exists")
         what = "is in the service's folder and no table, so it may be somebody's"
-        return HTTPError(400, f"'{name}.lance' {what}; remove it there, or choose another name")
+        return HTTPError(
+            400, f"'{name}.lance' {what}; remove it there, or choose another name"
+        )
 
     def _is_table(self, name: str) -> bool:
         return (self._folder(name) / "_versions").is_dir()
@@ -105,13 +115,19 @@ class Store:
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise HTTPError(
-                400, f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
-                "and no dot at its start"
-            )  # fmt: skip
+                400,
+                f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
+                "and no dot at its start",
+            )
         return self.root / f"{name}.lance"
 
     def create(
-        self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, replace: bool = False
+        self,
+        name: str,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+        *,
+        replace: bool = False,
     ) -> tuple[int, str]:
         """Write a table beside the others, verify that it can be read, and publish it at once.
 
@@ -127,13 +143,21 @@ class Store:
             replaced = self._publish(folder / "table", name, replace=replace)
             return (version, etag) if replaced is None else (replaced, "")
 
-    def append(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    def append(
+        self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    ) -> int:
         """Add rows to a table, all or none, and return its new version."""
-        with engine.as_http_errors("the rows were not added"), self.staged_rows(name) as folder:
+        with (
+            engine.as_http_errors("the rows were not added"),
+            self.staged_rows(name) as folder,
+        ):
             told = engine.stage_append(folder, schema, batches)
             with self.held(name) as target:
                 if not (folder / UPLOAD).exists():
-                    raise engine.Conflict(409, "the table was dropped while rows for it came; send them again")
+                    raise engine.Conflict(
+                        409,
+                        "the table was dropped while rows for it came; send them again",
+                    )
                 return engine.append(target, folder, told)
 
     @contextlib.contextmanager
@@ -188,7 +212,11 @@ class Store:
             for folder in self._folders():
                 # its writer holds the lock, or has just removed it
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                    if _in_parts(folder) and time.time() - (folder / "table" / "parts").stat().st_mtime < unused:
+                    if (
+                        _in_parts(folder)
+                        and time.time() - (folder / "table" / "parts").stat().st_mtime
+                        < unused
+                    ):
                         continue
                     with locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
                         shutil.rmtree(folder, ignore_errors=True)
@@ -196,7 +224,11 @@ class Store:
     def _folders(self) -> Iterator[Path]:
         """Return the folders that are staged, and not others that somebody put there."""
         for folder in self.staging.iterdir():
-            if STAGED.fullmatch(folder.name) and not folder.is_symlink() and folder.is_dir():
+            if (
+                STAGED.fullmatch(folder.name)
+                and not folder.is_symlink()
+                and folder.is_dir()
+            ):
                 with contextlib.suppress(FileNotFoundError):
                     if all(inside.name == "table" for inside in folder.iterdir()):
                         yield folder
@@ -230,9 +262,14 @@ class Store:
         folder = self._folder(name)
         there = False
         with contextlib.ExitStack() as locks:
-            with engine.as_http_errors("nothing was changed"), contextlib.suppress(FileNotFoundError):
+            with (
+                engine.as_http_errors("nothing was changed"),
+                contextlib.suppress(FileNotFoundError),
+            ):
                 handle = locks.enter_context(locked(folder))
-                there = self._is_table(name) and os.path.samestat(os.fstat(handle), folder.stat())
+                there = self._is_table(name) and os.path.samestat(
+                    os.fstat(handle), folder.stat()
+                )
             # or no longer: the holder of the lock dropped it
             if not there:
                 raise Missing(name)
@@ -242,12 +279,16 @@ class Store:
 def check_unchanged(target: Path, etag: str) -> None:
     """Refuse what is meant for a table as it was when it had an etag."""
     if etag not in ("", "*", engine.etag(target)):
-        raise HTTPError(409, "somebody else changed the table meanwhile; it stays as it is")
+        raise HTTPError(
+            409, "somebody else changed the table meanwhile; it stays as it is"
+        )
 
 
 def _in_parts(staged: Path) -> bool:
     """Return whether it is a write in parts that has not ended, which outlives its requests."""
-    return (staged / "table" / UPLOAD).exists() and (staged / "table" / "parts").exists()
+    return (staged / "table" / UPLOAD).exists() and (
+        staged / "table" / "parts"
+    ).exists()
 
 
 @contextlib.contextmanager

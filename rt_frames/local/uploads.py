@@ -19,14 +19,24 @@ import pyarrow as pa
 
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.store import STAGED, UPLOAD, Missing, Store, check_unchanged, locked
+from rt_frames.local.store import (
+    STAGED,
+    UPLOAD,
+    Missing,
+    Store,
+    check_unchanged,
+    locked,
+)
 
 
 class _NoUpload(HTTPError):
     """A write in parts that has ended, or never begun."""
 
     def __init__(self) -> None:
-        super().__init__(404, "there is no such multipart write; it was completed or aborted, or its table dropped")
+        super().__init__(
+            404,
+            "there is no such multipart write; it was completed or aborted, or its table dropped",
+        )
 
 
 class Uploads:
@@ -43,18 +53,30 @@ class Uploads:
 
     def begin(self, name: str) -> str:
         """Begin a write in parts to a table; return its id, which any process on this folder knows."""
-        with engine.as_http_errors("no write was begun"), self._store.staged_rows(name) as folder:
+        with (
+            engine.as_http_errors("no write was begun"),
+            self._store.staged_rows(name) as folder,
+        ):
             # with which it stays
             (folder / "parts").mkdir()
             return folder.parent.name
 
     def add_part(
-        self, name: str, upload_id: str, part: str, *, replace: bool, schema: pa.Schema,
+        self,
+        name: str,
+        upload_id: str,
+        part: str,
+        *,
+        replace: bool,
+        schema: pa.Schema,
         batches: Iterator[pa.RecordBatch],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write a part, which nobody reads before the write is completed."""
         told: list[str] | None = None
-        with self._upload(name, upload_id) as folder, _claimed(folder / "parts" / part) as claim:
+        with (
+            self._upload(name, upload_id) as folder,
+            _claimed(folder / "parts" / part) as claim,
+        ):
             try:
                 with engine.as_http_errors("the part was not stored"):
                     if replace:
@@ -74,7 +96,10 @@ class Uploads:
         """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
         with self._upload(name, upload_id) as folder:
             try:
-                with self._store.held(name) as target, engine.as_http_errors("nothing was stored"):
+                with (
+                    self._store.held(name) as target,
+                    engine.as_http_errors("nothing was stored"),
+                ):
                     _check_open(folder)
                     # so that it happens once
                     (folder / UPLOAD).unlink()
@@ -97,7 +122,10 @@ class Uploads:
         folder = self._store.staging / upload_id / "table"
         with contextlib.ExitStack() as locks:
             try:
-                if not STAGED.fullmatch(upload_id) or (folder / UPLOAD).read_text() != name:
+                if (
+                    not STAGED.fullmatch(upload_id)
+                    or (folder / UPLOAD).read_text() != name
+                ):
                     raise _NoUpload
                 locks.enter_context(locked(folder.parent, fcntl.LOCK_SH))
             except FileNotFoundError:
@@ -110,17 +138,28 @@ class Uploads:
 
 def _commit(target: Path, folder: Path) -> int:
     """Make what was staged the rows of a table, or rows of it, and return its version."""
-    parts = {path.name: path.read_text() for path in sorted((folder / "parts").iterdir())}
+    parts = {
+        path.name: path.read_text() for path in sorted((folder / "parts").iterdir())
+    }
     if "" in parts.values():
-        raise engine.Conflict(409, "a part is still on its way, and nothing was stored; complete the write after it")
+        raise engine.Conflict(
+            409,
+            "a part is still on its way, and nothing was stored; complete the write after it",
+        )
     told = {name: json.loads(text) for name, text in parts.items()}
     if not told:
         return int(engine.open_table(target).version)
     if all(fragments is None for fragments in told.values()):
-        return engine.replace_by_parts(target, folder, [folder / "replacing" / name for name in told])
+        return engine.replace_by_parts(
+            target, folder, [folder / "replacing" / name for name in told]
+        )
     if None in told.values():
-        raise HTTPError(400, "some parts add rows and some replace them, and nothing was stored")
-    return engine.append(target, folder, [one for fragments in told.values() for one in fragments])
+        raise HTTPError(
+            400, "some parts add rows and some replace them, and nothing was stored"
+        )
+    return engine.append(
+        target, folder, [one for fragments in told.values() for one in fragments]
+    )
 
 
 @contextlib.contextmanager
@@ -129,7 +168,9 @@ def _claimed(path: Path) -> Iterator[Path]:
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
-        raise HTTPError(409, f"part {path.name!r} was sent already; give each part an id of its own") from None
+        raise HTTPError(
+            409, f"part {path.name!r} was sent already; give each part an id of its own"
+        ) from None
     except FileNotFoundError:
         raise _NoUpload from None
     try:

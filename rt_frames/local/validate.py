@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
-from rt_frames._schema.data_type import child_fields, fixed_items, has_variable_items, storage
+from rt_frames._schema.data_type import (
+    child_fields,
+    fixed_items,
+    has_variable_items,
+    storage,
+)
 from rt_frames._text import list_names, one_line
 from rt_frames.local.arrow_stream import StreamFile
 from rt_frames.local.body import Body
@@ -32,13 +37,23 @@ MAX_DEPTH = 60
 MAX_FIXED_SIZE = 2**24
 MAX_NULLS = 2**24
 _FOREIGN = (
-    is_.is_union, is_.is_run_end_encoded, is_.is_interval,
-    is_.is_string_view, is_.is_binary_view, is_.is_list_view, is_.is_large_list_view,
-)  # fmt: skip
+    is_.is_union,
+    is_.is_run_end_encoded,
+    is_.is_interval,
+    is_.is_string_view,
+    is_.is_binary_view,
+    is_.is_list_view,
+    is_.is_large_list_view,
+)
 _CATEGORIES = (
-    is_.is_integer, is_.is_floating, is_.is_boolean,
-    is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary,
-)  # fmt: skip
+    is_.is_integer,
+    is_.is_floating,
+    is_.is_boolean,
+    is_.is_string,
+    is_.is_large_string,
+    is_.is_binary,
+    is_.is_large_binary,
+)
 
 
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -54,7 +69,11 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
-    wide = any(is_.is_decimal(storage(inside.type)) for field in schema for _, inside in walk(field))
+    wide = any(
+        is_.is_decimal(storage(inside.type))
+        for field in schema
+        for _, inside in walk(field)
+    )
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
 
@@ -63,9 +82,13 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [
-        field for field in schema
-        if any(not inside.nullable or isinstance(inside.type, pa.JsonType) for _, inside in walk(field))
-    ]  # fmt: skip
+        field
+        for field in schema
+        if any(
+            not inside.nullable or isinstance(inside.type, pa.JsonType)
+            for _, inside in walk(field)
+        )
+    ]
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
             batch = next(reader, None)
@@ -74,9 +97,10 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
             nulls += len(untyped) * batch.num_rows
             if nulls > MAX_NULLS:
                 raise HTTPError(
-                    413, f"columns {list_names(untyped)}: they are nulls without a type, which a table has at most "
-                    f"{MAX_NULLS:,} of; give them a type"
-                )  # fmt: skip
+                    413,
+                    f"columns {list_names(untyped)}: they are nulls without a type, which a table has at most "
+                    f"{MAX_NULLS:,} of; give them a type",
+                )
             _check_batch(batch)
             for field in checked:
                 _check_values(field.name, field, batch.column(field.name))
@@ -104,7 +128,10 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
     if not len(array):
         return
     if array.null_count and not field.nullable:
-        raise HTTPError(400, f"column {path!r:.200} contains nulls, but its field is not nullable; make it nullable")
+        raise HTTPError(
+            400,
+            f"column {path!r:.200} contains nulls, but its field is not nullable; make it nullable",
+        )
     if isinstance(field.type, pa.JsonType):
         _check_json(array.storage, path)
     if isinstance(array, pa.ExtensionArray):
@@ -122,7 +149,11 @@ def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Arra
     if is_.is_struct(arrow):
         arrays = [array.field(i) for i in range(len(fields))]
     elif is_.is_map(arrow):
-        arrays = [pa.StructArray.from_arrays([array.keys, array.items], fields=child_fields(fields[0].type))]
+        arrays = [
+            pa.StructArray.from_arrays(
+                [array.keys, array.items], fields=child_fields(fields[0].type)
+            )
+        ]
     else:
         arrays = [array.flatten() for _ in fields]
     for field, values in zip(fields, arrays, strict=True):
@@ -135,7 +166,9 @@ def _check_json(texts: pa.Array, path: str) -> None:
     Most texts hold nothing of which only a slow reading tells that it is kept.
     """
     texts = texts.drop_null()
-    is_unsure = pc.call_function("match_substring_regex", [texts], pc.MatchSubstringOptions(_UNSURE))
+    is_unsure = pc.call_function(
+        "match_substring_regex", [texts], pc.MatchSubstringOptions(_UNSURE)
+    )
     for text, unsure in zip(texts.to_pylist(), is_unsure.to_pylist(), strict=True):
         try:
             if unsure:
@@ -144,11 +177,19 @@ def _check_json(texts: pa.Array, path: str) -> None:
                 _READ(text)
         except (ValueError, RecursionError) as error:
             reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
-            raise HTTPError(400, f"column {path!r:.200} {reason}; correct it, or send the column as text") from None
+            raise HTTPError(
+                400,
+                f"column {path!r:.200} {reason}; correct it, or send the column as text",
+            ) from None
 
 
 def _read_strictly(text: str) -> None:
-    read = json.loads(text, parse_int=_check_integer, parse_float=_check_float, object_pairs_hook=_check_names)
+    read = json.loads(
+        text,
+        parse_int=_check_integer,
+        parse_float=_check_float,
+        object_pairs_hook=_check_names,
+    )
     # json also accepts NaN and lone surrogates
     json.dumps(read, allow_nan=False, ensure_ascii=False).encode()
 
@@ -163,7 +204,11 @@ def _check_float(digits: str) -> None:
     double = float(digits)
     if repr(double) == digits:
         return
-    kept = [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")] if math.isfinite(double) else []
+    kept = (
+        [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
+        if math.isfinite(double)
+        else []
+    )
     # an exponent of more than 18 digits
     with contextlib.suppress(decimal.InvalidOperation):
         if decimal.Decimal(digits) in kept:
@@ -181,7 +226,9 @@ def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # escapes, which may be half of a pair; NaN and Infinity; whole numbers beyond 64 bits
 _UNSURE = r"\\u|N|I|[0-9]{19}"
-_READ = json.JSONDecoder(object_pairs_hook=_check_names, parse_float=_check_float).decode
+_READ = json.JSONDecoder(
+    object_pairs_hook=_check_names, parse_float=_check_float
+).decode
 
 
 @contextlib.contextmanager
@@ -193,12 +240,17 @@ def _as_client_error(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = one_line(str(error), 300)
-        raise HTTPError(400, f"{what} is not valid: {reason}; write it again and resend it") from error
+        raise HTTPError(
+            400, f"{what} is not valid: {reason}; write it again and resend it"
+        ) from error
 
 
 def _check_schema(schema: pa.Schema) -> None:
     if not 0 < len(schema.names) <= MAX_COLUMNS:
-        raise HTTPError(400, f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}")
+        raise HTTPError(
+            400,
+            f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}",
+        )
     _check_unique(schema.names, "columns")
     fields = itertools.chain.from_iterable(map(walk, schema))
     if beyond := next(itertools.islice(fields, MAX_FIELDS, None), None):
@@ -226,26 +278,40 @@ def check_name(name: str) -> None:
 
 def _check_unique(names: list[str], what: str) -> None:
     if twice := duplicates(names):
-        raise HTTPError(400, f"{what} occur more than once: {list_names(twice)}; names must be unique")
+        raise HTTPError(
+            400,
+            f"{what} occur more than once: {list_names(twice)}; names must be unique",
+        )
 
 
 def check_field(column: pa.Field) -> None:
     """Refuse types that make Lance panic, or write what it cannot read back."""
     for path, field in walk(column):
         if advice := _unsupported_reason(field):
-            raise HTTPError(400, f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}")
+            raise HTTPError(
+                400,
+                f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}",
+            )
         names = [inside.name for inside in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")
         for name in names:
             if not name or has_control_characters(name):
-                raise HTTPError(400, f"column {path!r:.200} has a field with the name {name!r:.100}; rename that")
+                raise HTTPError(
+                    400,
+                    f"column {path!r:.200} has a field with the name {name!r:.100}; rename that",
+                )
 
 
-def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str, pa.Field]]:
+def walk(
+    field: pa.Field, above: str = "", depth: int = 0
+) -> Iterator[tuple[str, pa.Field]]:
     """Return a field, and all fields inside it, with their paths."""
     path = join_path(above, field.name)
     if depth > MAX_DEPTH:
-        raise HTTPError(400, f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it")
+        raise HTTPError(
+            400,
+            f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it",
+        )
     yield path, field
     for inside in child_fields(storage(field.type)):
         yield from walk(inside, path, depth + 1)
@@ -254,10 +320,16 @@ def walk(field: pa.Field, above: str = "", depth: int = 0) -> Iterator[tuple[str
 def _unsupported_reason(field: pa.Field) -> str | None:
     arrow = storage(field.type)
     metadata = field.metadata or {}
-    if b"lance-encoding:blob" in metadata or metadata.get(b"ARROW:extension:name", b"").startswith(b"lance."):
+    if b"lance-encoding:blob" in metadata or metadata.get(
+        b"ARROW:extension:name", b""
+    ).startswith(b"lance."):
         return "it is read back in another form; send it without the field's metadata"
     item, size = fixed_items(arrow)
-    if not 0 < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1) <= MAX_FIXED_SIZE:
+    if (
+        not 0
+        < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1)
+        <= MAX_FIXED_SIZE
+    ):
         return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
     if has_variable_items(arrow):
         return "use a list of variable size"
@@ -269,6 +341,8 @@ def _unsupported_reason(field: pa.Field) -> str | None:
         return "make it a map without keys_sorted"
     if is_.is_decimal(arrow) and arrow.bit_width < 128:
         return "cast it to decimal128"
-    if is_.is_dictionary(arrow) and not any(test(arrow.value_type) for test in _CATEGORIES):
+    if is_.is_dictionary(arrow) and not any(
+        test(arrow.value_type) for test in _CATEGORIES
+    ):
         return "send the values themselves"
     return "give it a field" if is_.is_struct(arrow) and not arrow.num_fields else None

@@ -60,18 +60,33 @@ class Application:
         self._store = store
         self._uploads = Uploads(store)
         self._key = api_key.encode()
-        self._hosts = {"127.0.0.1", "localhost", "[::1]", host.lower(), f"[{host.lower()}]"}
+        self._hosts = {
+            "127.0.0.1",
+            "localhost",
+            "[::1]",
+            host.lower(),
+            f"[{host.lower()}]",
+        }
         self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # only compared
 
-    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(
+        self, environ: Environ, start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
         body: Body = environ["rt_frames.body"]
         start = time.monotonic()
         status, answer = self._answer(environ, body)
         access.debug(
-            "%s %s %.300s %s, %d bytes received, %.0f ms", environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"],
-            make_printable(environ["REQUEST_URI"]), status, body.received, (time.monotonic() - start) * 1000,
-        )  # fmt: skip
-        payload: Iterable[bytes] = answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
+            "%s %s %.300s %s, %d bytes received, %.0f ms",
+            environ.get("REMOTE_ADDR", "-"),
+            environ["REQUEST_METHOD"],
+            make_printable(environ["REQUEST_URI"]),
+            status,
+            body.received,
+            (time.monotonic() - start) * 1000,
+        )
+        payload: Iterable[bytes] = (
+            answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
+        )
         headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON)]
         headers += [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
         if isinstance(payload, list):
@@ -79,7 +94,12 @@ class Application:
         if etag := environ.get("rt_frames.etag"):
             headers.append(("ETag", f'"{etag}"'))
         if request_id := environ.get("HTTP_X_REQUEST_ID"):
-            headers.append(("x-request-id", re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]))
+            headers.append(
+                (
+                    "x-request-id",
+                    re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100],
+                )
+            )
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
         return payload
 
@@ -103,10 +123,16 @@ class Application:
     def _check_caller(self, environ: Environ) -> None:
         host = re.sub(r":\d+$", "", environ.get("HTTP_HOST", "")).lower()
         if not self._any_host and host not in self._hosts:
-            raise HTTPError(400, "the Host header is not the address of this service; use its own URL")
+            raise HTTPError(
+                400,
+                "the Host header is not the address of this service; use its own URL",
+            )
         given = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
         if not hmac.compare_digest(given, self._key):
-            raise HTTPError(401, "the x-api-key header is missing or wrong; give the key of this service")
+            raise HTTPError(
+                401,
+                "the x-api-key header is missing or wrong; give the key of this service",
+            )
 
     def _route(self, environ: Environ, body: Body) -> Any:
         path = environ["REQUEST_URI"].partition("?")[0]
@@ -115,7 +141,9 @@ class Application:
         for wanted, route, respond in self._routes:
             if match := re.fullmatch(_pattern(route), path):
                 if method != wanted:
-                    raise HTTPError(405, f"{method:.20} is not possible here; use {wanted}")
+                    raise HTTPError(
+                        405, f"{method:.20} is not possible here; use {wanted}"
+                    )
                 return respond(self, environ, body, *map(unquote, match.groups()))
         # else the table would seem missing
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
@@ -128,19 +156,30 @@ class Application:
             raise HTTPError(400, f"limit is {limit!r:.100}; give a positive integer")
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
-        return {"tables": page, **({"page_token": page[-1]} if len(page) < len(names) else {})}
+        return {
+            "tables": page,
+            **({"page_token": page[-1]} if len(page) < len(names) else {}),
+        }
 
-    def _create(self, environ: Environ, body: Body, name: str, *, replace: bool = False) -> dict[str, Any]:
+    def _create(
+        self, environ: Environ, body: Body, name: str, *, replace: bool = False
+    ) -> dict[str, Any]:
         self._store.check_free(name, replace=replace)
         _check_content_type(environ, ARROW)
         schema, batches = open_stream(body)
-        version, environ["rt_frames.etag"] = self._store.create(name, schema, batches, replace=replace)
+        version, environ["rt_frames.etag"] = self._store.create(
+            name, schema, batches, replace=replace
+        )
         return {"version": version}
 
-    def _create_or_replace(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
+    def _create_or_replace(
+        self, environ: Environ, body: Body, name: str
+    ) -> dict[str, Any]:
         mode = _query_parameter(environ, "mode").lower() or "create"
         if mode not in ("create", "overwrite", "exist_ok"):
-            raise HTTPError(400, f"mode is {mode!r:.100}; there are create, overwrite and exist_ok")
+            raise HTTPError(
+                400, f"mode is {mode!r:.100}; there are create, overwrite and exist_ok"
+            )
         try:
             return self._create(environ, body, name, replace=mode == "overwrite")
         except HTTPError as error:
@@ -157,29 +196,53 @@ class Application:
         upload_id = _query_parameter(environ, "upload_id")
         part = _query_parameter(environ, "upload_part_id")
         if mode not in ("", "append", "overwrite"):
-            raise HTTPError(400, f"mode is {mode!r:.100}; there are append and overwrite")
+            raise HTTPError(
+                400, f"mode is {mode!r:.100}; there are append and overwrite"
+            )
         if upload_id or part:
-            return self._add_part(environ, body, name, upload_id, part, replace=mode == "overwrite")
+            return self._add_part(
+                environ, body, name, upload_id, part, replace=mode == "overwrite"
+            )
         if mode == "overwrite":
             return self._create(environ, body, name, replace=True)
         _check_content_type(environ, ARROW)
         return {"version": self._store.append(name, *open_stream(body))}
 
     def _add_part(
-        self, environ: Environ, body: Body, name: str, upload_id: str, part: str, *, replace: bool
+        self,
+        environ: Environ,
+        body: Body,
+        name: str,
+        upload_id: str,
+        part: str,
+        *,
+        replace: bool,
     ) -> dict[str, Any]:
         _check_content_type(environ, ARROW)
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
             raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
         schema, batches = open_stream(body)
-        self._uploads.add_part(name, upload_id, part.lower(), replace=replace, schema=schema, batches=batches)
+        self._uploads.add_part(
+            name,
+            upload_id,
+            part.lower(),
+            replace=replace,
+            schema=schema,
+            batches=batches,
+        )
         return {}
 
     def _begin_parts(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         return {"upload_id": self._uploads.begin(name)}
 
-    def _complete_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        return {"version": self._uploads.complete(name, _query_parameter(environ, "upload_id"), _if_match(environ))}
+    def _complete_parts(
+        self, environ: Environ, _body: Body, name: str
+    ) -> dict[str, Any]:
+        return {
+            "version": self._uploads.complete(
+                name, _query_parameter(environ, "upload_id"), _if_match(environ)
+            )
+        }
 
     def _abort_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         self._uploads.abort(name, _query_parameter(environ, "upload_id"))
@@ -188,7 +251,12 @@ class Application:
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
-        return {"version": self._store.alter(name, _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}'))}
+        return {
+            "version": self._store.alter(
+                name,
+                _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}'),
+            )
+        }
 
     def _describe(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
@@ -197,12 +265,26 @@ class Application:
         except UnsupportedTypeError as error:
             raise HTTPError(501, f"the schema cannot be told: {error}") from error
         _add_metadata(fields, table.lance_schema.fields())
-        metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        return {"version": table.version, "schema": {"fields": fields, **({"metadata": metadata} if metadata else {})}}
+        metadata = {
+            key.decode(): value.decode()
+            for key, value in (table.schema.metadata or {}).items()
+        }
+        return {
+            "version": table.version,
+            "schema": {
+                "fields": fields,
+                **({"metadata": metadata} if metadata else {}),
+            },
+        }
 
     def _list_indices(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
-        return {"indexes": [{"index_name": one.name, "columns": one.field_names} for one in table.describe_indices()]}
+        return {
+            "indexes": [
+                {"index_name": one.name, "columns": one.field_names}
+                for one in table.describe_indices()
+            ]
+        }
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
@@ -241,7 +323,11 @@ def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
     """Add to fields that are described what the engine keeps beside them; an extension type is told in Arrow's way."""
     # the engine has none inside a list of fixed size
     for one, field in zip(described, fields, strict=False):
-        metadata = {name: value for name, value in field.metadata.items() if value or name != EXTENSION_METADATA}
+        metadata = {
+            name: value
+            for name, value in field.metadata.items()
+            if value or name != EXTENSION_METADATA
+        }
         # the engine's own form of it, which it reads as Arrow's
         if metadata.get(EXTENSION_NAME) == "lance.json":
             metadata[EXTENSION_NAME] = "arrow.json"
@@ -252,7 +338,9 @@ def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
 
 def _pattern(route: str) -> str:
     """Turn a route into a regular expression; where it ends in a slash, that may be missing."""
-    pattern = re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
+    pattern = (
+        re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
+    )
     return f"{pattern}?" if route.endswith("/") else pattern
 
 
@@ -269,7 +357,10 @@ def _read_json(body: Body, wanted: str) -> dict[str, Any]:
     """Read an object; an empty body is an empty one."""
     text = bytes(body.read(MAX_JSON_BYTES))
     if body.read(1):
-        raise HTTPError(413, f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several")
+        raise HTTPError(
+            413,
+            f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several",
+        )
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(given := json.loads(text or b"{}"), dict):
             return given

@@ -16,7 +16,13 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-WORDS = np.array([f"{word} {i}" for i in range(500) for word in ("north", "south-east", "W", "a longer district")])
+WORDS = np.array(
+    [
+        f"{word} {i}"
+        for i in range(500)
+        for word in ("north", "south-east", "W", "a longer district")
+    ]
+)
 
 
 def numeric(nbytes: int) -> pa.Table:
@@ -34,15 +40,23 @@ def numeric(nbytes: int) -> pa.Table:
 
 def strings(nbytes: int) -> pa.Table:
     rows, rng = nbytes // 52, np.random.default_rng(2)
-    columns = {name: pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows))) for name in ("place", "kind")}
-    return pa.table({name: column.cast(pa.large_string()) for name, column in columns.items()} | {"n": np.arange(rows)})
+    columns = {
+        name: pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows)))
+        for name in ("place", "kind")
+    }
+    return pa.table(
+        {name: column.cast(pa.large_string()) for name, column in columns.items()}
+        | {"n": np.arange(rows)}
+    )
 
 
 def nested(nbytes: int) -> pa.Table:
     rows, rng = nbytes // 56, np.random.default_rng(3)
     offsets = pa.array(np.arange(rows + 1, dtype=np.int64) * 4)
     lists = pa.LargeListArray.from_arrays(offsets, pa.array(rng.normal(size=rows * 4)))
-    point = pa.StructArray.from_arrays([pa.array(rng.normal(size=rows)), pa.array(np.arange(rows))], ["x", "y"])
+    point = pa.StructArray.from_arrays(
+        [pa.array(rng.normal(size=rows)), pa.array(np.arange(rows))], ["x", "y"]
+    )
     return pa.table({"values": lists, "point": point})
 
 
@@ -59,12 +73,17 @@ def wide(columns: int, rows: int) -> pa.Table:
 
 
 def objects(cell: Callable[[int], Any]) -> pd.DataFrame:
-    return pd.DataFrame({"o": pd.Series([cell(i) for i in range(200_000)], dtype=object)})
+    return pd.DataFrame(
+        {"o": pd.Series([cell(i) for i in range(200_000)], dtype=object)}
+    )
 
 
 def shapes() -> dict[str, Callable[[], Any]]:
     """Give what makes frames of other shapes than long tables of plain columns."""
-    few, day = np.random.default_rng(2).integers(0, len(WORDS), 2_000_000), datetime.date(2024, 1, 1)
+    few, day = (
+        np.random.default_rng(2).integers(0, len(WORDS), 2_000_000),
+        datetime.date(2024, 1, 1),
+    )
     text = WORDS[few[:200_000]].tolist()
     return {
         "10,000 x 10, Arrow": lambda: wide(10_000, 10),
@@ -78,11 +97,19 @@ def shapes() -> dict[str, Callable[[], Any]]:
         "objects, decimals": lambda: objects(lambda i: decimal.Decimal(i) / 100),
         "objects, dicts": lambda: objects(lambda i: {"x": i, "name": text[i]}),
         "objects, arrays": lambda: objects(lambda i: np.arange(i % 5, dtype="float64")),
-        "pandas category": lambda: pd.DataFrame({"c": pd.Categorical.from_codes(few, WORDS)}),
+        "pandas category": lambda: pd.DataFrame(
+            {"c": pd.Categorical.from_codes(few, WORDS)}
+        ),
         "pandas Int64": lambda: pd.DataFrame({"n": pd.array(few, dtype="Int64")}),
-        "pandas Int64 and NA": lambda: pd.DataFrame({"n": pd.array([*range(200_000), None] * 10, dtype="Int64")}),
-        "Polars Categorical": lambda: pl.DataFrame({"c": pl.Series(WORDS[few], dtype=pl.Categorical)}),
-        "ten rows": lambda: pd.DataFrame({"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")}),
+        "pandas Int64 and NA": lambda: pd.DataFrame(
+            {"n": pd.array([*range(200_000), None] * 10, dtype="Int64")}
+        ),
+        "Polars Categorical": lambda: pl.DataFrame(
+            {"c": pl.Series(WORDS[few], dtype=pl.Categorical)}
+        ),
+        "ten rows": lambda: pd.DataFrame(
+            {"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")}
+        ),
     }
 
 
@@ -96,7 +123,9 @@ def frames(kind: str, nbytes: int) -> dict[str, Any]:
     if kind in ("numeric", "strings"):
         made["pandas"] = pd.DataFrame(
             {
-                name: column.to_pandas() if pa.types.is_primitive(column.type) else pd.array(column, dtype="str")
+                name: column.to_pandas()
+                if pa.types.is_primitive(column.type)
+                else pd.array(column, dtype="str")
                 for name, column in zip(table.column_names, table.columns, strict=True)
             }
         )
@@ -114,11 +143,17 @@ def stream_of(data: Any) -> bytes:
 def arrow_of(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
-    return data.to_arrow() if isinstance(data, pl.DataFrame) else pa.Table.from_pandas(data)
+    return (
+        data.to_arrow()
+        if isinstance(data, pl.DataFrame)
+        else pa.Table.from_pandas(data)
+    )
 
 
 def alternating(
-    ways: Mapping[str, Callable[[], Any]], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
+    ways: Mapping[str, Callable[[], Any]],
+    repeats: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Give the median seconds of each way, after one round that does not count."""
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -130,8 +165,12 @@ def alternating(
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}
 
 
-def show(title: str, medians: Mapping[str, float], nbytes: int, ours: str = "rt_frames") -> None:
+def show(
+    title: str, medians: Mapping[str, float], nbytes: int, ours: str = "rt_frames"
+) -> None:
     """Print how fast each way is, and how much faster ours is."""
     for name, seconds in medians.items():
         ratio = seconds / medians[ours]
-        print(f"{title:<24}{name:<26}{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s{ratio:>8.2f}x")
+        print(
+            f"{title:<24}{name:<26}{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s{ratio:>8.2f}x"
+        )

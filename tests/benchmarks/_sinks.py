@@ -78,7 +78,9 @@ def _converse(sock: socket.socket, context: ssl.SSLContext | None) -> None:
             sock = context.wrap_socket(sock, server_side=True)
         reader = Reader(sock)
         while True:
-            body = json.dumps({"tables": []} if reader.request() == b"GET" else {"version": 1}).encode()
+            body = json.dumps(
+                {"tables": []} if reader.request() == b"GET" else {"version": 1}
+            ).encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             sock.sendall(head.encode() + body)
 
@@ -119,7 +121,9 @@ def running(module: str, *words: object) -> Iterator[int]:
             process.kill()
 
 
-def sink(kind: str = "http", *certificate: Path) -> contextlib.AbstractContextManager[int]:
+def sink(
+    kind: str = "http", *certificate: Path
+) -> contextlib.AbstractContextManager[int]:
     """Start a sink; with a certificate it speaks TLS."""
     return running("_sinks", kind, *certificate)
 

@@ -28,21 +28,31 @@ class Link(NamedTuple):
     rate: float
     round_trip: float
     queue: float
-    changes: tuple[tuple[float, float], ...] = ()  # seconds since the connection was made, new rate
+    changes: tuple[
+        tuple[float, float], ...
+    ] = ()  # seconds since the connection was made, new rate
 
     def rate_at(self, seconds: float) -> float:
         """Give the rate so many seconds after the connection was made."""
-        return ([self.rate] + [rate for after, rate in self.changes if after <= seconds])[-1]
+        return (
+            [self.rate] + [rate for after, rate in self.changes if after <= seconds]
+        )[-1]
 
 
 class Upward:
     """The paced direction of one connection: a thread that reads at the link's rate, and one that delivers."""
 
-    def __init__(self, sender: socket.socket, receiver: socket.socket, link: Link) -> None:
+    def __init__(
+        self, sender: socket.socket, receiver: socket.socket, link: Link
+    ) -> None:
         self._sender, self._receiver, self._link = sender, receiver, link
         self._step = int(min(max(link.rate * 0.002, 2**14), 2**19))
-        held = link.queue + link.rate * link.round_trip / 2  # bytes: the queue, and what is under way
-        self._under_way: queue.Queue[tuple[float, bytes]] = queue.Queue(maxsize=int(held // 2**14) + 64)
+        held = (
+            link.queue + link.rate * link.round_trip / 2
+        )  # bytes: the queue, and what is under way
+        self._under_way: queue.Queue[tuple[float, bytes]] = queue.Queue(
+            maxsize=int(held // 2**14) + 64
+        )
         for work in (self._read, self._deliver):
             threading.Thread(target=work, daemon=True).start()
 
@@ -54,14 +64,18 @@ class Upward:
             return self._sender.recv(self._step), False
 
     def _read(self) -> None:
-        start = free = time.perf_counter()  # when the link will have sent all that it holds
+        start = free = (
+            time.perf_counter()
+        )  # when the link will have sent all that it holds
         with contextlib.suppress(OSError):
             while True:
                 data, busy = self._take()
                 if not data:
                     break
                 rate = self._link.rate_at(free - start)
-                free = (free if busy else max(free, time.perf_counter())) + len(data) / rate
+                free = (free if busy else max(free, time.perf_counter())) + len(
+                    data
+                ) / rate
                 self._under_way.put((free + self._link.round_trip / 2, data))
                 ahead = free - time.perf_counter() - self._link.queue / rate
                 if ahead > 0:
@@ -96,7 +110,9 @@ def _delay(sender: socket.socket, receiver: socket.socket, seconds: float) -> No
 
 
 def _connect(client: socket.socket, target: int, link: Link) -> None:
-    time.sleep(link.round_trip)  # the kernel took the connection at once; a link would not have
+    time.sleep(
+        link.round_trip
+    )  # the kernel took the connection at once; a link would not have
     server = socket.create_connection(("127.0.0.1", target))
     for end in (client, server):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,7 +131,9 @@ def serve(target: int, link: Link) -> None:
     print(listener.getsockname()[1], flush=True)
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=_connect, args=(client, target, link), daemon=True).start()
+        threading.Thread(
+            target=_connect, args=(client, target, link), daemon=True
+        ).start()
 
 
 def linked(target: int, link: Link) -> contextlib.AbstractContextManager[int]:

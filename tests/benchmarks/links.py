@@ -31,16 +31,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MB = 10**6
-BLOCK = 64 * MB  # a table repeats a block of so many bytes, which no codec sees: it looks back far less
+BLOCK = (
+    64 * MB
+)  # a table repeats a block of so many bytes, which no codec sees: it looks back far less
 CODECS = ("zstd", "lz4", None)
 
 
 def mixed(nbytes: int) -> pa.Table:
     """Numbers and text as an ETL job has them, half of each."""
     rows, rng = nbytes // 84, np.random.default_rng(1)
-    words = [pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows))) for _ in range(2)]
-    numbers = {"id": np.arange(rows), "count": rng.integers(0, 1000, rows), "x": rng.normal(size=rows)}
-    text = {name: column.cast(pa.large_string()) for name, column in zip(("place", "kind"), words, strict=True)}
+    words = [
+        pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows)))
+        for _ in range(2)
+    ]
+    numbers = {
+        "id": np.arange(rows),
+        "count": rng.integers(0, 1000, rows),
+        "x": rng.normal(size=rows),
+    }
+    text = {
+        name: column.cast(pa.large_string())
+        for name, column in zip(("place", "kind"), words, strict=True)
+    }
     return pa.table({**numbers, "price": rng.integers(0, 100_000, rows) / 100, **text})
 
 
@@ -48,11 +60,15 @@ def text(nbytes: int) -> pa.Table:
     """One column of sentences, of words that are as frequent as those of a language."""
     rows, rng = nbytes // 60, np.random.default_rng(2)
     letters = np.array(list("etaoinshrdlucmfwyp"))
-    words = ["".join(rng.choice(letters, length)) for length in rng.integers(2, 10, 5000)]
+    words = [
+        "".join(rng.choice(letters, length)) for length in rng.integers(2, 10, 5000)
+    ]
     frequency = 1 / np.arange(1, len(words) + 1)
     drawn = rng.choice(len(words), size=(8, rows), p=frequency / frequency.sum())
     words = pa.array(words, pa.large_string())
-    sentences = pc.binary_join_element_wise(*(words.take(pa.array(one)) for one in drawn), pa.scalar(" ", words.type))
+    sentences = pc.binary_join_element_wise(
+        *(words.take(pa.array(one)) for one in drawn), pa.scalar(" ", words.type)
+    )
     return pa.table({"text": sentences})
 
 
@@ -67,7 +83,12 @@ def constant(nbytes: int) -> pa.Table:
     return pa.table({name: np.zeros(nbytes // 32) for name in "abcd"})
 
 
-DATA: dict[str, Callable[[int], pa.Table]] = {"mixed": mixed, "text": text, "random": random, "constant": constant}
+DATA: dict[str, Callable[[int], pa.Table]] = {
+    "mixed": mixed,
+    "text": text,
+    "random": random,
+    "constant": constant,
+}
 
 
 def table_of(kind: str, nbytes: int) -> pa.Table:
@@ -94,14 +115,33 @@ class Point(NamedTuple):
         return Link(self.rate * MB, self.round_trip / 1000, self.queue * MB, changes)
 
     def describe(self) -> str:
-        later = "".join(f", {rate:g} MB/s after {after:g} s" for after, rate in self.changes)
-        link = f"{self.rate:g} MB/s{later}, {self.round_trip:g} ms, {self.queue:g} MB" if self.rate else "no limit"
+        later = "".join(
+            f", {rate:g} MB/s after {after:g} s" for after, rate in self.changes
+        )
+        link = (
+            f"{self.rate:g} MB/s{later}, {self.round_trip:g} ms, {self.queue:g} MB"
+            if self.rate
+            else "no limit"
+        )
         return f"| {link} | {self.way} | {self.data}, {self.size} MB |"
 
 
 USUAL = (
-    *(Point(rate, size) for rate, size in ((1, 10), (8, 40), (60, 100), (125, 200), (500, 200), (1250, 500))),
-    *(Point(rate, size, way="tunnel") for rate, size in ((8, 40), (60, 100), (60, 200), (125, 200))),
+    *(
+        Point(rate, size)
+        for rate, size in (
+            (1, 10),
+            (8, 40),
+            (60, 100),
+            (125, 200),
+            (500, 200),
+            (1250, 500),
+        )
+    ),
+    *(
+        Point(rate, size, way="tunnel")
+        for rate, size in ((8, 40), (60, 100), (60, 200), (125, 200))
+    ),
     *(Point(rate, size, "text") for rate, size in ((8, 40), (60, 100), (500, 200))),
     *(Point(60, 100, data) for data in ("random", "constant")),
     *(Point(rate, 40) for rate in (30, 125, 1250)),
@@ -110,7 +150,7 @@ USUAL = (
     Point(12.5, 200, changes=((2, 250),)),
     Point(250, 400, changes=((1, 30),)),
     Point(0, 200, way="loopback"),
-)  # fmt: skip
+)
 
 
 def own_address() -> str:
@@ -129,7 +169,9 @@ def connecting(point: Point) -> Iterator[Callable[[], rt.Client]]:
         port = running.enter_context(linked(port, point.link)) if point.rate else port
 
         def connect() -> rt.Client:
-            client = rt.connect(f"http://{host}:{port}", api_key="k", default=False, allow_insecure=True)
+            client = rt.connect(
+                f"http://{host}:{port}", api_key="k", default=False, allow_insecure=True
+            )
             client.list_tables()  # its connection is open for every way alike
             return client
 
@@ -162,7 +204,10 @@ def show(point: Point, medians: dict[str, float]) -> None:
     """Print a line: the codecs' seconds, and how the two uploads compare with the best of them."""
     codecs = ("none",) if point.way == "loopback" else ("none", "lz4", "zstd")
     best = min(codecs, key=medians.__getitem__)
-    cells = [f"{medians[way]:.2f}" + (" ←" if way == best else "") for way in ("none", "lz4", "zstd")]
+    cells = [
+        f"{medians[way]:.2f}" + (" ←" if way == best else "")
+        for way in ("none", "lz4", "zstd")
+    ]
     cells += [f"{medians[best] / medians[which]:.2f}" for which in ("first", "second")]
     print(point.describe(), " | ".join(cells), "|", flush=True)
 
@@ -173,18 +218,26 @@ def _change(word: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description='compression="auto" against each codec, on links')
+    parser = argparse.ArgumentParser(
+        description='compression="auto" against each codec, on links'
+    )
     parser.add_argument("--rate", type=float, help="MB/s; without it, the usual table")
     parser.add_argument("--size", type=int, default=100, help="MB")
     parser.add_argument("--data", choices=DATA, default="mixed")
-    parser.add_argument("--way", choices=("direct", "tunnel", "loopback"), default="direct")
+    parser.add_argument(
+        "--way", choices=("direct", "tunnel", "loopback"), default="direct"
+    )
     parser.add_argument("--round-trip", type=float, default=20, help="ms")
     parser.add_argument("--queue", type=float, default=1, help="MB")
-    parser.add_argument("--changes", type=_change, nargs="+", default=(), metavar="SECONDS:MB/S")
+    parser.add_argument(
+        "--changes", type=_change, nargs="+", default=(), metavar="SECONDS:MB/S"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     given = vars(parser.parse_args())
     repeats = given.pop("repeats")
-    print("| link | way | data | none (s) | LZ4 (s) | ZSTD (s) | first upload | second upload |")
+    print(
+        "| link | way | data | none (s) | LZ4 (s) | ZSTD (s) | first upload | second upload |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for point in USUAL if given["rate"] is None else [Point(**given)]:
         show(point, measure(point, repeats))

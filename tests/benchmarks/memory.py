@@ -34,14 +34,22 @@ def reader(nbytes: int) -> pa.RecordBatchReader:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, nbytes // 16, rows):
-            yield pa.record_batch([np.arange(start, start + rows), np.random.default_rng(0).normal(size=rows)], schema)
+            yield pa.record_batch(
+                [
+                    np.arange(start, start + rows),
+                    np.random.default_rng(0).normal(size=rows),
+                ],
+                schema,
+            )
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def lazy(nbytes: int) -> pl.LazyFrame:
     """Read one file of 0.2 GB as often as it takes, and compute something of each row."""
-    return pl.concat([pl.scan_parquet(FILE)] * (5 * nbytes // GB)).with_columns(y=pl.col("x") * 0.5)
+    return pl.concat([pl.scan_parquet(FILE)] * (5 * nbytes // GB)).with_columns(
+        y=pl.col("x") * 0.5
+    )
 
 
 def partition(number: int, rows: int) -> pd.DataFrame:
@@ -56,16 +64,24 @@ def dask(port: str, size: str) -> None:
 
     rows = int(float(size) * GB) // 40 // 64
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         distributed.Client(cluster),
         rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client,
     ):
         for each in (10, rows):
             Path("/proc/self/clear_refs").write_text("5")
             before = resident("VmRSS")
-            client.create_table("t", dd.from_map(partition, range(40), rows=each, meta=partition(0, 1)), progress=False)
+            client.create_table(
+                "t",
+                dd.from_map(partition, range(40), rows=each, meta=partition(0, 1)),
+                progress=False,
+            )
     peak = resident("VmHWM") - before
-    print(f"{'Dask, 40 partitions':<22}{size:>4} GB{peak / 1e6:>10.0f} MB, {peak / (rows * 64):.1f} partitions")
+    print(
+        f"{'Dask, 40 partitions':<22}{size:>4} GB{peak / 1e6:>10.0f} MB, {peak / (rows * 64):.1f} partitions"
+    )
 
 
 def one(port: str, kind: str, size: str) -> None:
@@ -77,7 +93,9 @@ def one(port: str, kind: str, size: str) -> None:
         data = frames(kind.split(maxsplit=1)[0], nbytes)[kind.split()[1]]
     with rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
         if kind not in ("reader", "lazy"):
-            rt.to_table(pl.DataFrame({"a": [1]}), "t", client=client)  # what is imported once is no memory of an upload
+            rt.to_table(
+                pl.DataFrame({"a": [1]}), "t", client=client
+            )  # what is imported once is no memory of an upload
             Path("/proc/self/clear_refs").write_text("5")
             before = resident("VmRSS")
         client.create_table("t", data, progress=False)
@@ -85,15 +103,24 @@ def one(port: str, kind: str, size: str) -> None:
 
 
 def main() -> None:
-    kinds = [f"{kind} {library}" for kind in ("numeric", "strings") for library in ("Arrow", "Polars", "pandas")]
+    kinds = [
+        f"{kind} {library}"
+        for kind in ("numeric", "strings")
+        for library in ("Arrow", "Polars", "pandas")
+    ]
     kinds.append("lists Polars")
-    cases = [(kind, "1") for kind in kinds] + [(kind, size) for kind in ("reader", "lazy") for size in ("1", "4", "16")]
+    cases = [(kind, "1") for kind in kinds] + [
+        (kind, size) for kind in ("reader", "lazy") for size in ("1", "4", "16")
+    ]
     cases.append(("dask", "10"))
     pl.from_arrow(numeric(GB // 5)).write_parquet(FILE)
     try:
         with sink() as port:
             for case in cases:
-                subprocess.run([sys.executable, "-m", "tests.benchmarks.memory", str(port), *case], check=True)
+                subprocess.run(
+                    [sys.executable, "-m", "tests.benchmarks.memory", str(port), *case],
+                    check=True,
+                )
     finally:
         FILE.unlink()
 

@@ -50,7 +50,9 @@ def wide(columns: int, **field: Any) -> pa.Table:
 
 
 def int32(table: pa.Table) -> pa.Table:
-    return table.cast(pa.schema([field.with_type(pa.int32()) for field in table.schema]))
+    return table.cast(
+        pa.schema([field.with_type(pa.int32()) for field in table.schema])
+    )
 
 
 def not_null(table: pa.Table) -> pa.Table:
@@ -61,23 +63,34 @@ def not_null(table: pa.Table) -> pa.Table:
 
 
 def coded(columns: int) -> pa.Table:
-    return pa.table([pa.array(["a", "b", "a"] * 10).dictionary_encode()] * columns, [f"c{i}" for i in range(columns)])
+    return pa.table(
+        [pa.array(["a", "b", "a"] * 10).dictionary_encode()] * columns,
+        [f"c{i}" for i in range(columns)],
+    )
 
 
 def structs(columns: int) -> pa.Table:
-    return pa.table([pa.array([{"x": 1, "y": "a"}] * 30)] * columns, [f"c{i}" for i in range(columns)])
+    return pa.table(
+        [pa.array([{"x": 1, "y": "a"}] * 30)] * columns,
+        [f"c{i}" for i in range(columns)],
+    )
 
 
 def growing(chunks: int) -> pa.Table:
     """Make chunks of which each has the values of those before it, and some of its own."""
-    parts = [pa.table({"c": pa.array([f"v{j}" for j in range(5 * i)]).dictionary_encode()}) for i in range(1, chunks)]
+    parts = [
+        pa.table({"c": pa.array([f"v{j}" for j in range(5 * i)]).dictionary_encode()})
+        for i in range(1, chunks)
+    ]
     return pa.concat_tables(parts)
 
 
 def shifting(chunks: int) -> pa.Table:
     """Make chunks of which each has a tenth of new values."""
     parts = [[f"v{10 * i + j}" for j in range(100)] for i in range(chunks)]
-    return pa.concat_tables([pa.table({"c": pa.array(names).dictionary_encode()}) for names in parts])
+    return pa.concat_tables(
+        [pa.table({"c": pa.array(names).dictionary_encode()}) for names in parts]
+    )
 
 
 def objects(cell: Callable[[int], Any], rows: int) -> pd.DataFrame:
@@ -96,12 +109,16 @@ def write_stream(data: pa.Table | pa.RecordBatchReader) -> None:
             writer.write_batch(batch)
 
 
-def streamed(data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any) -> Case:
+def streamed(
+    data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any
+) -> Case:
     return Case(lambda: stream(data, **options), lambda: write_stream(to_table(data)))
 
 
 def read_once(table: pa.Table) -> Case:
-    return Case(lambda: stream(table.to_reader()), lambda: write_stream(table.to_reader()))
+    return Case(
+        lambda: stream(table.to_reader()), lambda: write_stream(table.to_reader())
+    )
 
 
 def planned(table: pa.Table) -> Case:
@@ -110,8 +127,17 @@ def planned(table: pa.Table) -> Case:
 
     def by_hand() -> str:
         new = {field.name: field for field in after}
-        found = [(old, new[old.name]) for old in before if old.name in new and old.type != new[old.name].type]
-        return str([{"path": old.name, "data_type": {"type": str(other.type)}} for old, other in found])
+        found = [
+            (old, new[old.name])
+            for old in before
+            if old.name in new and old.type != new[old.name].type
+        ]
+        return str(
+            [
+                {"path": old.name, "data_type": {"type": str(other.type)}}
+                for old, other in found
+            ]
+        )
 
     return Case(lambda: rt.plan_alterations(before, after).to_json(), by_hand)
 
@@ -131,7 +157,9 @@ class Doors:
         lance.write_dataset(table, path)
         return self._client.create_table(f"t{next(NUMBERS)}", table), path
 
-    def create(self, data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any) -> Case:
+    def create(
+        self, data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any
+    ) -> Case:
         return Case(
             lambda: self._client.create_table(f"t{next(NUMBERS)}", data, **options),
             lambda: lance.write_dataset(to_table(data), self._path()),
@@ -147,7 +175,10 @@ class Doors:
     def read(self, table: pa.Table) -> Case:
         stored, path = self._stored(table)
         names = table.column_names[::2]
-        return Case(lambda: stored.to_arrow(columns=names), lambda: lance.dataset(path).to_table(columns=names))
+        return Case(
+            lambda: stored.to_arrow(columns=names),
+            lambda: lance.dataset(path).to_table(columns=names),
+        )
 
     def cast(self, table: pa.Table) -> Case:
         """Cast all columns, and back again the next time."""
@@ -157,9 +188,14 @@ class Doors:
 
         def by_hand() -> None:
             arrow = next(types)
-            lance.dataset(path).alter_columns(*({"path": name, "data_type": arrow} for name in table.column_names))
+            lance.dataset(path).alter_columns(
+                *({"path": name, "data_type": arrow} for name in table.column_names)
+            )
 
-        return Case(lambda: rt.alter_table(next(frames), stored.name, client=self._client), by_hand)
+        return Case(
+            lambda: rt.alter_table(next(frames), stored.name, client=self._client),
+            by_hand,
+        )
 
     def rename(self, table: pa.Table, *, plans: bool) -> Case:
         """Rename all columns, and back again the next time."""
@@ -179,7 +215,9 @@ class Doors:
 
         def by_hand() -> None:
             old, new = next(others)
-            lance.dataset(path).alter_columns(*({"path": name + old, "name": name + new} for name in names))
+            lance.dataset(path).alter_columns(
+                *({"path": name + old, "name": name + new} for name in names)
+            )
 
         return Case(ours, by_hand)
 
@@ -198,16 +236,28 @@ def cases(doors: Doors) -> dict[str, tuple[int, Callable[[int], Case]]]:
         "stream, Arrow": (8000, lambda n: streamed(wide(n))),
         "stream, Polars": (8000, lambda n: streamed(pl.from_arrow(wide(n)))),
         "stream, pandas": (8000, lambda n: streamed(wide(n).to_pandas())),
-        "stream, not null": (8000, lambda n: streamed(wide(n, nullable=False), not_null)),
-        "stream, ten chunks": (8000, lambda n: streamed(pa.concat_tables([wide(n)] * 10))),
+        "stream, not null": (
+            8000,
+            lambda n: streamed(wide(n, nullable=False), not_null),
+        ),
+        "stream, ten chunks": (
+            8000,
+            lambda n: streamed(pa.concat_tables([wide(n)] * 10)),
+        ),
         "stream, dtypes=": (8000, lambda n: streamed(wide(n), int32, dtypes=dtypes(n))),
         "stream, append": (8000, lambda n: streamed(wide(n), table=wide(n).schema)),
-        "stream, append that casts": (8000, lambda n: streamed(wide(n), int32, table=int32(wide(n)).schema)),
+        "stream, append that casts": (
+            8000,
+            lambda n: streamed(wide(n), int32, table=int32(wide(n)).schema),
+        ),
         "create, Arrow": (8000, lambda n: doors.create(wide(n))),
         "create, Polars": (8000, lambda n: doors.create(pl.from_arrow(wide(n)))),
         "create, pandas": (8000, lambda n: doors.create(wide(n).to_pandas())),
         "create, not null": (8000, lambda n: doors.create(wide(n, nullable=False))),
-        "create, dtypes=": (8000, lambda n: doors.create(wide(n), int32, dtypes=dtypes(n))),
+        "create, dtypes=": (
+            8000,
+            lambda n: doors.create(wide(n), int32, dtypes=dtypes(n)),
+        ),
         "append, Arrow": (8000, lambda n: doors.append(wide(n))),
         "append, pandas": (8000, lambda n: doors.append(wide(n).to_pandas())),
         "append, not null": (8000, lambda n: doors.append(wide(n, nullable=False))),
@@ -217,7 +267,10 @@ def cases(doors: Doors) -> dict[str, tuple[int, Callable[[int], Case]]]:
         "alter_table, renames": (8000, lambda n: doors.rename(wide(n), plans=True)),
         "alter_columns, renames": (8000, lambda n: doors.rename(wide(n), plans=False)),
         "stream, dictionaries": (2000, lambda n: streamed(coded(n))),
-        "stream, dictionaries, ten chunks": (2000, lambda n: streamed(pa.concat_tables([coded(n)] * 10))),
+        "stream, dictionaries, ten chunks": (
+            2000,
+            lambda n: streamed(pa.concat_tables([coded(n)] * 10)),
+        ),
         "stream, structs": (2000, lambda n: streamed(structs(n))),
         "create, dictionaries": (2000, lambda n: doors.create(coded(n))),
         "create, structs": (2000, lambda n: doors.create(structs(n))),
@@ -227,7 +280,10 @@ def cases(doors: Doors) -> dict[str, tuple[int, Callable[[int], Case]]]:
         "stream, shifting dictionary": (1000, lambda n: streamed(shifting(n), unify)),
         "stream, reader, growing": (1000, lambda n: read_once(growing(n))),
         "create, growing dictionary": (1000, lambda n: doors.create(growing(n), unify)),
-        "create, shifting dictionary": (1000, lambda n: doors.create(shifting(n), unify)),
+        "create, shifting dictionary": (
+            1000,
+            lambda n: doors.create(shifting(n), unify),
+        ),
         "stream, Timedelta": (200_000, lambda n: streamed(timedelta(n))),
         "stream, sets": (200_000, lambda n: streamed(sets(n))),
         "stream, UUID": (200_000, lambda n: streamed(uuids(n))),
@@ -246,7 +302,9 @@ def measure(ways: list[Callable[[], Any]]) -> list[tuple[float, ...]]:
             cpu = time.process_time()
             way()
             times.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return [tuple(map(statistics.median, zip(*times[1:], strict=True))) for times in taken]
+    return [
+        tuple(map(statistics.median, zip(*times[1:], strict=True))) for times in taken
+    ]
 
 
 def ratio(one: tuple[float, ...], other: tuple[float, ...]) -> str:
@@ -260,7 +318,9 @@ def main(wanted: list[str]) -> None:
             if wanted and not any(part in name for part in wanted):
                 continue
             case = make(size)
-            ours, by_hand, half = measure([case.ours, case.by_hand, make(size // 2).ours])
+            ours, by_hand, half = measure(
+                [case.ours, case.by_hand, make(size // 2).ours]
+            )
             shown = f"{ours[0] * 1000:>7.0f} ms{ratio(ours, by_hand):>16}{ratio(ours, half):>14}"
             print(f"{f'{name}, {size:,}':<40}{shown}", flush=True)
 

@@ -27,15 +27,27 @@ from tests.benchmarks._sinks import sink
 from tests.benchmarks.link import Link, linked
 from tests.benchmarks.upload import HEADERS, NBYTES, post
 
-FRAME = pl.DataFrame({"n": range(10), "word": [f"w{i}" for i in range(10)], "x": [i / 3 for i in range(10)]})
+FRAME = pl.DataFrame(
+    {
+        "n": range(10),
+        "word": [f"w{i}" for i in range(10)],
+        "x": [i / 3 for i in range(10)],
+    }
+)
 CHANGE = b'{"alterations": [{"path": "n", "rename": "m"}]}'
 WRITES, ROUND_TRIP = 15, 0.05
 
 
 def ten_rows() -> None:
     body = stream_of(FRAME)
-    with sink() as port, rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
-        ways = {"rt_frames": lambda: client.create_table("t", FRAME), "requests.post": lambda: post(client.url, body)}
+    with (
+        sink() as port,
+        rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client,
+    ):
+        ways = {
+            "rt_frames": lambda: client.create_table("t", FRAME),
+            "requests.post": lambda: post(client.url, body),
+        }
         with requests.Session() as session:
 
             def pooled() -> None:
@@ -52,7 +64,9 @@ def writes_in_a_row() -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         authority.cert_pem.write_to_path(folder / "ca.pem")
-        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
+        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+            folder / "server.pem"
+        )
         port = stack.enter_context(sink("http", folder / "server.pem"))
         port = stack.enter_context(linked(port, Link(1250e6, ROUND_TRIP, 1e6)))
         url, verify = f"https://127.0.0.1:{port}", str(folder / "ca.pem")
@@ -65,28 +79,50 @@ def writes_in_a_row() -> None:
         def theirs(path: str, data: bytes) -> None:
             with requests.Session() as session:
                 for _ in range(WRITES):
-                    session.post(url + path, data=data, headers=HEADERS, verify=verify).raise_for_status()
+                    session.post(
+                        url + path, data=data, headers=HEADERS, verify=verify
+                    ).raise_for_status()
 
-        medians = alternating({
-            "creates": lambda: ours(lambda client: client.create_table("t", FRAME, progress=False)),
-            "creates by hand": lambda: theirs("/v1/tables/t", body),
-            "alters": lambda: ours(lambda client: client.table("t").rename({"n": "m"})),
-            "alters by hand": lambda: theirs("/v1/table/t/alter_columns", CHANGE),
-        })  # fmt: skip
+        medians = alternating(
+            {
+                "creates": lambda: ours(
+                    lambda client: client.create_table("t", FRAME, progress=False)
+                ),
+                "creates by hand": lambda: theirs("/v1/tables/t", body),
+                "alters": lambda: ours(
+                    lambda client: client.table("t").rename({"n": "m"})
+                ),
+                "alters by hand": lambda: theirs("/v1/table/t/alter_columns", CHANGE),
+            }
+        )
     for kind in ("creates", "alters"):
         us, them = medians[kind], medians[f"{kind} by hand"]
-        print(f"{WRITES} {kind:<8}{us:>7.3f} s, requests.Session {them:.3f} s: {us / them:.2f} times as long")
+        print(
+            f"{WRITES} {kind:<8}{us:>7.3f} s, requests.Session {them:.3f} s: {us / them:.2f} times as long"
+        )
 
 
 def imports() -> None:
-    with tempfile.TemporaryDirectory() as compiled:  # as it is after an installation, whatever the environment says
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with (
+        tempfile.TemporaryDirectory() as compiled
+    ):  # as it is after an installation, whatever the environment says
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "PYTHONDONTWRITEBYTECODE"
+        }
         environment["PYTHONPYCACHEPREFIX"] = compiled
 
         def python(code: str) -> None:
             subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
-        medians = alternating({"pass": lambda: python("pass"), "ours": lambda: python("import rt_frames")}, 25)
+        medians = alternating(
+            {
+                "pass": lambda: python("pass"),
+                "ours": lambda: python("import rt_frames"),
+            },
+            25,
+        )
     above = (medians["ours"] - medians["pass"]) * 1000
     print(f"import rt_frames      {'above python -c pass':<28}{above:>10.2f} ms")
 
@@ -114,7 +150,10 @@ def embedded() -> None:
             "a URL of this machine": lambda: create(by_url),
             "lance.write_dataset": in_process,
         }
-        for measured, clock in {"": time.perf_counter, " (CPU)": time.process_time}.items():
+        for measured, clock in {
+            "": time.perf_counter,
+            " (CPU)": time.process_time,
+        }.items():
             medians = alternating(ways, 9, clock)
             show(f"embedded{measured}", medians, table.nbytes, "lance.write_dataset")
 

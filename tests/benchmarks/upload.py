@@ -15,7 +15,15 @@ import pyarrow as pa
 import requests
 
 import rt_frames as rt
-from tests.benchmarks._frames import MAKERS, alternating, arrow_of, frames, shapes, show, stream_of
+from tests.benchmarks._frames import (
+    MAKERS,
+    alternating,
+    arrow_of,
+    frames,
+    shapes,
+    show,
+    stream_of,
+)
 from tests.benchmarks._sinks import sink
 
 if TYPE_CHECKING:
@@ -26,7 +34,9 @@ HEADERS = {"x-api-key": "k", "Content-Type": "application/vnd.apache.arrow.strea
 
 
 def post(url: str, body: Any) -> None:
-    requests.post(f"{url}/v1/tables/t", data=body, headers=HEADERS, timeout=60).raise_for_status()
+    requests.post(
+        f"{url}/v1/tables/t", data=body, headers=HEADERS, timeout=60
+    ).raise_for_status()
 
 
 def by_bytesio(url: str, data: Any) -> None:
@@ -55,7 +65,9 @@ def official(url: str) -> Callable[[Any], Any]:
     return lambda data: database.create_table("t", arrow_of(data))
 
 
-def ways(url: str, flight_port: int, data: Any, client: rt.Client) -> dict[str, Callable[[], Any]]:
+def ways(
+    url: str, flight_port: int, data: Any, client: rt.Client
+) -> dict[str, Callable[[], Any]]:
     prepared, create = stream_of(data), official(url)
     return {
         "rt_frames": lambda: client.create_table("t", data, progress=False),
@@ -72,8 +84,14 @@ def main(kinds: list[str]) -> None:
         with rt.connect(url, api_key="k", default=False) as client:
             for name, make in shapes().items() if "shapes" in kinds else ():
                 data = make()
-                by_hand = {"BytesIO + requests": lambda data=data: by_bytesio(url, data)}
-                ours = {"rt_frames": lambda data=data: client.create_table("t", data, progress=False)}
+                by_hand = {
+                    "BytesIO + requests": lambda data=data: by_bytesio(url, data)
+                }
+                ours = {
+                    "rt_frames": lambda data=data: client.create_table(
+                        "t", data, progress=False
+                    )
+                }
                 show(name, alternating(ours | by_hand, 15), arrow_of(data).nbytes)
             for kind in [kind for kind in kinds if kind != "shapes"]:
                 for library, data in frames(kind, NBYTES).items():

@@ -15,9 +15,15 @@ def run(monkeypatch):
     """Give the console script's function these words, in this process, and standard streams where there are some."""
 
     def run(
-        *args: object, stdin: bytes | None = None, stderr: io.TextIOWrapper | str | None = "", **environment: str
+        *args: object,
+        stdin: bytes | None = None,
+        stderr: io.TextIOWrapper | str | None = "",
+        **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        out, err = (
+            io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+            for _ in range(2)
+        )
         words, interrupts = list(map(str, args)), signal.getsignal(signal.SIGINT)
         with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
             for name, value in environment.items():
@@ -25,10 +31,14 @@ def run(monkeypatch):
             if stdin is not None:
                 patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             stack.enter_context(contextlib.redirect_stdout(out))
-            stack.enter_context(contextlib.redirect_stderr(err if stderr == "" else stderr))
+            stack.enter_context(
+                contextlib.redirect_stderr(err if stderr == "" else stderr)
+            )
             ended = stack.enter_context(pytest.raises(SystemExit))
             main(words)
-        signal.signal(signal.SIGINT, interrupts)  # a command is the last thing that its process does
+        signal.signal(
+            signal.SIGINT, interrupts
+        )  # a command is the last thing that its process does
         shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
         return subprocess.CompletedProcess(words, ended.value.code, *shown)
 

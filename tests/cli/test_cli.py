@@ -44,7 +44,13 @@ def test_help_and_completion_load_no_library_of_frames():
         "assert not {'pyarrow', 'pandas', 'polars', 'requests', 'lance'} & set(sys.modules)"
     )
     env = os.environ | {"_RT_FRAMES_COMPLETE": "zsh_source"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+    )
     assert re.search(r"rt-frames, version [\d.]+\n#compdef rt-frames\n", done.stdout)
 
 
@@ -65,27 +71,56 @@ sys.modules["lance"] = None
 rt.connect("./t")
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     said = '{} must be installed for this: pip install "rt_frames[local]"'
     lines = done.stderr.splitlines()
-    assert lines[:6] == [f"Error: {said.format(module)}" for module in ("cheroot", "lance") for _ in range(3)]
-    assert (done.stdout, lines[-1]) == ("", f"ModuleNotFoundError: {said.format('lance')}")
+    assert lines[:6] == [
+        f"Error: {said.format(module)}"
+        for module in ("cheroot", "lance")
+        for _ in range(3)
+    ]
+    assert (done.stdout, lines[-1]) == (
+        "",
+        f"ModuleNotFoundError: {said.format('lance')}",
+    )
 
 
-def test_serve_answers_until_it_is_interrupted_and_writes_a_line_for_each_request(run, start, tmp_path):
+def test_serve_answers_until_it_is_interrupted_and_writes_a_line_for_each_request(
+    run, start, tmp_path
+):
     process = start("serve", tmp_path / "tables")
-    env = dict(process.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(3))
+    env = dict(
+        process.stdout.readline().removeprefix("export ").strip().split("=", 1)
+        for _ in range(3)
+    )
     assert run("tables", "--json", **env).stdout == "[]\n"
     pl.DataFrame({"n": [1]}).write_parquet(file := tmp_path / "t.parquet")
-    for command in (["create", "t", file, "--if-exists", "replace"], ["show", "t"]):  # which not all dialects have
+    for command in (
+        ["create", "t", file, "--if-exists", "replace"],
+        ["show", "t"],
+    ):  # which not all dialects have
         assert run(*command, **env).returncode == 0
-    requests.get(f"{env['RT_FRAMES_URL']}/v1/tables%0Ax", headers={"x-api-key": "wrong"}, timeout=9)
+    requests.get(
+        f"{env['RT_FRAMES_URL']}/v1/tables%0Ax",
+        headers={"x-api-key": "wrong"},
+        timeout=9,
+    )
     process.send_signal(signal.SIGINT)
     _, log = process.communicate()
     assert process.returncode == 0
-    assert re.search(r" 127\.0\.0\.1 POST /v1/table/t/create/?\S* 200, \d+ bytes received, \d+ ms\n", log)
-    assert re.search(r" 127\.0\.0\.1 GET /v1/tables%0Ax 401, 0 bytes received, \d+ ms\n", log)
+    assert re.search(
+        r" 127\.0\.0\.1 POST /v1/table/t/create/?\S* 200, \d+ bytes received, \d+ ms\n",
+        log,
+    )
+    assert re.search(
+        r" 127\.0\.0\.1 GET /v1/tables%0Ax 401, 0 bytes received, \d+ ms\n", log
+    )
     assert env["RT_FRAMES_API_KEY"] not in log
 
 
@@ -104,7 +139,9 @@ def test_serve_ignores_an_interrupt_as_it_was_started_to(tmp_path):
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
-        assert requests.get(f"{url}/v1/tables", headers={"x-api-key": KEY}, timeout=9).json() == {"tables": []}
+        assert requests.get(
+            f"{url}/v1/tables", headers={"x-api-key": KEY}, timeout=9
+        ).json() == {"tables": []}
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate()
         assert process.returncode == 0
@@ -120,13 +157,17 @@ def test_an_upload_ignores_an_interrupt_as_it_was_started_to(tmp_path, server):
     server.script = interrupt_and_answer
     (tmp_path / "t.csv").write_text("n\n1\n")
     env = os.environ | {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
-    with Program(*IGNORING, SCRIPT, "create", "t", tmp_path / "t.csv", env=env) as process:
+    with Program(
+        *IGNORING, SCRIPT, "create", "t", tmp_path / "t.csv", env=env
+    ) as process:
         out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert "created t: " in out
 
 
-def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(start, tmp_path, server):
+def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(
+    start, tmp_path, server
+):
     """Fifty megabytes of CSV would take seconds; they are read while nobody takes what was made of them."""
     with (tmp_path / "big.csv").open("wb") as file:
         file.write(b"a,b\n" + b"1,some text\n" * 4_000_000)
@@ -142,14 +183,28 @@ def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(start, tmp_path,
         ended.wait(LONGEST)
 
     server.script = read_no_further
-    process = start("create", "n", tmp_path / "big.csv", "-q", RT_FRAMES_URL=server.url, RT_FRAMES_API_KEY=KEY)
+    process = start(
+        "create",
+        "n",
+        tmp_path / "big.csv",
+        "-q",
+        RT_FRAMES_URL=server.url,
+        RT_FRAMES_API_KEY=KEY,
+    )
     assert begun.wait(LONGEST)
-    time.sleep(0.2)  # Python hears a signal late that comes just as a wait begins; nobody is so quick
+    time.sleep(
+        0.2
+    )  # Python hears a signal late that comes just as a wait begins; nobody is so quick
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate()  # a busy machine may take seconds to end an interpreter
+    out, err = (
+        process.communicate()
+    )  # a busy machine may take seconds to end an interpreter
     ended.set()
     assert (process.returncode, out) == (130, "")
-    assert "interrupted; each request is done whole or not at all: see which, with rt-frames tables and" in err
+    assert (
+        "interrupted; each request is done whole or not at all: see which, with rt-frames tables and"
+        in err
+    )
     assert "Traceback" not in err
 
 
@@ -157,17 +212,25 @@ def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(start, tmp_path,
 def test_ctrl_c_after_the_last_word_of_a_command_ends_it_at_once(start, tmp_path, late):
     (tmp_path / "t.csv").write_text("n\n1\n")
     process = start("create", "t", tmp_path / "t.csv", "--url", tmp_path / "tables")
-    assert any(line.startswith("created t: ") for line in iter(process.stdout.readline, ""))
+    assert any(
+        line.startswith("created t: ") for line in iter(process.stdout.readline, "")
+    )
     time.sleep(late)  # its service stops, and then the interpreter
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
-    assert process.returncode in (130, -signal.SIGINT, 0)  # which shells call 130, too; 0 where it was over already
+    assert process.returncode in (
+        130,
+        -signal.SIGINT,
+        0,
+    )  # which shells call 130, too; 0 where it was over already
     assert "Traceback" not in err
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("suffix", ["csv", "ndjson"])
-def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sample(start, tmp_path, suffix):
+def test_the_end_of_the_script_is_not_that_of_a_thread_that_still_read_the_sample(
+    start, tmp_path, suffix
+):
     """One that came back into Python after its end aborted a run of three."""
     (tmp_path / "a.csv").write_text("id,x\n1,2.5\n")
     (tmp_path / "a.ndjson").write_text('{"id": 1}\n')

@@ -95,12 +95,22 @@ def test_rows_are_drawn_in_words_and_none_of_an_empty_table(run, url):
         r"['x\x1b']",
         "null",
     ]
-    assert run("show", "empty", "--rows", "3", *url).stdout.splitlines()[-1].split() == ["s", "large_string", "yes"]
+    assert run("show", "empty", "--rows", "3", *url).stdout.splitlines()[
+        -1
+    ].split() == ["s", "large_string", "yes"]
 
 
 def test_what_one_request_cannot_do_is_altered_in_two(run, file, env, service, name):
     run("create", name, file, **env)
-    options = ["--rename", "n=number", "--cast", "n=int32", "--nullable", "s=true", "--lossy"]
+    options = [
+        "--rename",
+        "n=number",
+        "--cast",
+        "n=int32",
+        "--nullable",
+        "s=true",
+        "--lossy",
+    ]
     dry = run("alter", name, *options, "--dry-run", "--json", **env)
     assert [json.loads(line)["alterations"] for line in dry.stdout.splitlines()] == [
         [{"path": "n", "data_type": {"type": "int32"}}],
@@ -108,29 +118,49 @@ def test_what_one_request_cannot_do_is_altered_in_two(run, file, env, service, n
     ]
     assert stored(service, name).column_names == ["n", "s"]
     done = run("alter", name, *options, **env)
-    assert done.stdout.splitlines()[:2] == ["request 1 of 2 done: n", "request 2 of 2 done: n, s"]
+    assert done.stdout.splitlines()[:2] == [
+        "request 1 of 2 done: n",
+        "request 2 of 2 done: n, s",
+    ]
     found = stored(service, name)
     assert found.schema.field("number").type == pa.int32()
     assert found["number"].to_pylist() == [1, 2]
 
 
 def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, server):
-    server.answering((200, {"version": 2}), (400, {"error": {"code": 400, "message": "no such column"}}))
+    server.answering(
+        (200, {"version": 2}),
+        (400, {"error": {"code": 400, "message": "no such column"}}),
+    )
     env = {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
-    done = run("alter", "t", "--cast", "a=int32", "--nullable", "b=false", "--lossy", **env)
+    done = run(
+        "alter", "t", "--cast", "a=int32", "--nullable", "b=false", "--lossy", **env
+    )
     assert (done.returncode, len(server.posts)) == (1, 2)
     first, error = done.stderr.splitlines()
-    assert first == "half done: request 1 of 2, the cast of a, took effect; request 2, for b, failed"
+    assert (
+        first
+        == "half done: request 1 of 2, the cast of a, took effect; request 2, for b, failed"
+    )
     assert "no such column; nothing was changed" in error
 
 
 NESTED = pa.table(
-    {"n": [1, 2], "in": [[{"a": 1}], []], "wide": pa.array([[{"a": 1}], []]), "x": [1.5, 2]},
-    schema=pa.schema({
-        "n": pa.int64(), "in": pa.list_(pa.struct({"a": pa.int64()})),
-        "wide": pa.large_list(pa.struct({"a": pa.int64()})), "x": pa.float64(),
-    }),
-)  # fmt: skip
+    {
+        "n": [1, 2],
+        "in": [[{"a": 1}], []],
+        "wide": pa.array([[{"a": 1}], []]),
+        "x": [1.5, 2],
+    },
+    schema=pa.schema(
+        {
+            "n": pa.int64(),
+            "in": pa.list_(pa.struct({"a": pa.int64()})),
+            "wide": pa.large_list(pa.struct({"a": pa.int64()})),
+            "x": pa.float64(),
+        }
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +173,35 @@ NESTED = pa.table(
             r"^n +int64 +large_string +casts; refused: ",
             "the engine refuses n: int64 to large",
         ),
-        (["--cast", "wide.item.a=int32"], 1, r"refused: nothing inside a large_list is cast", "refuses wide.item.a: "),
-        (["--cast", "x=float32"], 1, r"lossy: double to float keeps 7 digits", "pass --lossy"),
-        (["--cast", "x=float32", "--lossy"], 0, r"lossy: double to float keeps 7 digits", ""),
-        (["--rename", "widee=k", "--cast", "n=int32"], 1, r"\A\Z", "no column 'widee'; did you mean 'wide'"),
+        (
+            ["--cast", "wide.item.a=int32"],
+            1,
+            r"refused: nothing inside a large_list is cast",
+            "refuses wide.item.a: ",
+        ),
+        (
+            ["--cast", "x=float32"],
+            1,
+            r"lossy: double to float keeps 7 digits",
+            "pass --lossy",
+        ),
+        (
+            ["--cast", "x=float32", "--lossy"],
+            0,
+            r"lossy: double to float keeps 7 digits",
+            "",
+        ),
+        (
+            ["--rename", "widee=k", "--cast", "n=int32"],
+            1,
+            r"\A\Z",
+            "no column 'widee'; did you mean 'wide'",
+        ),
     ],
 )
-def test_a_dry_run_tells_what_the_engine_would_do_with_the_table(run, url, options, code, shown, error):
+def test_a_dry_run_tells_what_the_engine_would_do_with_the_table(
+    run, url, options, code, shown, error
+):
     with rt.connect(url[1], default=False) as client:
         client.create_table("t", NESTED)
     done = run("alter", "t", *options, "--dry-run", *url)
@@ -161,10 +213,16 @@ def test_a_dry_run_tells_what_the_engine_would_do_with_the_table(run, url, optio
 
 def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, name):
     run("create", name, file, **env)
-    words, speaking = ("alter", name, "--cast", "n=string", "--dry-run"), ("--dialect", "lancedb")
+    words, speaking = (
+        ("alter", name, "--cast", "n=string", "--dry-run"),
+        ("--dialect", "lancedb"),
+    )
     assert "refuses n: int64 to large_string" in run(*words, *speaking, **env).stderr
     assert "n: its type so far is not known; pass --lossy" in run(*words, **env).stderr
-    assert "no endpoint to write a table in parts; connect with --dialect" in run(*words, "--rewrite", **env).stderr
+    assert (
+        "no endpoint to write a table in parts; connect with --dialect"
+        in run(*words, "--rewrite", **env).stderr
+    )
     assert run(*words, "--lossy", **env).returncode == 0
     done = run("alter", "nowhere", *words[2:], *speaking, **env)
     assert (done.returncode, done.stdout) == (1, "")
@@ -194,18 +252,28 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
         assert (done.returncode, words[0]) == (0, name), done.stderr
 
 
-def test_the_demo_compares_every_value_and_leaves_tables_of_an_earlier_one_alone(run, tmp_path):
+def test_the_demo_compares_every_value_and_leaves_tables_of_an_earlier_one_alone(
+    run, tmp_path
+):
     equal = "every value read back with lance equals the frame's"
     done = run("demo")
     assert done.returncode == 0, done.stderr
-    for line in ("rt.connect(", "df.remote.to_table(", "alter_table(", "set_nullable(", equal):
+    for line in (
+        "rt.connect(",
+        "df.remote.to_table(",
+        "alter_table(",
+        "set_nullable(",
+        equal,
+    ):
         assert done.stdout.count(line) == 2
     (tmp_path / "t.txt").write_text("a;b\n1;2,5\n2;\n")
     reading = ("--format", "csv", "--separator", ";", "--decimal", ",")
     words = ("demo", tmp_path / "t.txt", *reading, "--keep", tmp_path / "kept")
     assert run(*words).stdout.count(equal) == 2
     for library in ("pandas", "polars"):
-        assert lance.dataset(str(tmp_path / "kept" / f"t_{library}.lance")).to_table()["b"].to_pylist() == [2.5, None]
+        assert lance.dataset(str(tmp_path / "kept" / f"t_{library}.lance")).to_table()[
+            "b"
+        ].to_pylist() == [2.5, None]
     again = run(*words)
     assert (again.returncode, again.stdout) == (1, "")
     assert "kept has a table t_pandas; give another folder to --keep" in again.stderr
@@ -213,7 +281,9 @@ def test_the_demo_compares_every_value_and_leaves_tables_of_an_earlier_one_alone
 
 @pytest.mark.long
 def test_the_demo_on_the_flights_finds_all_values_equal(run, tmp_path, flights_csv):
-    pl.read_csv(flights_csv, null_values="NA", try_parse_dates=True).write_parquet(tmp_path / "flights.parquet")
+    pl.read_csv(flights_csv, null_values="NA", try_parse_dates=True).write_parquet(
+        tmp_path / "flights.parquet"
+    )
     done = run("demo", tmp_path / "flights.parquet")
     assert done.returncode == 0, done.stderr
     assert "336,776 rows" in done.stdout
@@ -223,7 +293,9 @@ def test_only_create_and_serve_make_a_folder(run, file, url):
     for command in (["tables"], ["show", "t"], ["alter", "t", "--rename", "a=b"]):
         done = run(*command, *url)
         assert (done.returncode, done.stdout) == (1, "")
-        assert "tables: there is no such folder; create and serve make one" in done.stderr
+        assert (
+            "tables: there is no such folder; create and serve make one" in done.stderr
+        )
     assert not url[1].exists()
     assert run("create", "t", file, *url).returncode == 0
     with pytest.raises(ValueError, match="is a file; expected a folder"):
@@ -244,26 +316,43 @@ def test_quiet_says_nothing_and_verbose_what_was_logged(run, file, env, name):
 
 
 def test_an_error_is_short_and_verbose_shows_where_it_came_from(run, env, name):
-    short, long = (run("create", name, "missing.csv", *more, **env) for more in ([], ["-v"]))
+    short, long = (
+        run("create", name, "missing.csv", *more, **env) for more in ([], ["-v"])
+    )
     assert short.stderr == "Error: missing.csv: there is no such file\n"
     assert "Traceback" in long.stderr
     assert long.stderr.endswith(short.stderr)
 
 
-def test_a_name_that_leads_to_another_table_is_refused_by_every_command(run, file, server):
-    for *words, name in (["create", file, "--dry-run", "a/b"], ["show", "a/b"], ["alter", "--cast", "a=int8", "a/b"]):
+def test_a_name_that_leads_to_another_table_is_refused_by_every_command(
+    run, file, server
+):
+    for *words, name in (
+        ["create", file, "--dry-run", "a/b"],
+        ["show", "a/b"],
+        ["alter", "--cast", "a=int8", "a/b"],
+    ):
         command, *others = words
         done = run(command, name, *others, "--url", server.url, RT_FRAMES_API_KEY=KEY)
         assert "Error: name: a table's name cannot contain / or \\" in done.stderr
         assert (done.returncode, server.connections) == (1, 0)
 
 
-def test_the_key_can_come_from_a_file_and_reach_a_service_that_is_not_loopback(run, server, tmp_path):
+def test_the_key_can_come_from_a_file_and_reach_a_service_that_is_not_loopback(
+    run, server, tmp_path
+):
     server.listed = ["a"]
     server.answering((200, {}))
     (tmp_path / "key").write_text(KEY + "\n")
     # 0.0.0.0 leads to this machine, and is no loopback address
-    words = ("tables", "--url", f"http://0.0.0.0:{server.port}", "--key-file", tmp_path / "key", "-vv")
+    words = (
+        "tables",
+        "--url",
+        f"http://0.0.0.0:{server.port}",
+        "--key-file",
+        tmp_path / "key",
+        "-vv",
+    )
     assert (run(*words).returncode, server.connections) == (1, 0)
     done = run(*words, "--allow-insecure")
     assert done.stdout == "a\n"
@@ -289,11 +378,27 @@ def test_shells_complete_the_names_of_tables(tmp_path, monkeypatch, url):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_terminal_gets_text_of_others_without_what_moves_its_cursor(run, server, tmp_path, monkeypatch):
-    server.listed = ["red\x1b[31m", "two\nError: lines", "turned\u202eround", "half\ud800", "bell\x07", "fine é"]
+def test_a_terminal_gets_text_of_others_without_what_moves_its_cursor(
+    run, server, tmp_path, monkeypatch
+):
+    server.listed = [
+        "red\x1b[31m",
+        "two\nError: lines",
+        "turned\u202eround",
+        "half\ud800",
+        "bell\x07",
+        "fine é",
+    ]
     server.answering((200, {}))
     env = {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
-    shown = [r"red\x1b[31m", r"two\nError: lines", r"turned\u202eround", r"half\ud800", r"bell\x07", "fine é"]
+    shown = [
+        r"red\x1b[31m",
+        r"two\nError: lines",
+        r"turned\u202eround",
+        r"half\ud800",
+        r"bell\x07",
+        "fine é",
+    ]
     assert run("tables", **env).stdout.splitlines() == shown
     assert json.loads(run("tables", "--json", **env).stdout) == server.listed
     for name, value in env.items():
@@ -303,7 +408,10 @@ def test_a_terminal_gets_text_of_others_without_what_moves_its_cursor(run, serve
     done = run("-v", "create", "t", tmp_path / "*")
     assert r"a\x1b[2J\n.csv" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
-    server.script = lambda connection: (connection.head(), connection.sock.sendall(b"SSH \x1b[2J\r\n\r\n"))
+    server.script = lambda connection: (
+        connection.head(),
+        connection.sock.sendall(b"SSH \x1b[2J\r\n\r\n"),
+    )
     done = run("-vv", "tables")
     assert r"SSH \x1b[2J" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
@@ -319,8 +427,16 @@ def test_a_terminal_sees_how_far_an_upload_is_from_its_beginning(run, file, url)
 
 
 def test_what_cannot_be_written_to_standard_error_ends_no_upload(run, file, url):
-    with io.TextIOWrapper(Path("/dev/full").open("wb", buffering=0), write_through=True) as full:
-        for stderr in (full, None):  # None is what Python has in place of one that is closed
-            assert "created t" in run("create", "t", file, "-v", *url, stderr=stderr).stdout
+    with io.TextIOWrapper(
+        Path("/dev/full").open("wb", buffering=0), write_through=True
+    ) as full:
+        for stderr in (
+            full,
+            None,
+        ):  # None is what Python has in place of one that is closed
+            assert (
+                "created t"
+                in run("create", "t", file, "-v", *url, stderr=stderr).stdout
+            )
             assert column(url, "n") == [1, 2]
             run("drop", "t", "--yes", *url)

@@ -19,11 +19,20 @@ import rt_frames as rt
 from tests.support.servers import KEY
 
 
-def run(code: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, *options: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False, timeout=60,
-        env={**{k: v for k, v in os.environ.items() if k == "PYTHONPATH"}, **environment},
-    )  # fmt: skip
+        [sys.executable, *options, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={
+            **{k: v for k, v in os.environ.items() if k == "PYTHONPATH"},
+            **environment,
+        },
+    )
     assert done.returncode == 0, done.stderr
     return done
 
@@ -36,7 +45,9 @@ KNOWN_WITHOUT_PANDAS = [
 ]
 
 
-def test_who_imports_polars_first_has_the_accessor_and_never_loads_pandas_and_nothing_at_all_until_it_is_used(server):
+def test_who_imports_polars_first_has_the_accessor_and_never_loads_pandas_and_nothing_at_all_until_it_is_used(
+    server,
+):
     code = (
         "import sys, polars as pl, rt_frames as rt\n"
         "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': pl.Series(['u', 'v'], dtype=pl.Categorical)})\n"
@@ -92,7 +103,10 @@ def test_reloading_and_importing_anew_beside_another_hook_registers_once_and_war
         "      type(pandas.__spec__.loader).__name__, type(pandas.__loader__).__name__,\n"
         "      *(f({'a': [1]}).remote.schema for f in (Ours, polars.DataFrame)))"
     )
-    assert run(code, "-Werror").stdout == "1 SourceFileLoader SourceFileLoader a: int64 a: int64\n"
+    assert (
+        run(code, "-Werror").stdout
+        == "1 SourceFileLoader SourceFileLoader a: int64 a: int64\n"
+    )
 
 
 POLARS_WITH_A_REMOTE = """
@@ -111,28 +125,39 @@ class DataFrame(metaclass=Sealed):
 """
 
 
-@pytest.mark.parametrize("order", ["rt_frames, polars, pandas", "polars, pandas, rt_frames"])
+@pytest.mark.parametrize(
+    "order", ["rt_frames, polars, pandas", "polars, pandas, rt_frames"]
+)
 def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order):
     (tmp_path / "polars.py").write_text(POLARS_WITH_A_REMOTE)
     (tmp_path / "pandas.py").write_text(PANDAS_THAT_REFUSES)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport {order}\nprint(polars.DataFrame().remote)"
     done = run(code)
     assert done.stdout == "of Polars\n"
-    told = re.findall(r"<string>:2: UserWarning: .*(pandas|polars)\.DataFrame.*rt_frames\.to_table", done.stderr)
+    told = re.findall(
+        r"<string>:2: UserWarning: .*(pandas|polars)\.DataFrame.*rt_frames\.to_table",
+        done.stderr,
+    )
     assert sorted(told) == ["pandas", "polars"]
-    if order.startswith("rt_frames"):  # the imports of others succeed, even where warnings are errors
+    if order.startswith(
+        "rt_frames"
+    ):  # the imports of others succeed, even where warnings are errors
         assert run(code, "-Werror").stderr == ""
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_a_frame_is_freed_at_once_after_it_was_sent(client, library, name):
-    frame = library.DataFrame({"a": [1, 2, 3], "s": ["x", None, "z"], "c": [1.5, None, 2.5]})
+    frame = library.DataFrame(
+        {"a": [1, 2, 3], "s": ["x", None, "z"], "c": [1.5, None, 2.5]}
+    )
     gone = weakref.ref(frame)
     gc.collect()
     gc.disable()
     try:
         frame.remote.to_table(name)
-        assert frame.remote.plan_alterations(frame.head(1)).to_json() == {"alterations": []}
+        assert frame.remote.plan_alterations(frame.head(1)).to_json() == {
+            "alterations": []
+        }
         with pytest.raises(rt.errors.TableExistsError):
             frame.remote.to_table(name)
         del frame
@@ -146,7 +171,9 @@ def test_completion_shows_the_public_methods_alone(library):
     frame = library.DataFrame({"a": [1]})
     shown = {name for name in dir(frame.remote) if not name.startswith("_")}
     assert shown == {"to_table", "tee", "alter_table", "plan_alterations", "schema"}
-    assert set(dir(type(frame).remote)) >= shown  # where notebooks look, so that they need not run anything
+    assert (
+        set(dir(type(frame).remote)) >= shown
+    )  # where notebooks look, so that they need not run anything
 
 
 METHODS = [  # of a frame, the function behind it, and its own parameters
@@ -157,14 +184,28 @@ METHODS = [  # of a frame, the function behind it, and its own parameters
 ]
 
 
-@pytest.mark.parametrize(("method", "function", "own"), METHODS, ids=[method for method, *_ in METHODS])
-def test_a_method_shows_and_takes_the_options_of_the_function_behind_it_and_names_it(method, function, own):
+@pytest.mark.parametrize(
+    ("method", "function", "own"), METHODS, ids=[method for method, *_ in METHODS]
+)
+def test_a_method_shows_and_takes_the_options_of_the_function_behind_it_and_names_it(
+    method, function, own
+):
     bound = getattr(pl.DataFrame({"a": [1]}).remote, method)
-    shown, given = (inspect.signature(one).parameters for one in (bound, getattr(rt, function)))
-    options = {name: option for name, option in given.items() if option.kind is inspect.Parameter.KEYWORD_ONLY}
-    assert {name: option for name, option in shown.items() if name not in own} == options
+    shown, given = (
+        inspect.signature(one).parameters for one in (bound, getattr(rt, function))
+    )
+    options = {
+        name: option
+        for name, option in given.items()
+        if option.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert {
+        name: option for name, option in shown.items() if name not in own
+    } == options
     assert [*shown][: len(own)] == own
-    assert {shown[name].kind for name in own} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    assert {shown[name].kind for name in own} == {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD
+    }
     assert f"as in `rt_frames.{function}`" in inspect.getdoc(bound)
     with pytest.raises(TypeError, match="'if_exist'"):
         bound("t", if_exist="skip")
@@ -173,7 +214,10 @@ def test_a_method_shows_and_takes_the_options_of_the_function_behind_it_and_name
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_a_column_of_the_accessors_name_is_told_how_to_reach(library):
     survey = library.DataFrame({"remote": [1, 2]})
-    with pytest.raises(AttributeError, match=r"no 'mean'; for a column named \"remote\" write df\[\"remote\"\]"):
+    with pytest.raises(
+        AttributeError,
+        match=r"no 'mean'; for a column named \"remote\" write df\[\"remote\"\]",
+    ):
         survey.remote.mean()
     assert survey["remote"].mean() == 1.5
     assert not hasattr(survey.remote, "_repr_html_")

@@ -22,7 +22,13 @@ from tests.schema.test_data_types import MAPS, RECORDED
 
 AT = datetime.datetime(2024, 5, 1, 10, 0, 0, 123456)
 STORED = pl.DataFrame(
-    {"qty": [1, 300], "price": [0.1, 1e300], "at": [AT, None], "day": [AT.date(), None], "tag": ["a", "b"]}
+    {
+        "qty": [1, 300],
+        "price": [0.1, 1e300],
+        "at": [AT, None],
+        "day": [AT.date(), None],
+        "tag": ["a", "b"],
+    }
 )
 RENAME = {"qty": "quantity"}
 CUT = STORED.cast({"price": pl.Float32, "at": pl.Datetime("ms")}, strict=False)
@@ -45,7 +51,9 @@ def stored(table: rt.RemoteTable) -> lance.LanceDataset:
 
 
 def test_what_would_change_stored_values_is_refused_column_by_column(table):
-    with pytest.raises(AlterationError, match=r"nothing was sent.* price: .* at: .*lossy=True"):
+    with pytest.raises(
+        AlterationError, match=r"nothing was sent.* price: .* at: .*lossy=True"
+    ):
         CUT.remote.alter_table("t")
     assert stored(table).to_table() == STORED.to_arrow().cast(stored(table).schema)
     altered = CUT.remote.alter_table("t", lossy=True)
@@ -54,8 +62,12 @@ def test_what_would_change_stored_values_is_refused_column_by_column(table):
 
 
 @pytest.mark.parametrize("lossy", [False, True])
-@pytest.mark.parametrize(("column", "dtype"), [("qty", pl.String), ("day", pl.Datetime("us"))])
-def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_allowed(table, column, dtype, lossy):
+@pytest.mark.parametrize(
+    ("column", "dtype"), [("qty", pl.String), ("day", pl.Datetime("us"))]
+)
+def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_allowed(
+    table, column, dtype, lossy
+):
     with pytest.raises(AlterationError, match=f"{column}: .*2 rows .*rewrite=True"):
         STORED.cast({column: dtype}).remote.alter_table("t", lossy=lossy)
     with pytest.raises(BadRequest, match="nothing was changed") as answered:
@@ -65,7 +77,9 @@ def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_
 
 
 def test_the_service_is_told_by_name_and_does_as_told(table):
-    assert table.cast({"price": "float32"}).alter_columns({"path": "at", "data_type": {"type": "timestamp:ms:-"}})
+    assert table.cast({"price": "float32"}).alter_columns(
+        {"path": "at", "data_type": {"type": "timestamp:ms:-"}}
+    )
     assert stored(table).schema.field("price").type == pa.float32()
 
 
@@ -79,7 +93,9 @@ EXCHANGES = [
 
 @pytest.mark.parametrize("options", [{}, {"before": PAIRS}, {"rewrite": True}], ids=str)
 @pytest.mark.parametrize("rename", EXCHANGES, ids=str)
-def test_names_that_are_exchanged_are_refused_since_a_second_call_would_change_them_back(rename, options):
+def test_names_that_are_exchanged_are_refused_since_a_second_call_would_change_them_back(
+    rename, options
+):
     table = PAIRS.remote.to_table("t")
     with pytest.raises(AlterationError, match=r"exchange their names.*third name"):
         PAIRS.remote.alter_table("t", rename=rename, **options)
@@ -105,26 +121,41 @@ def test_a_second_call_changes_nothing_and_says_so(table, before):
         rt.alter_columns("t", part)
     assert stored(table).version == 3
     assert not today.remote.plan_alterations(rt.table("t"), **options)
-    for given in (options, {"rename": RENAME, "nullable": {"qty": False}}, {"rename": RENAME}):
-        again = today.remote.alter_table("t", *([] if before is None else [before]), **given)
+    for given in (
+        options,
+        {"rename": RENAME, "nullable": {"qty": False}},
+        {"rename": RENAME},
+    ):
+        again = today.remote.alter_table(
+            "t", *([] if before is None else [before]), **given
+        )
         assert "nothing to alter" in repr(again)
         assert "nothing to alter" in seen_in(again).words
     assert stored(table).version == 3
 
 
 def test_the_next_morning_with_only_todays_frame(table):
-    for today, expected in [(STORED, 1), (STORED.cast({"qty": pl.Int16}), 2), (STORED.rename(RENAME), 3)]:
+    for today, expected in [
+        (STORED, 1),
+        (STORED.cast({"qty": pl.Int16}), 2),
+        (STORED.rename(RENAME), 3),
+    ]:
         rename = RENAME if "quantity" in today.columns else None
         for again in (False, True):
             altered = today.remote.alter_table("t", rename=rename)
             assert (altered.version is None) == (again or expected == 1)
             assert stored(table).version == expected
-    assert stored(table).to_table().to_pydict() == STORED.rename(RENAME).to_arrow().to_pydict()
+    assert (
+        stored(table).to_table().to_pydict()
+        == STORED.rename(RENAME).to_arrow().to_pydict()
+    )
 
 
 def test_what_is_half_done_is_finished(table):
     table.cast({"qty": "int32"})
-    STORED.rename(RENAME).cast({"quantity": pl.Int32}).remote.alter_table("t", STORED, rename=RENAME)
+    STORED.rename(RENAME).cast({"quantity": pl.Int32}).remote.alter_table(
+        "t", STORED, rename=RENAME
+    )
     assert stored(table).schema.field("quantity").type == pa.int32()
 
 
@@ -133,14 +164,20 @@ def test_renames_in_a_chain_and_inside_structs_are_known_as_done():
     after = pa.table({"b": [1], "c": ["x"], "outer": [{"inner": 1, "l": [{"y": 1}]}]})
     rename = {"b": "c", "a": "b", "o": "outer", "o.i": "inner", "o.l.item.x": "y"}
     table = rt.to_table(before, "t")
-    plan = rt.plan_alterations(table, after, rename=rename, nullable={"outer.inner": True})
+    plan = rt.plan_alterations(
+        table, after, rename=rename, nullable={"outer.inner": True}
+    )
     assert [one.path for one in plan] == ["a", "b", "o", "o.i", "o.l.item.x"]
     rt.alter_columns("t", plan)
     assert stored(table).to_table().to_pydict() == after.to_pydict()
-    assert not rt.plan_alterations(rt.table("t"), after, rename=rename, nullable={"o.i": True})
+    assert not rt.plan_alterations(
+        rt.table("t"), after, rename=rename, nullable={"o.i": True}
+    )
 
 
-def test_a_table_that_is_neither_before_nor_after_is_named_with_its_differences(table, tmp_path):
+def test_a_table_that_is_neither_before_nor_after_is_named_with_its_differences(
+    table, tmp_path
+):
     table.cast({"qty": "int16"})
     (tmp_path / "t.schema").write_bytes(STORED.remote.schema.serialize())
     for before in (STORED, tmp_path / "t.schema"):
@@ -152,27 +189,51 @@ def test_a_table_that_is_neither_before_nor_after_is_named_with_its_differences(
 def test_a_rename_that_is_the_wrong_way_round_is_named_as_such(table):
     for before in (STORED, table):
         with pytest.raises(AlterationError, match=r"pass rename={'qty': 'quantity'}"):
-            rt.plan_alterations(before, STORED.rename(RENAME), rename={"quantity": "qty"})
+            rt.plan_alterations(
+                before, STORED.rename(RENAME), rename={"quantity": "qty"}
+            )
 
 
 def test_nullable_takes_old_and_new_names_but_not_both(table):
     today = STORED.rename(RENAME)
     for name in ("qty", "quantity"):
-        plan = today.remote.plan_alterations(STORED, rename=RENAME, nullable={name: False})
-        assert plan.to_json()["alterations"] == [{"path": "qty", "rename": "quantity", "nullable": False}]
+        plan = today.remote.plan_alterations(
+            STORED, rename=RENAME, nullable={name: False}
+        )
+        assert plan.to_json()["alterations"] == [
+            {"path": "qty", "rename": "quantity", "nullable": False}
+        ]
     with pytest.raises(AlterationError, match="'qty'"):
-        today.remote.plan_alterations(STORED, rename=RENAME, nullable={"qty": False, "quantity": False})
+        today.remote.plan_alterations(
+            STORED, rename=RENAME, nullable={"qty": False, "quantity": False}
+        )
 
 
-WORDS = {"qty": int, "price": "float64", "at": pl.Datetime("us"), "day": "date32", "tag": rt.data_type(pl.String)}
-BEFORE = [STORED, STORED.schema, STORED.remote.schema, dict(STORED.schema), WORDS, "table", "file"]
+WORDS = {
+    "qty": int,
+    "price": "float64",
+    "at": pl.Datetime("us"),
+    "day": "date32",
+    "tag": rt.data_type(pl.String),
+}
+BEFORE = [
+    STORED,
+    STORED.schema,
+    STORED.remote.schema,
+    dict(STORED.schema),
+    WORDS,
+    "table",
+    "file",
+]
 
 
 @pytest.mark.parametrize("before", BEFORE, ids=lambda before: type(before).__name__)
 def test_before_is_whatever_tells_the_columns(table, tmp_path, before):
     path = tmp_path / "t.schema"
     path.write_bytes(STORED.remote.schema.serialize())
-    before = {"table": table, "file": path}[before] if isinstance(before, str) else before
+    before = (
+        {"table": table, "file": path}[before] if isinstance(before, str) else before
+    )
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
     assert today.remote.alter_table("t", before, rename=RENAME).version == 2
     assert stored(table).to_table().to_pydict() == today.to_arrow().to_pydict()
@@ -187,22 +248,33 @@ def test_a_file_that_is_none_or_no_schema_is_named(table, tmp_path):
 
 
 def test_a_plan_is_kept_as_json_and_sent_later(table):
-    kept = json.dumps(STORED.rename(RENAME).remote.plan_alterations(STORED, rename=RENAME).to_json())
+    kept = json.dumps(
+        STORED.rename(RENAME).remote.plan_alterations(STORED, rename=RENAME).to_json()
+    )
     assert rt.alter_columns("t", json.loads(kept)).version == 2
     assert stored(table).schema.names[0] == "quantity"
     assert rt.alter_columns("t", {"alterations": []}).version is None
 
 
 def test_the_options_of_a_create_mean_the_same_in_plans():
-    frame = pd.DataFrame({("price", "max"): [1.5], ("price", "min"): [0.5]}, index=pd.Index([7], name="key"))
+    frame = pd.DataFrame(
+        {("price", "max"): [1.5], ("price", "min"): [0.5]},
+        index=pd.Index([7], name="key"),
+    )
     options = {"clean_names": True, "index": False, "dtypes": {"price_max": "float32"}}
     created = frame.remote.to_table("t", **options)
     assert created.schema.names == ["price_max", "price_min"]
     assert frame.remote.alter_table("t", **options).version is None
-    plan = frame.remote.plan_alterations(created, **{**options, "dtypes": {"price_min": "float32"}})
-    assert [str(one) for one in plan] == ["price_max: float to double", "price_min: double to float"]
+    plan = frame.remote.plan_alterations(
+        created, **{**options, "dtypes": {"price_min": "float32"}}
+    )
+    assert [str(one) for one in plan] == [
+        "price_max: float to double",
+        "price_min: double to float",
+    ]
     with pytest.raises(
-        AlterationError, match="the table and the frame don't have the same columns; only in the frame: 'key'; "
+        AlterationError,
+        match="the table and the frame don't have the same columns; only in the frame: 'key'; ",
     ):
         frame.remote.alter_table("t", clean_names=True)
     with pytest.raises(ValueError, match=r"dtypes: .*nope"):
@@ -212,9 +284,14 @@ def test_the_options_of_a_create_mean_the_same_in_plans():
 
 
 def test_the_order_of_a_dictionary_is_no_difference_as_none_is_stored():
-    codes, words = pa.array([1, 0, None], pa.int32()), pa.array(["a", "b"], pa.large_string())
+    codes, words = (
+        pa.array([1, 0, None], pa.int32()),
+        pa.array(["a", "b"], pa.large_string()),
+    )
     ordered = pa.DictionaryArray.from_arrays(codes, words, ordered=True)
-    frame = pa.table({"c": ordered, "s": pa.StructArray.from_arrays([ordered], names=["x"])})
+    frame = pa.table(
+        {"c": ordered, "s": pa.StructArray.from_arrays([ordered], names=["x"])}
+    )
     created = rt.to_table(frame, "t")
     assert created.schema == rt.table("t").schema == stored(created).schema
     assert stored(created).to_table().to_pydict() == frame.to_pydict()
@@ -224,12 +301,17 @@ def test_the_order_of_a_dictionary_is_no_difference_as_none_is_stored():
 
 def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
     assert table.schema.field("qty").type == pa.int64()
-    changes = [rt.Alteration("qty", rename="n", data_type="int32"), rt.Alteration("tag", rename="k")]
+    changes = [
+        rt.Alteration("qty", rename="n", data_type="int32"),
+        rt.Alteration("tag", rename="k"),
+    ]
     altered = table.alter_columns(changes)
     for shown in (repr(altered), seen_in(altered).words):
         assert "qty: renamed to n, to int32; tag: renamed to k" in shown
     assert table.schema.field("n").type == pa.int32()
-    STORED.rename({"qty": "n", "tag": "k"}).cast({"n": pl.Int16}).remote.alter_table("t", table)
+    STORED.rename({"qty": "n", "tag": "k"}).cast({"n": pl.Int16}).remote.alter_table(
+        "t", table
+    )
     assert table.schema.field("n").type == pa.int16()
 
 
@@ -238,16 +320,24 @@ def test_a_service_that_cannot_describe_is_sent_what_before_asks_for(service, na
         STORED.remote.to_table(name)
         with pytest.raises(AlterationError, match="price: "):
             CUT.remote.alter_table(name, STORED)
-        assert "qty: int64 to int32" in repr(STORED.cast({"qty": pl.Int32}).remote.alter_table(name, STORED))
+        assert "qty: int64 to int32" in repr(
+            STORED.cast({"qty": pl.Int32}).remote.alter_table(name, STORED)
+        )
 
 
 def test_every_type_is_known_again(service, name):
     types = [arrow for arrow, _ in RECORDED if arrow != pa.null()] + MAPS
-    data = pa.table({f"c{number}": pa.nulls(2, arrow) for number, arrow in enumerate(types)})
-    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb", default=False) as known:
+    data = pa.table(
+        {f"c{number}": pa.nulls(2, arrow) for number, arrow in enumerate(types)}
+    )
+    with rt.connect(
+        service.url, api_key=service.api_key, dialect="lancedb", default=False
+    ) as known:
         sent = known.create_table(name, data).schema
         for after in (data, sent):
-            assert rt.plan_alterations(known.table(name), after).to_json() == {"alterations": []}
+            assert rt.plan_alterations(known.table(name), after).to_json() == {
+                "alterations": []
+            }
 
 
 def test_pandas_columns_are_known_again():
@@ -260,14 +350,18 @@ def test_pandas_columns_are_known_again():
             "v": list(np.zeros((2, 3), "float32")),
         }
     )
-    assert frame.remote.to_table("t").schema == rt.table("t").schema == frame.remote.schema
+    assert (
+        frame.remote.to_table("t").schema == rt.table("t").schema == frame.remote.schema
+    )
     assert not frame.remote.plan_alterations(rt.table("t"))
     assert frame.remote.alter_table("t").version is None
 
 
 def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(client):
     codes = pa.DictionaryArray.from_arrays(pa.array([0, 1], "int8"), ["u", "v"])
-    lance.write_dataset(pa.table({"c": pa.nulls(2), "k": codes, "n": [1, 2]}), f"{client}/t.lance")
+    lance.write_dataset(
+        pa.table({"c": pa.nulls(2), "k": codes, "n": [1, 2]}), f"{client}/t.lance"
+    )
     today = pd.DataFrame({"k": pd.Categorical(["u"]), "n": pd.array([1], "int8")})
     with pytest.raises(AlterationError, match="only in the table: 'c'; "):
         today.remote.alter_table("t")
@@ -279,7 +373,9 @@ def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(clien
 
 def test_a_source_that_fails_leaves_the_table_that_was_to_be_replaced(table):
     with pytest.raises(ZeroDivisionError):
-        rt.to_table((STORED.head(1 // number) for number in (1, 0)), "t", if_exists="replace")
+        rt.to_table(
+            (STORED.head(1 // number) for number in (1, 0)), "t", if_exists="replace"
+        )
     assert stored(table).to_table().to_pydict() == STORED.to_arrow().to_pydict()
 
 
@@ -296,9 +392,16 @@ def test_what_libraries_read_a_column_as_is_no_change_of_it(rewrite):
     }
     table = rt.to_table(pa.table(stored_as), "kinds")
     before = lance.dataset(f"{table.client}/kinds.lance").schema
-    read = {"id": pl.Binary, "doc": pl.String, "in": pl.Struct({"id": pl.Binary}), "list": pl.List(pl.Int8)}
+    read = {
+        "id": pl.Binary,
+        "doc": pl.String,
+        "in": pl.Struct({"id": pl.Binary}),
+        "list": pl.List(pl.Int8),
+    }
     for after in (table.to_pandas(), table.to_arrow(), pl.DataFrame(schema=read)):
-        assert "nothing to alter" in repr(rt.alter_table(after, "kinds", rewrite=rewrite))
+        assert "nothing to alter" in repr(
+            rt.alter_table(after, "kinds", rewrite=rewrite)
+        )
     assert lance.dataset(f"{table.client}/kinds.lance").schema == before
 
 
@@ -310,4 +413,7 @@ def test_text_becomes_uuids_by_a_rewrite():
         rt.alter_table(after, "ids")
     rt.alter_table(after, "ids", rewrite=True)
     found = lance.dataset(f"{table.client}/ids.lance").to_table()
-    assert (found.schema.field("id").type, str(found["id"][0].as_py())) == (pa.uuid(), text)
+    assert (found.schema.field("id").type, str(found["id"][0].as_py())) == (
+        pa.uuid(),
+        text,
+    )

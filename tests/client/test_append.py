@@ -25,19 +25,29 @@ from tests.support.examples import uploading
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table, serving
 
-TABLE = pa.table({
-    "n": pa.array([1], pa.int32()), "x": pa.array([0.5], pa.float32()), "s": pa.array(["a"], pa.large_string()),
-    "at": pa.array([dt.datetime(2020, 1, 1, 5)], pa.timestamp("ms")), "day": pa.array([dt.date(2020, 1, 1)]),
-    "k": pa.array(["b"]).dictionary_encode(), "tags": pa.array([[1, None]], pa.large_list(pa.int16())),
-    "who": pa.array([{"id": 7, "name": "c"}], pa.struct({"id": pa.int64(), "name": pa.string()})),
-    "price": pa.array([Decimal(1)], pa.decimal128(9, 2)),
-})  # fmt: skip
+TABLE = pa.table(
+    {
+        "n": pa.array([1], pa.int32()),
+        "x": pa.array([0.5], pa.float32()),
+        "s": pa.array(["a"], pa.large_string()),
+        "at": pa.array([dt.datetime(2020, 1, 1, 5)], pa.timestamp("ms")),
+        "day": pa.array([dt.date(2020, 1, 1)]),
+        "k": pa.array(["b"]).dictionary_encode(),
+        "tags": pa.array([[1, None]], pa.large_list(pa.int16())),
+        "who": pa.array(
+            [{"id": 7, "name": "c"}], pa.struct({"id": pa.int64(), "name": pa.string()})
+        ),
+        "price": pa.array([Decimal(1)], pa.decimal128(9, 2)),
+    }
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A client of a folder."""
-    with rt.connect(tmp_path_factory.mktemp("append") / "tables", default=False) as client:
+    with rt.connect(
+        tmp_path_factory.mktemp("append") / "tables", default=False
+    ) as client:
         yield client
 
 
@@ -47,22 +57,36 @@ def table(folder, name):
 
 
 def append(table, data, **options):
-    return rt.to_table(data, table.name, client=table.client, if_exists="append", **options)
+    return rt.to_table(
+        data, table.name, client=table.client, if_exists="append", **options
+    )
 
 
 def rows(table):
     return lance.dataset(f"{table.client}/{table.name}.lance").to_table()
 
 
-OTHER_TYPES = pa.table({  # of the same families, in any order, and some columns alone
-    "who": pa.array([{"name": "d", "id": 8}], pa.struct({"name": pa.large_string(), "id": pa.int8()})),
-    "n": pa.array([2], pa.uint64()), "x": [0.25], "s": pa.array(["u"]).dictionary_encode(), "k": ["v"],
-    "tags": pa.array([[3]], pa.list_(pa.int64())), "price": pa.array([1.5]), "at": pa.array([dt.date(2020, 1, 2)]),
-})  # fmt: skip
+OTHER_TYPES = pa.table(
+    {  # of the same families, in any order, and some columns alone
+        "who": pa.array(
+            [{"name": "d", "id": 8}],
+            pa.struct({"name": pa.large_string(), "id": pa.int8()}),
+        ),
+        "n": pa.array([2], pa.uint64()),
+        "x": [0.25],
+        "s": pa.array(["u"]).dictionary_encode(),
+        "k": ["v"],
+        "tags": pa.array([[3]], pa.list_(pa.int64())),
+        "price": pa.array([1.5]),
+        "at": pa.array([dt.date(2020, 1, 2)]),
+    }
+)
 
 
 def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
-    for version, data in enumerate((TABLE, OTHER_TYPES, pl.DataFrame({"n": [3], "s": [None]})), 2):
+    for version, data in enumerate(
+        (TABLE, OTHER_TYPES, pl.DataFrame({"n": [3], "s": [None]})), 2
+    ):
         made = append(table, data)
         assert (made.created, made.version, made.rows) == (False, version, 1)
     found = rows(table)
@@ -74,7 +98,10 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
 
 
 def test_json_is_added_in_any_layout(folder):
-    made = [pa.array(["1", None], pa.json_(layout)) for layout in (pa.string(), pa.large_string(), pa.string_view())]
+    made = [
+        pa.array(["1", None], pa.json_(layout))
+        for layout in (pa.string(), pa.large_string(), pa.string_view())
+    ]
     table = folder.create_table("j", pa.table({"j": made[0]}))
     for texts in made:
         append(table, pa.table({"j": texts}))
@@ -83,20 +110,38 @@ def test_json_is_added_in_any_layout(folder):
 
 def test_vectors_and_uuids_are_added_from_pandas(folder):
     identity = uuid.UUID(int=5)
-    table = pa.table({"e": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)), "u": pa.array([bytes(16)], pa.uuid())})
+    table = pa.table(
+        {
+            "e": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)),
+            "u": pa.array([bytes(16)], pa.uuid()),
+        }
+    )
     made = folder.create_table("e", table)
-    append(made, pd.DataFrame({"e": [np.array([0.5, 1.5], "f4"), [3.0, 4.0]], "u": [identity, None]}))
+    append(
+        made,
+        pd.DataFrame(
+            {"e": [np.array([0.5, 1.5], "f4"), [3.0, 4.0]], "u": [identity, None]}
+        ),
+    )
     for wrong in ([1.0], [0.1, 0.2]):
         with pytest.raises(rt.errors.UnsupportedTypeError, match="column 'e', row 0"):
             append(made, pd.DataFrame({"e": [wrong]}))
     found = rows(made)
     assert found.schema.types == table.schema.types
-    assert found.to_pydict() == {"e": [[1, 2], [0.5, 1.5], [3, 4]], "u": [uuid.UUID(int=0), identity, None]}
+    assert found.to_pydict() == {
+        "e": [[1, 2], [0.5, 1.5], [3, 4]],
+        "u": [uuid.UUID(int=0), identity, None],
+    }
 
 
 def test_everything_that_is_sent_once_is_added_once(table):
     batches = pa.table({"n": range(10), "s": ["x"] * 10}).to_batches(max_chunksize=3)
-    for data in (iter(batches), pa.table({"n": range(10)}).to_reader(), pl.LazyFrame({"n": range(10)}), batches):
+    for data in (
+        iter(batches),
+        pa.table({"n": range(10)}).to_reader(),
+        pl.LazyFrame({"n": range(10)}),
+        batches,
+    ):
         append(table, data)
     assert rows(table)["n"].to_pylist() == [1, *list(range(10)) * 4]
 
@@ -117,14 +162,24 @@ def two_frames(draw):
     families = {name: draw(st.sampled_from(FAMILIES)) for name in "abc"}
     chosen = draw(st.lists(st.sampled_from([*families]), min_size=1, unique=True))
     return [
-        draw(dataframes([column(name, dtype=draw(st.sampled_from(families[name]))) for name in names], max_size=4))
+        draw(
+            dataframes(
+                [
+                    column(name, dtype=draw(st.sampled_from(families[name])))
+                    for name in names
+                ],
+                max_size=4,
+            )
+        )
         for names in (families, chosen)
     ]
 
 
 def meant(data: pl.DataFrame | pa.Table) -> list[list[object]]:
     """Give the values by row, of dates as those of their midnight; a column that is not there holds nulls."""
-    return [[_meant(row.get(name)) for name in "abc"] for row in pa.table(data).to_pylist()]
+    return [
+        [_meant(row.get(name)) for name in "abc"] for row in pa.table(data).to_pylist()
+    ]
 
 
 def _meant(value: object) -> object:
@@ -134,8 +189,15 @@ def _meant(value: object) -> object:
 
 
 @uploading
-@given(two_frames(), st.sampled_from([lambda f: f, pl.DataFrame.to_arrow, pl.DataFrame.lazy, lambda f: iter([f])]))
-def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(folder, frames, make):
+@given(
+    two_frames(),
+    st.sampled_from(
+        [lambda f: f, pl.DataFrame.to_arrow, pl.DataFrame.lazy, lambda f: iter([f])]
+    ),
+)
+def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(
+    folder, frames, make
+):
     first, then = frames
     table = folder.create_table("drawn", first, if_exists="replace")
     wanted, refusal = meant(first), None
@@ -157,17 +219,22 @@ UNFIT = {  # columns, and what the refusal names; more in tests/messages.txt
 
 
 @pytest.mark.parametrize(("columns", "named"), UNFIT.values(), ids=UNFIT)
-def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(table, columns, named):
+def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(
+    table, columns, named
+):
     with pytest.raises((TypeError, ValueError), match=named):
         append(table, pa.table(columns))
     assert rows(table).num_rows == 1
 
 
 IDS = pa.array([bytes(range(16)), None, bytes(16)], pa.uuid())
-KINDS = pa.table({
-    **{name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()},
-    "id": IDS, "doc": pa.array(["1", None, "{}"], pa.json_(pa.string())),
-})  # fmt: skip
+KINDS = pa.table(
+    {
+        **{name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()},
+        "id": IDS,
+        "doc": pa.array(["1", None, "{}"], pa.json_(pa.string())),
+    }
+)
 NAN = pd.DataFrame({name: [float("nan")] * 3 for name in KINDS.column_names})
 NULLS = {label: [None] for label in NAN}
 NOT_A_NUMBER = pa.array([float("nan")], pa.float64(), from_pandas=True)
@@ -178,14 +245,22 @@ WITHOUT_A_VALUE = {  # and how many rows it has
     "None of pandas": (NAN.astype(object).where(NAN.notna(), None), 3),
     "no rows of pandas": (NAN[:0], 0),
     "text of Polars": (pl.DataFrame(NULLS, schema=dict.fromkeys(NAN, pl.String)), 1),
-    "numbers of Arrow, streamed": (pa.table(dict.fromkeys(NAN, pa.nulls(2, pa.int8()))).to_reader(), 2),
+    "numbers of Arrow, streamed": (
+        pa.table(dict.fromkeys(NAN, pa.nulls(2, pa.int8()))).to_reader(),
+        2,
+    ),
     "a query": (pl.LazyFrame(NULLS, schema=dict.fromkeys(NAN, pl.Date)), 1),
     "runs": (pa.table(dict.fromkeys(NAN, RUNS)), 2),
-    "fields of structs": (pa.table({"point": INSIDE, "points": pa.ListArray.from_arrays([0, 0], INSIDE)}), 1),
+    "fields of structs": (
+        pa.table({"point": INSIDE, "points": pa.ListArray.from_arrays([0, 0], INSIDE)}),
+        1,
+    ),
 }
 
 
-@pytest.mark.parametrize(("data", "number"), WITHOUT_A_VALUE.values(), ids=WITHOUT_A_VALUE)
+@pytest.mark.parametrize(
+    ("data", "number"), WITHOUT_A_VALUE.values(), ids=WITHOUT_A_VALUE
+)
 def test_a_column_without_a_value_fits_every_column(folder, name, data, number):
     table = folder.create_table(name, KINDS)
     append(table, data)
@@ -197,7 +272,9 @@ def test_a_column_without_a_value_fits_every_column(folder, name, data, number):
     assert set(map(str, added.to_pydict().values())) == {str([None] * number)}
 
 
-def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_with_nothing_stored(folder, name):
+def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_with_nothing_stored(
+    folder, name
+):
     table = folder.create_table(name, KINDS)
     append(table, iter([KINDS, NAN]))
     assert rows(table)[:6].to_pylist() == KINDS.to_pylist() * 2
@@ -207,13 +284,21 @@ def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_
     wrong = NAN.astype({"day": object})
     wrong.loc[2, "day"] = "a day"
     for data in (iter([KINDS, wrong]), iter([NAN, wrong]), wrong):
-        with pytest.raises(rt.errors.UnsupportedTypeError, match=r"'day' is large_string.* date32"):
+        with pytest.raises(
+            rt.errors.UnsupportedTypeError, match=r"'day' is large_string.* date32"
+        ):
             append(table, data)
     assert rows(table).num_rows == 9
 
 
 # older Polars reads no extension types
-FROM_POLARS = [*["id", "doc"][: 2 * hasattr(pl, "BaseExtension")], "bytes", "fixed", "vector", "kind"]
+FROM_POLARS = [
+    *["id", "doc"][: 2 * hasattr(pl, "BaseExtension")],
+    "bytes",
+    "fixed",
+    "vector",
+    "kind",
+]
 
 
 def test_what_was_read_is_added_again_by_every_library(folder, name):
@@ -222,7 +307,9 @@ def test_what_was_read_is_added_again_by_every_library(folder, name):
     for data in (table.to_arrow(), table.to_pandas(), chosen, chosen.lazy(), table):
         append(table, data)
     found = rows(table).select(FROM_POLARS)
-    assert found.to_pylist() == found[:3].to_pylist() * 10  # the table itself was added last
+    assert (
+        found.to_pylist() == found[:3].to_pylist() * 10
+    )  # the table itself was added last
 
 
 OFFERED = {  # of a column in the table, and text that becomes it
@@ -231,7 +318,11 @@ OFFERED = {  # of a column in the table, and text that becomes it
     "x": (pa.float32(), "0.5", 0.5),
     "h": (pa.float16(), "0.5", 0.5),
     "day": (pa.date32(), "2024-02-29", dt.date(2024, 2, 29)),
-    "at": (pa.timestamp("ms", "UTC"), "2024-02-29T00:00:00Z", dt.datetime(2024, 2, 29, tzinfo=dt.UTC)),
+    "at": (
+        pa.timestamp("ms", "UTC"),
+        "2024-02-29T00:00:00Z",
+        dt.datetime(2024, 2, 29, tzinfo=dt.UTC),
+    ),
     "time": (pa.time32("s"), "10:00:00", dt.time(10)),
     "price": (pa.decimal128(9, 2), "1.10", Decimal("1.10")),
     "ok": (pa.bool_(), "true", True),
@@ -239,18 +330,31 @@ OFFERED = {  # of a column in the table, and text that becomes it
 
 
 def test_the_dtype_that_a_refusal_offers_is_one_that_can_be_passed(folder, name):
-    table = folder.create_table(name, pa.table({label: pa.nulls(1, arrow) for label, (arrow, *_) in OFFERED.items()}))
+    table = folder.create_table(
+        name,
+        pa.table({label: pa.nulls(1, arrow) for label, (arrow, *_) in OFFERED.items()}),
+    )
     for label, (_, text, _) in OFFERED.items():
-        with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"'{label}' is .*pass dtypes=") as refused:
+        with pytest.raises(
+            rt.errors.UnsupportedTypeError, match=rf"'{label}' is .*pass dtypes="
+        ) as refused:
             append(table, pa.table({label: [text]}))
         offered = eval(str(refused.value).rpartition("dtypes=")[2], {"pyarrow": pa})
         append(table, pl.DataFrame({label: [text]}), dtypes=offered)
     added = rows(table)[1:].to_pylist()
-    assert [row[label] for label, row in zip(OFFERED, added, strict=True)] == [value for *_, value in OFFERED.values()]
+    assert [row[label] for label, row in zip(OFFERED, added, strict=True)] == [
+        value for *_, value in OFFERED.values()
+    ]
 
 
-@pytest.mark.parametrize("layout", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
-def test_numbers_go_into_text_of_any_layout_by_the_dtype_that_is_offered_and_so_does_text(folder, name, layout):
+@pytest.mark.parametrize(
+    "layout",
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+def test_numbers_go_into_text_of_any_layout_by_the_dtype_that_is_offered_and_so_does_text(
+    folder, name, layout
+):
     table = folder.create_table(name, pa.table({"v": pa.array(["a"]).cast(layout)}))
     for values in ([5], ["b"], [None]):
         append(table, pd.DataFrame({"v": values}), dtypes={"v": "string"})
@@ -260,23 +364,38 @@ def test_numbers_go_into_text_of_any_layout_by_the_dtype_that_is_offered_and_so_
     assert rows(table)["v"].to_pylist() == ["a", "5", "b", None]
 
 
-@pytest.mark.parametrize("value", [dt.date(2024, 1, 1), dt.timedelta(1), [1], {"x": 1}], ids=str)
+@pytest.mark.parametrize(
+    "value", [dt.date(2024, 1, 1), dt.timedelta(1), [1], {"x": 1}], ids=str
+)
 def test_no_dtype_is_offered_where_there_is_no_such_cast(folder, name, value):
-    table = folder.create_table(name, pa.table({"n": pa.array([1], pa.int8()), "s": ["a"], "id": IDS[:1]}))
+    table = folder.create_table(
+        name, pa.table({"n": pa.array([1], pa.int8()), "s": ["a"], "id": IDS[:1]})
+    )
     for label in table.schema.names:
         if (label, type(value)) != ("s", dt.date):
-            with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"'{label}' is .* give it that type first"):
+            with pytest.raises(
+                rt.errors.UnsupportedTypeError,
+                match=rf"'{label}' is .* give it that type first",
+            ):
                 append(table, pa.table({label: [value]}))
 
 
 def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, name):
-    fields = [pa.field("n", pa.int64(), nullable=False), pa.field("s", pa.string(), nullable=False)]
-    table = folder.create_table(name, pa.table({"n": [1], "s": ["a"]}, pa.schema(fields)))
+    fields = [
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("s", pa.string(), nullable=False),
+    ]
+    table = folder.create_table(
+        name, pa.table({"n": [1], "s": ["a"]}, pa.schema(fields))
+    )
     data = pd.DataFrame({"n": [2.0, None], "s": [float("nan")] * 2})
     with pytest.raises(rt.errors.UnsupportedTypeError) as refused:
         append(table, data)
     for label in ("n", "s"):
-        (cure,) = re.findall(rf"rt\.table\(name\)(\.set_nullable\({{'{label}': True}}\))", str(refused.value))
+        (cure,) = re.findall(
+            rf"rt\.table\(name\)(\.set_nullable\({{'{label}': True}}\))",
+            str(refused.value),
+        )
         eval(f"table{cure}", {"table": folder.table(name)})
     append(table, data)
     assert rows(table)["n"].to_pylist() == [1, 2, None]
@@ -284,13 +403,18 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
 
 def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):
     append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
-    with pytest.raises(rt.errors.UnsupportedTypeError, match="'n' is int16, and int32 in the table"):
+    with pytest.raises(
+        rt.errors.UnsupportedTypeError, match="'n' is int16, and int32 in the table"
+    ):
         append(table, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
     assert rows(table)["x"][1].as_py() == pytest.approx(0.1)
 
 
 def test_where_there_is_no_table_one_is_made(folder):
-    made = [folder.create_table("made", pl.DataFrame({"n": [n]}), if_exists="append") for n in (1, 2)]
+    made = [
+        folder.create_table("made", pl.DataFrame({"n": [n]}), if_exists="append")
+        for n in (1, 2)
+    ]
     assert [table.created for table in made] == [True, False]
     assert rows(made[0])["n"].to_pylist() == [1, 2]
 
@@ -298,7 +422,9 @@ def test_where_there_is_no_table_one_is_made(folder):
 def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
     table.cast({"n": "int64"}).rename({"s": "text"})
     append(table, pl.DataFrame({"n": [2**40], "text": ["z"]}))
-    assert rows(table).select(["n", "text"]).to_pylist()[1:] == [{"n": 2**40, "text": "z"}]
+    assert rows(table).select(["n", "text"]).to_pylist()[1:] == [
+        {"n": 2**40, "text": "z"}
+    ]
 
 
 # Somebody else in the middle of it
@@ -310,41 +436,68 @@ def one(n: int) -> pa.Table:
 
 OTHERS = {
     "nothing": lambda _client: None,
-    "append": lambda client: client.create_table("t", pl.DataFrame({"n": [-5]}), if_exists="append"),
+    "append": lambda client: client.create_table(
+        "t", pl.DataFrame({"n": [-5]}), if_exists="append"
+    ),
     "cast": lambda client: client.table("t").cast({"n": "int64"}),
-    "cast there and back": lambda client: client.table("t").cast({"n": "int64"}).cast({"n": "int32"}),
+    "cast there and back": lambda client: (
+        client.table("t").cast({"n": "int64"}).cast({"n": "int32"})
+    ),
     "rename": lambda client: client.table("t").rename({"n": "m"}),
-    "rename there and back": lambda client: client.table("t").rename({"n": "m"}).rename({"m": "n"}),
+    "rename there and back": lambda client: (
+        client.table("t").rename({"n": "m"}).rename({"m": "n"})
+    ),
     "replace": lambda client: client.create_table("t", one(-6), if_exists="replace"),
     "drop": lambda client: client.table("t").drop(),
-    "drop and create": lambda client: (client.table("t").drop(), client.create_table("t", one(-7))),
-}  # fmt: skip
+    "drop and create": lambda client: (
+        client.table("t").drop(),
+        client.create_table("t", one(-7)),
+    ),
+}
 
 
 def meet(client, first: str, then: str, number: int) -> None:
     """Append while somebody else does one thing before the first rows and another one in between."""
-    sent = pa.table({"n": pa.array([number, number + 1], pa.int32())}).to_batches(max_chunksize=1)
-    client.create_table("t", pa.table({"n": pa.array([0], pa.int32())}), if_exists="replace")
+    sent = pa.table({"n": pa.array([number, number + 1], pa.int32())}).to_batches(
+        max_chunksize=1
+    )
+    client.create_table(
+        "t", pa.table({"n": pa.array([0], pa.int32())}), if_exists="replace"
+    )
 
     def meeting():
         yield sent[0]
         OTHERS[first](client)
         yield sent[1]
-        if then != "nothing" and "t" in client.list_tables() and client.table("t").schema.names == ["n"]:
+        if (
+            then != "nothing"
+            and "t" in client.list_tables()
+            and client.table("t").schema.names == ["n"]
+        ):
             OTHERS[then](client)
 
     confirmed = []
-    with contextlib.suppress(rt.errors.ConflictError, rt.errors.TableNotFoundError, rt.errors.BadRequest):
+    with contextlib.suppress(
+        rt.errors.ConflictError, rt.errors.TableNotFoundError, rt.errors.BadRequest
+    ):
         client.create_table("t", meeting(), if_exists="append")
         confirmed = [number, number + 1]
-    found = client.table("t").to_arrow().column(0).to_pylist() if "t" in client.list_tables() else []
+    found = (
+        client.table("t").to_arrow().column(0).to_pylist()
+        if "t" in client.list_tables()
+        else []
+    )
     assert [n for n in found if n is not None and n > 0] == confirmed
     assert None not in found
 
 
 @pytest.mark.parametrize("first", OTHERS)
-def test_what_somebody_else_does_meanwhile_loses_no_rows_and_makes_no_nulls(folder, first):
-    for number, then in enumerate(["nothing", "append", "cast there and back", "drop and create"]):
+def test_what_somebody_else_does_meanwhile_loses_no_rows_and_makes_no_nulls(
+    folder, first
+):
+    for number, then in enumerate(
+        ["nothing", "append", "cast there and back", "drop and create"]
+    ):
         meet(folder, first, then, 10 * number + 1)
 
 
@@ -352,7 +505,12 @@ def test_what_somebody_else_does_meanwhile_loses_no_rows_and_makes_no_nulls(fold
 def test_500_drawn_meetings_lose_no_rows(folder):
     drawn = random.Random(1)
     for number in range(500):
-        meet(folder, drawn.choice(list(OTHERS)), drawn.choice(list(OTHERS)), 10 * number + 1)
+        meet(
+            folder,
+            drawn.choice(list(OTHERS)),
+            drawn.choice(list(OTHERS)),
+            10 * number + 1,
+        )
 
 
 # What a service may do to it
@@ -360,7 +518,10 @@ def test_500_drawn_meetings_lose_no_rows(folder):
 
 def appending(hosted: Hosted) -> rt.RemoteTable:
     """Append two rows to a table of one, at a service that takes no parts."""
-    with serving(hosted) as server, connected(server, dialect="lancedb", retries=3) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=3) as client,
+    ):
         table = client.create_table("t", one(1))
         return append(table, pl.DataFrame({"n": [2, 3]}))
 
@@ -372,9 +533,15 @@ def appending(hosted: Hosted) -> rt.RemoteTable:
         ("lose the answer", "has 2 and 3 now: check whether the rows"),
     ],
 )
-def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_rows(fault, said):
-    hosted = Hosted(version=None, fault=lambda _, step: fault if step == "insert" else "")
-    with pytest.raises(rt.errors.TransportError, match=rf"had version 1 and 1 row before, and {said}"):
+def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_rows(
+    fault, said
+):
+    hosted = Hosted(
+        version=None, fault=lambda _, step: fault if step == "insert" else ""
+    )
+    with pytest.raises(
+        rt.errors.TransportError, match=rf"had version 1 and 1 row before, and {said}"
+    ):
         appending(hosted)
     assert hosted.steps.count("insert") == 1
 
@@ -382,7 +549,9 @@ def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_
 @pytest.mark.parametrize("status", [409, 503, 429])
 def test_a_refused_append_is_repeated_only_where_429_says_that_nothing_was_done(status):
     hosted = Hosted(version=None)
-    hosted.fault = lambda _, step: str(status) if step == "insert" and hosted.steps.count("insert") == 1 else ""
+    hosted.fault = lambda _, step: (
+        str(status) if step == "insert" and hosted.steps.count("insert") == 1 else ""
+    )
     if status == 429:
         assert appending(hosted).version == 2
     else:
@@ -412,12 +581,18 @@ def test_who_loses_the_race_to_make_the_table_appends(contested):
     assert contested.steps == ["describe", "create", "describe", "insert"]
 
 
-@pytest.mark.parametrize("data", [iter([one(2)]), one(2).to_reader()], ids=["iterator", "reader"])
-def test_who_loses_it_with_what_is_read_once_is_offered_nothing_but_to_send_it_again(contested, data):
+@pytest.mark.parametrize(
+    "data", [iter([one(2)]), one(2).to_reader()], ids=["iterator", "reader"]
+)
+def test_who_loses_it_with_what_is_read_once_is_offered_nothing_but_to_send_it_again(
+    contested, data
+):
     with (
         serving(contested) as server,
         connected(server, dialect="lancedb") as client,
-        pytest.raises(rt.errors.TableExistsError, match="is exhausted: create a new one") as raised,
+        pytest.raises(
+            rt.errors.TableExistsError, match="is exhausted: create a new one"
+        ) as raised,
     ):
         client.create_table("t", data, if_exists="append")
     assert "if_exists" not in str(raised.value)

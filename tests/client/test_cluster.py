@@ -34,7 +34,9 @@ def partition(number: int) -> pd.DataFrame:
     """Make a partition; those of even numbers have rows."""
     rows = 5000 if number % 2 == 0 else 0
     n = np.arange(rows) + number * 5000
-    return pd.DataFrame({"n": n, "word": pd.Series([f"w{one % 7}" for one in n], dtype="str")})
+    return pd.DataFrame(
+        {"n": n, "word": pd.Series([f"w{one % 7}" for one in n], dtype="str")}
+    )
 
 
 def frame(first: int = 1, last: int = 9, make=partition):
@@ -62,7 +64,10 @@ def hosted():
 
 @pytest.fixture
 def scripted(hosted, workers):
-    with serving(hosted) as server, connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+    ):
         yield client
 
 
@@ -70,7 +75,12 @@ def scripted(hosted, workers):
 def in_process(hosted, monkeypatch):
     """A cluster of threads, and a client that writes from it."""
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    options = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    options = {
+        "processes": False,
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+    }
     with (
         distributed.Client(**options) as workers,
         serving(hosted) as server,
@@ -96,21 +106,34 @@ def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, 
 
     assert remote.create_table(name, frame(1, 3), if_exists="skip").created is False
     remote.create_table(name, frame(10, 12), if_exists="append")
-    assert stored(service, name)["n"].to_pylist() == [*ROWS["n"], *range(50_000, 55_000)]
+    assert stored(service, name)["n"].to_pylist() == [
+        *ROWS["n"],
+        *range(50_000, 55_000),
+    ]
     remote.create_table(name, frame(3, 6), if_exists="replace", dtypes={"n": "int32"})
     assert stored(service, name)["n"].to_pylist() == [*range(20_000, 25_000)]
     assert stored(service, name)["n"].type == "int32"
 
 
 def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name):
-    remote.create_table(name, pd.DataFrame({"more": [1.5], "word": ["a"], "n": pd.array([-1], "int32")}))
+    remote.create_table(
+        name, pd.DataFrame({"more": [1.5], "word": ["a"], "n": pd.array([-1], "int32")})
+    )
     remote.create_table(name, frame(1, 6), if_exists="append")
     found = stored(service, name)
     assert found.schema.field("n").type == "int32"
-    assert found["n"].to_pylist() == [-1, *range(10_000, 15_000), *range(20_000, 25_000)]
+    assert found["n"].to_pylist() == [
+        -1,
+        *range(10_000, 15_000),
+        *range(20_000, 25_000),
+    ]
     assert found["more"].null_count == 10_000
-    far = frame(2, 5, lambda number: partition(number).assign(n=2**40 if number == 4 else 1))
-    with pytest.raises(rt.errors.UnsupportedTypeError, match="column 'n', row 0 of partition 2"):
+    far = frame(
+        2, 5, lambda number: partition(number).assign(n=2**40 if number == 4 else 1)
+    )
+    with pytest.raises(
+        rt.errors.UnsupportedTypeError, match="column 'n', row 0 of partition 2"
+    ):
         remote.create_table(name, far, if_exists="append")
     assert stored(service, name).equals(found)
 
@@ -119,7 +142,9 @@ def test_the_parts_of_a_partition_follow_each_other(scripted, hosted):
     data = frame(make=lambda number: pd.concat([partition(number)] * 100))
     table = scripted.create_table("t", data, compression=None)
     assert hosted.steps.count("part") > 8
-    assert {one[:8] for one in hosted.part_ids} == {f"{number:08x}" for number in (1, 3, 5, 7)}
+    assert {one[:8] for one in hosted.part_ids} == {
+        f"{number:08x}" for number in (1, 3, 5, 7)
+    }
     assert hosted.tables["t"].rows.num_rows == table.rows == 100 * len(ROWS)
     assert hosted.steps.count("complete") == 1
 
@@ -138,17 +163,25 @@ def odd(number):
     ("make", "error", "told"),
     [
         (failing, LookupError, "of mine"),
-        (odd, rt.errors.UnsupportedTypeError, "'n' is .*string in partition 5 and int64"),
+        (
+            odd,
+            rt.errors.UnsupportedTypeError,
+            "'n' is .*string in partition 5 and int64",
+        ),
     ],
 )
 @pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])
-def test_a_partition_that_raises_or_does_not_fit_leaves_nothing(scripted, hosted, make, error, told, if_exists):
+def test_a_partition_that_raises_or_does_not_fit_leaves_nothing(
+    scripted, hosted, make, error, told, if_exists
+):
     if if_exists != "fail":
         scripted.create_table("t", partition(2))
     with pytest.raises(error, match=told):
         scripted.create_table("t", frame(make=make), if_exists=if_exists)
     assert hosted.uploads == {}
-    assert [len(table.versions) for table in hosted.tables.values()] == [1] * (if_exists != "fail")
+    assert [len(table.versions) for table in hosted.tables.values()] == [1] * (
+        if_exists != "fail"
+    )
 
 
 def set_key(key: str) -> None:
@@ -171,21 +204,32 @@ def meanwhile(run, change, value: str, usual: str):
         run(change, usual)
 
 
-def test_a_worker_without_the_key_says_so_before_anything_is_begun(scripted, hosted, workers):
+def test_a_worker_without_the_key_says_so_before_anything_is_begun(
+    scripted, hosted, workers
+):
     with (
         meanwhile(workers.run, set_key, "", KEY),
-        pytest.raises(rt.errors.NotConnectedError, match="RT_FRAMES_API_KEY is not set"),
+        pytest.raises(
+            rt.errors.NotConnectedError, match="RT_FRAMES_API_KEY is not set"
+        ),
     ):
         scripted.create_table("t", frame())
     assert set(hosted.steps) == {"list"}
     assert is_free(workers)  # of what an exception could keep there
 
 
-def test_nothing_stays_on_the_cluster_and_an_error_is_that_of_the_client_itself(remote, workers, name):
-    wrong = frame(2, 6, lambda number: partition(number).assign(n=2.5 if number == 4 else 1))
+def test_nothing_stays_on_the_cluster_and_an_error_is_that_of_the_client_itself(
+    remote, workers, name
+):
+    wrong = frame(
+        2, 6, lambda number: partition(number).assign(n=2.5 if number == 4 else 1)
+    )
     told = []
     for scheduler in (None, "threads"):
-        with dask.config.set(scheduler=scheduler), pytest.raises(rt.errors.UnsupportedTypeError) as error:
+        with (
+            dask.config.set(scheduler=scheduler),
+            pytest.raises(rt.errors.UnsupportedTypeError) as error,
+        ):
             remote.create_table(name, wrong, dtypes={"n": "int64"})
         told.append(str(error.value))
     assert told[0] == told[1]
@@ -197,7 +241,11 @@ def test_nothing_stays_on_the_cluster_and_an_error_is_that_of_the_client_itself(
 
 def test_partitions_without_rows_need_not_fit(remote, service, name):
     def make(number):
-        return partition(number) if number % 2 == 0 else pd.DataFrame({"n": [], "other": []})
+        return (
+            partition(number)
+            if number % 2 == 0
+            else pd.DataFrame({"n": [], "other": []})
+        )
 
     for scheduler in (None, "threads"):
         with dask.config.set(scheduler=scheduler):
@@ -208,7 +256,10 @@ def test_partitions_without_rows_need_not_fit(remote, service, name):
 SECRET, OPEN = {"x-tenant": "mine"}, {"X-LanceDB-Database": "mine"}
 
 
-@pytest.mark.parametrize(("headers", "partitions"), [(SECRET, [0]), (OPEN, [1, 3, 5, 7]), ({**OPEN, **SECRET}, [0])])
+@pytest.mark.parametrize(
+    ("headers", "partitions"),
+    [(SECRET, [0]), (OPEN, [1, 3, 5, 7]), ({**OPEN, **SECRET}, [0])],
+)
 def test_headers_go_to_the_workers_unless_they_may_be_secrets_and_the_rows_come_here(
     hosted, workers, headers, partitions
 ):
@@ -218,12 +269,18 @@ def test_headers_go_to_the_workers_unless_they_may_be_secrets_and_the_rows_come_
     assert {int(one[:8], 16) for one in hosted.part_ids} == {*partitions}
     assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
     for name, value in headers.items():
-        assert {request.headers.get(name.lower()) for request in server.requests} == {value}
+        assert {request.headers.get(name.lower()) for request in server.requests} == {
+            value
+        }
 
 
-def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(scripted, hosted):
+def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(
+    scripted, hosted
+):
     left = ["part"]
-    hosted.fault = lambda _, step: "503" if step in left and (left.remove(step) or True) else ""
+    hosted.fault = lambda _, step: (
+        "503" if step in left and (left.remove(step) or True) else ""
+    )
     scripted.create_table("t", frame())
     assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
     assert hosted.steps.count("create_parts") == 2
@@ -242,8 +299,12 @@ def kept(dask_scheduler):
     return [*dask_scheduler.extensions["queues"].queues, *cluster._begun]
 
 
-@pytest.mark.parametrize(("make", "fault"), [(partition, ""), (failing, ""), (odd, ""), (partition, "part")])
-def test_a_write_leaves_nothing_on_the_scheduler_whatever_became_of_it(scripted, hosted, workers, make, fault):
+@pytest.mark.parametrize(
+    ("make", "fault"), [(partition, ""), (failing, ""), (odd, ""), (partition, "part")]
+)
+def test_a_write_leaves_nothing_on_the_scheduler_whatever_became_of_it(
+    scripted, hosted, workers, make, fault
+):
     hosted.fault = lambda _, step: "422" if step == fault else ""
     with contextlib.suppress(LookupError, rt.errors.RemoteError):
         scripted.create_table("t", frame(make=make))
@@ -269,10 +330,17 @@ def running(dask_worker):
     return len(dask_worker.state.all_running_tasks)
 
 
-def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(hosted, monkeypatch):
+def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(
+    hosted, monkeypatch
+):
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     hosted.changed = lambda step: FIRST_SENT.set() if step == "part" else None
-    options = {"processes": False, "n_workers": 1, "threads_per_worker": 8, "dashboard_address": "127.0.0.1:0"}
+    options = {
+        "processes": False,
+        "n_workers": 1,
+        "threads_per_worker": 8,
+        "dashboard_address": "127.0.0.1:0",
+    }
     with (
         distributed.Client(**options) as workers,
         serving(hosted) as server,
@@ -290,11 +358,15 @@ def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(hosted, mo
 
 
 async def lose_a_worker(dask_scheduler):
-    (busy,) = (worker for worker in dask_scheduler.workers.values() if worker.processing)
+    (busy,) = (
+        worker for worker in dask_scheduler.workers.values() if worker.processing
+    )
     await dask_scheduler.remove_worker(busy.address, stimulus_id="lost")
 
 
-def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(hosted, in_process):
+def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(
+    hosted, in_process
+):
     """The scheduler has another worker send it again; a run of its own kills workers, which takes long."""
     workers, client = in_process
     lost = []
@@ -306,7 +378,10 @@ def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(hos
     hosted.changed = lose
     client.create_table("t", frame(2, 3))
     assert hosted.tables["t"].rows["n"].to_pylist() == partition(2)["n"].tolist()
-    assert (hosted.steps.count("create_parts"), hosted.steps.count("complete")) == (2, 1)
+    assert (hosted.steps.count("create_parts"), hosted.steps.count("complete")) == (
+        2,
+        1,
+    )
 
 
 def test_partitions_without_rows_make_a_table_without_rows(scripted, hosted):
@@ -314,21 +389,33 @@ def test_partitions_without_rows_make_a_table_without_rows(scripted, hosted):
     assert (table.rows, hosted.tables["t"].rows.num_rows) == (0, 0)
 
 
-def test_a_folder_and_other_schedulers_go_through_the_client(scripted, hosted, workers, tmp_path):
+def test_a_folder_and_other_schedulers_go_through_the_client(
+    scripted, hosted, workers, tmp_path
+):
     rt.connect(tmp_path, default=False).create_table("t", frame())
-    assert lance.dataset(tmp_path / "t.lance").to_table()["n"].to_pylist() == ROWS["n"].tolist()
+    assert (
+        lance.dataset(tmp_path / "t.lance").to_table()["n"].to_pylist()
+        == ROWS["n"].tolist()
+    )
     with dask.config.set(scheduler="threads"):
-        scripted.create_table("t", frame(make=lambda number: partition(number).assign(word=str(os.getpid()))))
+        scripted.create_table(
+            "t",
+            frame(make=lambda number: partition(number).assign(word=str(os.getpid()))),
+        )
     assert set(hosted.tables["t"].rows["word"].to_pylist()) == {str(os.getpid())}
 
 
 def test_workers_in_this_process_write_too(hosted, in_process):
     _, client = in_process
     client.create_table("t", frame())
-    assert {one[:8] for one in hosted.part_ids} == {f"{number:08x}" for number in (1, 3, 5, 7)}
+    assert {one[:8] for one in hosted.part_ids} == {
+        f"{number:08x}" for number in (1, 3, 5, 7)
+    }
 
 
-def test_a_cluster_without_this_package_has_the_rows_come_here(remote, service, workers, name, caplog):
+def test_a_cluster_without_this_package_has_the_rows_come_here(
+    remote, service, workers, name, caplog
+):
     with meanwhile(workers.run_on_scheduler, set_version, "0.0.1", rt.__version__):
         assert remote.create_table(name, frame()).rows == len(ROWS)
     assert "through this process" in caplog.text

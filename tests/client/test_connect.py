@@ -19,21 +19,32 @@ from tests.support.servers import KEY
 URL = "https://words-x1.us-east-1.example.com"
 
 
-def test_a_hosted_service_is_named_by_its_url_or_its_parts_or_by_the_environment(monkeypatch):
+def test_a_hosted_service_is_named_by_its_url_or_its_parts_or_by_the_environment(
+    monkeypatch,
+):
     parts = {"region": "us-east-1", "domain": "example.com"}
     for target, options in ((URL, {}), (URL + "/", {}), ("words-x1", parts)):
         assert rt.connect(target, api_key=KEY, default=False, **options).url == URL
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    by_parts = {"RT_FRAMES_DB": "words-x1", **{f"RT_FRAMES_{name.upper()}": value for name, value in parts.items()}}
+    by_parts = {
+        "RT_FRAMES_DB": "words-x1",
+        **{f"RT_FRAMES_{name.upper()}": value for name, value in parts.items()},
+    }
     for environment in (by_parts, {"RT_FRAMES_URL": URL}):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         assert rt.connect(default=False).url == URL
 
 
-def test_a_folder_is_the_embedded_service_shared_and_made_when_missing(tmp_path, monkeypatch):
+def test_a_folder_is_the_embedded_service_shared_and_made_when_missing(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    clients = [rt.connect("./tables"), rt.connect(Path("tables")), rt.connect(tmp_path / "tables")]
+    clients = [
+        rt.connect("./tables"),
+        rt.connect(Path("tables")),
+        rt.connect(tmp_path / "tables"),
+    ]
     assert len({client.url for client in clients}) == 1
     assert (tmp_path / "tables").is_dir()
     pl.DataFrame({"a": [1]}).remote.to_table("t")
@@ -46,7 +57,9 @@ def test_the_environment_is_read_anew_when_it_changed(tmp_path, monkeypatch):
         monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / name))
         frame.remote.to_table(name)
         assert rt.list_tables() == [name]
-    with rt.connect(tmp_path / "three"):  # what was said goes before the environment, which goes before what ended
+    with rt.connect(
+        tmp_path / "three"
+    ):  # what was said goes before the environment, which goes before what ended
         monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "one"))
         assert rt.list_tables() == []
     assert rt.list_tables() == ["one"]
@@ -57,7 +70,10 @@ def test_threads_that_open_a_closed_folder_again_count_as_one_client(tmp_path):
         client = rt.connect(tmp_path / "tables", default=False)
         client.close()
         with ThreadPoolExecutor(8, initializer=threading.Barrier(8).wait) as pool:
-            assert [done.result() for done in [pool.submit(client.list_tables) for _ in range(8)]] == [[]] * 8
+            assert [
+                done.result()
+                for done in [pool.submit(client.list_tables) for _ in range(8)]
+            ] == [[]] * 8
         url = client.url
         client.close()
         with pytest.raises(ConnectError):
@@ -77,23 +93,38 @@ NEITHER = ["tables", "tables/", "a/b", ".tables", "db.us-east-1.example.com/", "
 
 
 @pytest.mark.parametrize("target", NEITHER)
-def test_what_a_string_means_does_not_depend_on_what_is_in_the_working_folder(tmp_path, monkeypatch, target):
+def test_what_a_string_means_does_not_depend_on_what_is_in_the_working_folder(
+    tmp_path, monkeypatch, target
+):
     monkeypatch.chdir(tmp_path)
     for exists in (False, True):
         if exists:
             Path(target).mkdir(parents=True)
         for given, url in ((target, None), (None, target)):
             monkeypatch.setenv("RT_FRAMES_URL", url or URL)
-            with pytest.raises(ValueError, match=rf"(?s){target!r} is neither a URL nor a folder"):
+            with pytest.raises(
+                ValueError, match=rf"(?s){target!r} is neither a URL nor a folder"
+            ):
                 rt.connect(given, api_key=KEY)
         assert Path(target).exists() is exists
 
 
-PATHS = [".", "./tables", "../tables", "~", "~/tables", "{root}/tables", "./db.example.com", "./a:1"]
+PATHS = [
+    ".",
+    "./tables",
+    "../tables",
+    "~",
+    "~/tables",
+    "{root}/tables",
+    "./db.example.com",
+    "./a:1",
+]
 
 
 @pytest.mark.parametrize("target", PATHS)
-def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(tmp_path, monkeypatch, target):
+def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(
+    tmp_path, monkeypatch, target
+):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -107,8 +138,16 @@ def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(t
 LOCAL = {"api_key": None}
 ODD = [  # beside those in tests/messages.txt: a target, options, and what is blamed
     (None, {"region": "us-east-1"}, "^target and domain must be given with region; "),
-    (None, {"region": "us-east-1", "domain": "example.com"}, "^target must be given with region and domain; "),
-    ("words-x1", {"domain": "example.com"}, "^region must be given with target and domain; "),
+    (
+        None,
+        {"region": "us-east-1", "domain": "example.com"},
+        "^target must be given with region and domain; ",
+    ),
+    (
+        "words-x1",
+        {"domain": "example.com"},
+        "^region must be given with target and domain; ",
+    ),
     (URL, {"region": "us-east-1"}, "target is a whole address; leave them out"),
     ("words x1", {"region": "us-east-1", "domain": "example.com"}, "target.*host name"),
     ("", {}, r"rt\.connect\("),
@@ -123,7 +162,10 @@ ODD = [  # beside those in tests/messages.txt: a target, options, and what is bl
     (r"http://evil.example\.localhost", {}, "odd characters"),
     ("http://localhost@evil.example", {}, "without user"),
     ("http://localhost%2eevil.example", {}, "allow_insecure"),
-    *((URL, {"timeout": seconds}, "timeout") for seconds in ((1, 2), 1e10, (1, 10**400, 1), float("nan"))),
+    *(
+        (URL, {"timeout": seconds}, "timeout")
+        for seconds in ((1, 2), 1e10, (1, 10**400, 1), float("nan"))
+    ),
     *(
         (URL, {"headers": {name: "c"}}, "headers: .*valid header name")
         for name in ("x-api-key ", "a:b", " a", "a\n", "")
@@ -140,14 +182,21 @@ def test_a_wrong_form_says_what_is_wrong_with_it(target, options, told):
     assert "password" not in str(raised.value)
 
 
-@pytest.mark.parametrize("folder", ["/file/below", "/circle", "/circle/below", "/" + "x" * 300, "~nobody-here/x"])
-def test_a_folder_that_cannot_be_is_an_argument_that_cannot_be_used(tmp_path, monkeypatch, folder):
+@pytest.mark.parametrize(
+    "folder",
+    ["/file/below", "/circle", "/circle/below", "/" + "x" * 300, "~nobody-here/x"],
+)
+def test_a_folder_that_cannot_be_is_an_argument_that_cannot_be_used(
+    tmp_path, monkeypatch, folder
+):
     (tmp_path / "file").touch()
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     target = folder if folder[0] == "~" else f"{tmp_path}{folder}"
     monkeypatch.setenv("RT_FRAMES_URL", target)
     for connect in (lambda: rt.connect(target), rt.list_tables):
-        with pytest.raises(ValueError, match=r"'.*cannot be a folder of tables: .*; choose another"):
+        with pytest.raises(
+            ValueError, match=r"'.*cannot be a folder of tables: .*; choose another"
+        ):
             connect()
 
 
@@ -158,23 +207,46 @@ def test_the_longest_time_that_is_taken_can_be_waited_for(server):
 
 
 WRONG = [
-    {"target": 3}, {"target": "ftp://example.com"}, {"target": "http://example.com"}, {"target": "https://a?b"},
-    {"target": "./folder"}, {"region": "us"}, {"timeout": -1}, {"retries": -1}, {"dialect": "x"}, {"verify": "/none"},
-    {"headers": {"authorization": KEY, "b c": "d"}}, {"headers": {"authorization": f"{KEY}\n"}},
-    {"headers": {"authorization": KEY.encode()}}, {"api_key": f"{KEY}\n"}, {"api_key": KEY.encode()},
-]  # fmt: skip
+    {"target": 3},
+    {"target": "ftp://example.com"},
+    {"target": "http://example.com"},
+    {"target": "https://a?b"},
+    {"target": "./folder"},
+    {"region": "us"},
+    {"timeout": -1},
+    {"retries": -1},
+    {"dialect": "x"},
+    {"verify": "/none"},
+    {"headers": {"authorization": KEY, "b c": "d"}},
+    {"headers": {"authorization": f"{KEY}\n"}},
+    {"headers": {"authorization": KEY.encode()}},
+    {"api_key": f"{KEY}\n"},
+    {"api_key": KEY.encode()},
+]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_no_error_about_an_argument_has_the_key_in_its_frames(monkeypatch, caplog, wrong):
+def test_no_error_about_an_argument_has_the_key_in_its_frames(
+    monkeypatch, caplog, wrong
+):
     given = {"target": URL, "api_key": KEY, **wrong}
     target, key = given.pop("target"), given.pop("api_key")
-    doors = [lambda: rt.connect(target, api_key=key, **given), lambda: rt.Client(target, api_key=key, **given)]
-    if target not in (3, "./folder"):  # text is what an environment holds, and a folder needs no key
+    doors = [
+        lambda: rt.connect(target, api_key=key, **given),
+        lambda: rt.Client(target, api_key=key, **given),
+    ]
+    if target not in (
+        3,
+        "./folder",
+    ):  # text is what an environment holds, and a folder needs no key
         monkeypatch.setenv("RT_FRAMES_URL", target)
         monkeypatch.setenv("RT_FRAMES_API_KEY", key if isinstance(key, str) else "k k")
         monkeypatch.setenv("RT_FRAMES_DIALECT", given.get("dialect", ""))
-        doors.append(rt.list_tables if given.keys() <= {"dialect"} else lambda: rt.connect(**given))
+        doors.append(
+            rt.list_tables
+            if given.keys() <= {"dialect"}
+            else lambda: rt.connect(**given)
+        )
     for door in doors:
         with pytest.raises((ValueError, TypeError)) as raised:
             door()
@@ -183,35 +255,58 @@ def test_no_error_about_an_argument_has_the_key_in_its_frames(monkeypatch, caplo
 
 def everything_in(value: object, depth: int = 6) -> str:
     """Show whatever can be reached through vars()."""
-    inside = getattr(value, "__dict__", None) or (value if isinstance(value, dict) else {})
-    return repr(value) + "".join(everything_in(v, depth - 1) for v in inside.values()) if depth else ""
+    inside = getattr(value, "__dict__", None) or (
+        value if isinstance(value, dict) else {}
+    )
+    return (
+        repr(value) + "".join(everything_in(v, depth - 1) for v in inside.values())
+        if depth
+        else ""
+    )
 
 
-def test_the_key_shows_nowhere_and_a_pickled_client_takes_it_from_the_environment(client, monkeypatch):
+def test_the_key_shows_nowhere_and_a_pickled_client_takes_it_from_the_environment(
+    client, monkeypatch
+):
     client.list_tables()
     assert KEY not in everything_in(client) + repr(client.table("t"))
     packed = pickle.dumps(client)
     assert KEY.encode() not in packed
-    assert packed != pickle.dumps(rt.connect(client.url, api_key=KEY, default=False))  # what proves the key is salted
+    assert packed != pickle.dumps(
+        rt.connect(client.url, api_key=KEY, default=False)
+    )  # what proves the key is salted
     with pytest.raises(NotConnectedError, match="RT_FRAMES_API_KEY"):
         pickle.loads(packed).list_tables()
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     assert pickle.loads(packed).list_tables() == client.list_tables()
 
 
-def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(server, monkeypatch):
+def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(
+    server, monkeypatch
+):
     packed = pickle.dumps(rt.connect(server.url, api_key=KEY, default=False))
     monkeypatch.setenv("RT_FRAMES_API_KEY", "the-key-of-another-service")
-    unpickled = pickle.loads(packed)  # whose error comes when it is used: pools do not survive one before that
-    for use in (unpickled.list_tables, lambda: unpickled.create_table("t", pl.DataFrame({"a": [1]}))):
-        with pytest.raises(NotConnectedError, match="is not the key that it was made with"):
+    unpickled = pickle.loads(
+        packed
+    )  # whose error comes when it is used: pools do not survive one before that
+    for use in (
+        unpickled.list_tables,
+        lambda: unpickled.create_table("t", pl.DataFrame({"a": [1]})),
+    ):
+        with pytest.raises(
+            NotConnectedError, match="is not the key that it was made with"
+        ):
             use()
     assert server.connections == 0
 
 
-@pytest.mark.parametrize("missing", ["verify", "REQUESTS_CA_BUNDLE", "a key without a line end"])
+@pytest.mark.parametrize(
+    "missing", ["verify", "REQUESTS_CA_BUNDLE", "a key without a line end"]
+)
 @pytest.mark.parametrize("target", [URL, "./tables"])
-def test_F42_unpickling_never_raises_but_the_first_call_does(tmp_path, monkeypatch, target, missing):
+def test_F42_unpickling_never_raises_but_the_first_call_does(
+    tmp_path, monkeypatch, target, missing
+):
     monkeypatch.chdir(tmp_path)
     certificates()[0].cert_pem.write_to_path("ca.pem")
     verify = "ca.pem" if missing == "verify" else True
@@ -225,43 +320,78 @@ def test_F42_unpickling_never_raises_but_the_first_call_does(tmp_path, monkeypat
     unpickled = pickle.loads(packed)
     assert str(unpickled) == str(client)
     if target == URL:
-        with pytest.raises(NotConnectedError, match=r"was unpickled where .*(is not the key|api_key|ca.pem)"):
+        with pytest.raises(
+            NotConnectedError,
+            match=r"was unpickled where .*(is not the key|api_key|ca.pem)",
+        ):
             unpickled.list_tables()
     else:
         assert unpickled.list_tables() == []
 
 
-def test_F42_a_copy_is_the_client_itself_whatever_the_environment_says(server, monkeypatch):
+def test_F42_a_copy_is_the_client_itself_whatever_the_environment_says(
+    server, monkeypatch
+):
     monkeypatch.setenv("RT_FRAMES_API_KEY", "the-key-of-another-service")
     table = rt.connect(server.url, api_key=KEY, default=False).table("t")
-    for copied in (copy.copy(table.client), copy.deepcopy(table.client), copy.deepcopy(table).client):
+    for copied in (
+        copy.copy(table.client),
+        copy.deepcopy(table.client),
+        copy.deepcopy(table).client,
+    ):
         assert copied is table.client
         copied.list_tables()
     assert {request.headers["x-api-key"] for request in server.requests} == {KEY}
 
 
 def test_further_headers_are_secrets_too(server):
-    client = rt.connect(server.url, api_key=KEY, headers={"authorization": "Bearer s3cret"}, default=False)
+    client = rt.connect(
+        server.url,
+        api_key=KEY,
+        headers={"authorization": "Bearer s3cret"},
+        default=False,
+    )
     client.list_tables()
     assert server.requests[0].headers["authorization"] == "Bearer s3cret"
     assert "s3cret" not in everything_in(client)
-    with pytest.raises(TypeError, match="further headers are secrets and are not pickled; connect again"):
+    with pytest.raises(
+        TypeError,
+        match="further headers are secrets and are not pickled; connect again",
+    ):
         pickle.dumps(client)
 
 
-def test_what_lancedb_s_own_headers_say_travels_with_a_pickle_and_may_be_told(server, monkeypatch):
+def test_what_lancedb_s_own_headers_say_travels_with_a_pickle_and_may_be_told(
+    server, monkeypatch
+):
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    headers = {"x-lancedb-database": "my database", "X-LanceDB-Min-Version": "12345678", "x-lancedb-": "mine-alone"}
+    headers = {
+        "x-lancedb-database": "my database",
+        "X-LanceDB-Min-Version": "12345678",
+        "x-lancedb-": "mine-alone",
+    }
     client = rt.connect(server.url, api_key=KEY, headers=headers, default=False)
-    for one in (client, pickle.loads(pickle.dumps(client)), pickle.loads(pickle.dumps(client.table("t"))).client):
+    for one in (
+        client,
+        pickle.loads(pickle.dumps(client)),
+        pickle.loads(pickle.dumps(client.table("t"))).client,
+    ):
         server.listing((400, {"error": f"no {', '.join(headers.values())} for {KEY}"}))
         server.requests.clear()
-        with pytest.raises(rt.errors.BadRequest, match=r"no my database, 12345678, mine-alone for \*\*\*"):
+        with pytest.raises(
+            rt.errors.BadRequest,
+            match=r"no my database, 12345678, mine-alone for \*\*\*",
+        ):
             one.list_tables()
         sent = server.requests[0].headers
         assert [sent[name.lower()] for name in headers] == [*headers.values()]
     for secret in ("authorization", "xx-lancedb-token", "x-lancedb"):
-        client = rt.connect(server.url, api_key=KEY, headers={**headers, secret: "Bearer s3cret"}, default=False)
+        client = rt.connect(
+            server.url,
+            api_key=KEY,
+            headers={**headers, secret: "Bearer s3cret"},
+            default=False,
+        )
         assert "s3cret" not in everything_in(client)
         with pytest.raises(TypeError, match="further headers are secrets"):
             pickle.dumps(client)

@@ -41,7 +41,18 @@ class Seen(html.parser.HTMLParser):
 def seen_in(shown: object) -> Seen:
     seen = Seen(shown._repr_html_())
     assert seen.open == []
-    assert set(seen.tags) <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "code"}
+    assert set(seen.tags) <= {
+        "div",
+        "p",
+        "b",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "code",
+    }
     assert seen.attributes <= {"scope", "style"}
     assert KEY not in shown._repr_html_()
     return seen
@@ -49,10 +60,22 @@ def seen_in(shown: object) -> Seen:
 
 def test_a_table_shows_what_is_known_of_it(client, name):
     frame = pl.DataFrame({"n": [1, 2], HOSTILE: ["x", None]})
-    table, skipped, handle = rt.to_table(frame, name), rt.to_table(frame, name, if_exists="skip"), client.table("sales")
+    table, skipped, handle = (
+        rt.to_table(frame, name),
+        rt.to_table(frame, name, if_exists="skip"),
+        client.table("sales"),
+    )
     for fact in (name, "2 columns", "2 rows", "version 1", client.url):
         assert fact in repr(table)
-    for fact in (name, "2 columns, 2 rows", "int64", "large_string", HOSTILE, client.url, table.request_id):
+    for fact in (
+        name,
+        "2 columns, 2 rows",
+        "int64",
+        "large_string",
+        HOSTILE,
+        client.url,
+        table.request_id,
+    ):
         assert fact in seen_in(table).words
     assert "was there already" in repr(skipped)
     for shown in (repr(handle), seen_in(handle).words):
@@ -61,9 +84,13 @@ def test_a_table_shows_what_is_known_of_it(client, name):
 
 
 def test_a_handle_shows_its_columns_where_the_service_can_tell_them(service, name):
-    with rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False) as client:
+    with rt.connect(
+        service.url, api_key=KEY, dialect="lancedb", default=False
+    ) as client:
         client.create_table(name, pl.DataFrame({"n": [1], "word": ["x"]}))
-        assert {"n", "int64", "word", "large_string"} <= set(seen_in(client.table(name)).words.split())
+        assert {"n", "int64", "word", "large_string"} <= set(
+            seen_in(client.table(name)).words.split()
+        )
         assert "2 columns" not in repr(client.table(name))
         assert "int64" not in seen_in(client.table("none")).words
 
@@ -72,13 +99,19 @@ def test_a_client_shows_where_it_goes(tmp_path):
     url = "https://words-x1.us-east-1.example.com"
     assert repr(rt.connect(url, api_key=KEY, default=False)) == f"Client({url!r})"
     with rt.connect(tmp_path / "tables", default=False) as client:
-        for shown in (repr(client), repr(client.table("sales")), seen_in(client.table("sales")).words):
+        for shown in (
+            repr(client),
+            repr(client.table("sales")),
+            seen_in(client.table("sales")).words,
+        ):
             assert str(tmp_path / "tables") in shown
 
 
 def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_values():
     before = pl.DataFrame({"a": [1], "b": [1], "c": [1.0], "d": [1.0]})
-    after = before.rename({"a": "x"}).cast({"x": pl.Int8, "c": pl.String, "d": pl.Float32})
+    after = before.rename({"a": "x"}).cast(
+        {"x": pl.Int8, "c": pl.String, "d": pl.Float32}
+    )
     plan = rt.plan_alterations(before, after, rename={"a": "x"}, nullable={"b": False})
     head, _, *rows = repr(plan).split("\n")[2:8]
     assert head.split() == ["path", "new", "name", "before", "after", "what"]
@@ -88,12 +121,18 @@ def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_
         ["c", "double", "large_string", "casts;", "refused:"],
         ["d", "double", "float", "casts;", "lossy:"],
     ]
-    assert {row.index(word) for row, word in zip(rows, ["int8", "not", "large_", "float"], strict=True)} == {
-        head.index("after")
-    }
-    marked = re.findall(r"<tr style=[^>]*><td [^>]*><code>(\w+)</code>", plan._repr_html_())
+    assert {
+        row.index(word)
+        for row, word in zip(rows, ["int8", "not", "large_", "float"], strict=True)
+    } == {head.index("after")}
+    marked = re.findall(
+        r"<tr style=[^>]*><td [^>]*><code>(\w+)</code>", plan._repr_html_()
+    )
     assert marked == ["c", "d"]
-    assert re.findall(r"<p>(refused|lossy): ", plan._repr_html_()) == ["lossy", "refused"]
+    assert re.findall(r"<p>(refused|lossy): ", plan._repr_html_()) == [
+        "lossy",
+        "refused",
+    ]
     widened = rt.plan_alterations({"a": "int8"}, {"a": "int64"})
     assert "new name" not in repr(widened) + widened._repr_html_()
     assert "<tr style" not in widened._repr_html_()
@@ -103,18 +142,41 @@ def test_a_table_says_only_of_columns_that_forbid_nulls_that_they_do():
     schema = pa.schema([pa.field("a", pa.int8(), nullable=False), ("b", pa.int8())])
     with rt.connect("http://127.0.0.1:9", api_key=KEY) as client:
         shown = rt.RemoteTable("t", client, schema)
-        assert seen_in(shown).words.split("\n")[1:-2] == ["column", "type", "nullable", "a", "int8", "no", "b", "int8"]
-        assert "nullable" not in seen_in(rt.RemoteTable("t", client, pa.schema([("b", pa.int8())]))).words
+        assert seen_in(shown).words.split("\n")[1:-2] == [
+            "column",
+            "type",
+            "nullable",
+            "a",
+            "int8",
+            "no",
+            "b",
+            "int8",
+        ]
+        assert (
+            "nullable"
+            not in seen_in(
+                rt.RemoteTable("t", client, pa.schema([("b", pa.int8())]))
+            ).words
+        )
 
 
 def plan_of(names: list[str]) -> rt.AlterationPlan:
-    return rt.plan_alterations(dict.fromkeys(names, "int64"), dict.fromkeys(names, "int16"))
+    return rt.plan_alterations(
+        dict.fromkeys(names, "int64"), dict.fromkeys(names, "int16")
+    )
 
 
 def test_a_long_plan_shows_its_first_rows_and_how_many_there_are_more():
     plan = plan_of([f"number {n}" for n in range(1234)])
-    assert repr(plan).split("\n")[-2:] == ["number 59  int64   int16  casts", "… and 1,174 more"]
-    assert seen_in(plan).words.split("\n")[-4:-1] == ["int16", "casts", "… and 1,174 more"]
+    assert repr(plan).split("\n")[-2:] == [
+        "number 59  int64   int16  casts",
+        "… and 1,174 more",
+    ]
+    assert seen_in(plan).words.split("\n")[-4:-1] == [
+        "int16",
+        "casts",
+        "… and 1,174 more",
+    ]
 
 
 def test_a_plan_is_as_wide_as_the_terminal(monkeypatch):
@@ -122,10 +184,14 @@ def test_a_plan_is_as_wide_as_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert max(len(line) for line in repr(plan).split("\n")) == 40
     monkeypatch.setenv("COLUMNS", "10")
-    assert repr(plan).split("\n")[-1].startswith("yyyyyyyyyyy…  int64")  # a column keeps 12 characters
+    assert (
+        repr(plan).split("\n")[-1].startswith("yyyyyyyyyyy…  int64")
+    )  # a column keeps 12 characters
 
 
 def test_names_cannot_draw_on_the_terminal_or_the_page():
     plan = plan_of([HOSTILE, "a\u202eb", "東京"])
     for shown in (repr(plan), seen_in(plan).words):
-        assert [name for name in (HOSTILE, r"a\u202eb", "東京") if name not in shown] == []
+        assert [
+            name for name in (HOSTILE, r"a\u202eb", "東京") if name not in shown
+        ] == []

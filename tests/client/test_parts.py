@@ -44,7 +44,10 @@ def hosted():
 
 @pytest.fixture
 def client(hosted):
-    with serving(hosted) as server, connected(server, dialect=SMALL_PARTS, retries=1) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS, retries=1) as client,
+    ):
         client.list_tables()  # which tells the server's version; what is larger than a part is never sent before that
         del hosted.steps[:]
         yield client
@@ -57,17 +60,28 @@ def numbers(hosted, name="t"):
 def failing(hosted, step: str, fault: str):
     """Have one request of a step fail, whenever it is put in again."""
     left = [step]
-    hosted.fault = lambda _, at: fault if at in left and (left.remove(at) or True) else ""
+    hosted.fault = lambda _, at: (
+        fault if at in left and (left.remove(at) or True) else ""
+    )
     return left
 
 
 def test_what_is_larger_than_a_part_goes_in_parts_and_in_order(client, hosted):
     table = client.create_table("t", frames(20), compression=None)
-    assert hosted.steps == ["list", "create", "create_parts", *["part"] * 20, "complete"]
+    assert hosted.steps == [
+        "list",
+        "create",
+        "create_parts",
+        *["part"] * 20,
+        "complete",
+    ]
     assert numbers(hosted) == list(range(20 * ROWS))
     assert max(hosted.sizes) < SMALL_PARTS.part_bytes
     assert hosted.part_ids == sorted(hosted.part_ids)
-    assert all(re.fullmatch("00000000-00[01].-8...-[89ab]...-.{12}", one) for one in hosted.part_ids)
+    assert all(
+        re.fullmatch("00000000-00[01].-8...-[89ab]...-.{12}", one)
+        for one in hosted.part_ids
+    )
     assert (table.rows, table.version, table.created) == (20 * ROWS, 2, True)
     assert table.nbytes > 20 * ROWS * 8
     del hosted.steps[:]
@@ -76,13 +90,23 @@ def test_what_is_larger_than_a_part_goes_in_parts_and_in_order(client, hosted):
 
 
 @pytest.mark.parametrize("if_exists", ["append", "replace"])
-def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(client, hosted, if_exists):
+def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(
+    client, hosted, if_exists
+):
     client.create_table("t", OLD)
     del hosted.steps[:]
     table = client.create_table("t", frames(), if_exists=if_exists, compression=None)
     assert numbers(hosted) == [-1] * (if_exists == "append") + ALL
     first = "list" if if_exists == "replace" else "describe"
-    assert hosted.steps == [first, "describe", "create_parts", "part", "part", "part", "complete"]
+    assert hosted.steps == [
+        first,
+        "describe",
+        "create_parts",
+        "part",
+        "part",
+        "part",
+        "complete",
+    ]
     assert (table.version, table.rows) == (2, 3 * ROWS)
     client.create_table("new", frames(), if_exists=if_exists)
     assert numbers(hosted, "new") == ALL
@@ -91,7 +115,10 @@ def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(client, hoste
 def test_parts_are_smaller_than_what_hosted_services_take_in_one_body():
     hosted = Hosted(version="0.10.0")
     table = pa.table({"n": np.random.default_rng(1).integers(2**62, size=2 * 10**7)})
-    with serving(hosted) as server, connected(server, dialect="lancedb", timeout=30) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", timeout=30) as client,
+    ):
         client.create_table("t", table, compression=None)
     assert hosted.tables["t"].rows.equals(table)
     assert hosted.steps.count("part") == 2
@@ -110,7 +137,9 @@ def test_without_parts_it_is_one_request_and_413_says_what_it_means(version):
 
 @pytest.mark.parametrize("step", ["create_parts", "part"])
 @pytest.mark.parametrize("fault", ["cut", "500", "429", "lose the answer"])
-def test_a_fault_before_the_end_leaves_nothing_and_is_begun_anew_where_that_can_be(client, hosted, step, fault):
+def test_a_fault_before_the_end_leaves_nothing_and_is_begun_anew_where_that_can_be(
+    client, hosted, step, fault
+):
     left = failing(hosted, step, fault)
     client.create_table("t", whole(), compression=None)
     assert numbers(hosted) == ALL
@@ -119,7 +148,9 @@ def test_a_fault_before_the_end_leaves_nothing_and_is_begun_anew_where_that_can_
     if step == "create_parts":
         client.create_table("u", frames())  # nothing was read of it yet
         return
-    with pytest.raises(rt.errors.RemoteError, match=r"nothing of it is stored.*is exhausted") as caught:
+    with pytest.raises(
+        rt.errors.RemoteError, match=r"nothing of it is stored.*is exhausted"
+    ) as caught:
         client.create_table("u", frames())
     assert list(hosted.tables) == ["t"]
     assert hosted.steps[-4:] == ["abort", "describe", "count_rows", "drop"]
@@ -133,9 +164,14 @@ def test_what_a_source_raises_leaves_nothing(client, hosted):
 
 
 def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
-    with serving(hosted) as server, connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 20)) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 20)) as client,
+    ):
         client.create_table("t", OLD)
-        interrupted = frames(2, lambda: failing(hosted, "abort", "stall"), KeyboardInterrupt())
+        interrupted = frames(
+            2, lambda: failing(hosted, "abort", "stall"), KeyboardInterrupt()
+        )
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             client.create_table("t", interrupted, if_exists="append")
@@ -146,7 +182,9 @@ def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
 
 @pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])
 @pytest.mark.parametrize("fault", ["lose the answer", "cut", "500", "429", "twice"])
-def test_a_commit_is_asked_for_once_and_its_open_outcome_told_with_versions_and_rows(client, hosted, fault, if_exists):
+def test_a_commit_is_asked_for_once_and_its_open_outcome_told_with_versions_and_rows(
+    client, hosted, fault, if_exists
+):
     """It may be done though it is refused: behind a front that sends it twice, and gives the second answer."""
     had = [] if if_exists == "fail" else [-1]
     if had:
@@ -163,7 +201,9 @@ def test_a_commit_is_asked_for_once_and_its_open_outcome_told_with_versions_and_
     assert not {"abort", "drop"} & {*hosted.steps}
 
 
-def test_a_refused_end_of_a_new_table_says_that_it_is_there_without_rows(client, hosted):
+def test_a_refused_end_of_a_new_table_says_that_it_is_there_without_rows(
+    client, hosted
+):
     hosted.fault = lambda _, step: "409" if step == "complete" else ""
     with pytest.raises(rt.errors.ConflictError, match=r"'t'.*without rows"):
         client.create_table("t", frames())
@@ -187,14 +227,22 @@ def test_a_replacement_that_was_overtaken_begins_anew_where_it_can(client, hoste
 
 def test_a_table_that_somebody_changed_or_made_anew_meanwhile_is_left(client, hosted):
     hosted.fault = lambda _, step: "400" if step == "part" else ""
-    hosted.changed = lambda step: hosted.tables["t"].versions.append([OLD[:0]]) if step == "create_parts" else None
-    with pytest.raises(rt.errors.BadRequest, match="somebody else has changed table 't'"):
+    hosted.changed = lambda step: (
+        hosted.tables["t"].versions.append([OLD[:0]])
+        if step == "create_parts"
+        else None
+    )
+    with pytest.raises(
+        rt.errors.BadRequest, match="somebody else has changed table 't'"
+    ):
         client.create_table("t", frames())
     assert len(hosted.tables["t"].versions) == 2
     hosted.fault, hosted.changed = lambda *_: "", lambda _: None
     anew = Table([[OLD]])
     with pytest.raises(LookupError) as caught:
-        client.create_table("u", frames(2, lambda: hosted.tables.update(u=anew), LookupError()))
+        client.create_table(
+            "u", frames(2, lambda: hosted.tables.update(u=anew), LookupError())
+        )
     assert hosted.tables["u"] is anew
     assert "somebody else has changed table 'u'" in caught.value.__notes__[0]
 
@@ -207,11 +255,24 @@ def relay(service, happens):
             request = connection.head()
             connection.body(request)
             fault = happens(Hosted.step(request))
-            head = {n: v for n, v in request.headers.items() if n.lower() in ("x-api-key", "content-type", "if-match")}
-            found = requests.request(request.method, service.url + request.path, data=request.body, headers=head)
+            head = {
+                n: v
+                for n, v in request.headers.items()
+                if n.lower() in ("x-api-key", "content-type", "if-match")
+            }
+            found = requests.request(
+                request.method,
+                service.url + request.path,
+                data=request.body,
+                headers=head,
+            )
             if fault == "lose the answer":
                 return connection.reset()
-            told = {k: v for k, v in found.headers.items() if k in ("phalanx-version", "ETag")}
+            told = {
+                k: v
+                for k, v in found.headers.items()
+                if k in ("phalanx-version", "ETag")
+            }
             connection.answer(found.status_code, found.json(), told)
 
     return Server(script=script)
@@ -227,7 +288,10 @@ def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, nam
         if step == "drop":
             direct.create_table(name, OLD, if_exists="append")
 
-    with relay(service, appended) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
+    with (
+        relay(service, appended) as server,
+        connected(server, dialect=SMALL_PARTS, timeout=10) as client,
+    ):
         client.list_tables()
         with pytest.raises(LookupError) as caught:
             client.create_table(name, frames(2, error=LookupError()))
@@ -238,12 +302,19 @@ def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, nam
 
 @pytest.mark.long
 def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted):
-    batches = (pa.table({"n": np.arange(500_000) + number * 500_000}) for number in range(250))
-    with serving(hosted) as server, connected(server, dialect="lancedb", timeout=60) as client:
+    batches = (
+        pa.table({"n": np.arange(500_000) + number * 500_000}) for number in range(250)
+    )
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", timeout=60) as client,
+    ):
         table = client.create_table("t", batches, compression=None)
     assert table.nbytes > 10**9
     assert max(hosted.sizes) <= 90_000_000
-    assert np.array_equal(hosted.tables["t"].rows["n"].to_numpy(), np.arange(250 * 500_000))
+    assert np.array_equal(
+        hosted.tables["t"].rows["n"].to_numpy(), np.arange(250 * 500_000)
+    )
 
 
 def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
@@ -251,13 +322,17 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
     with connected(server, dialect=SMALL_PARTS, retries=0) as client:
         client.list_tables()
         gone = iter(server.__exit__, None)
-        with pytest.raises(rt.errors.UploadInterrupted, match="may be there without rows") as caught:
+        with pytest.raises(
+            rt.errors.UploadInterrupted, match="may be there without rows"
+        ) as caught:
             client.create_table("t", itertools.chain(frames(4), gone, frames(2)))
     assert "nothing was sent" not in str(caught.value)
     assert caught.value.bytes_sent >= sum(hosted.sizes) > max(hosted.sizes)
 
 
-def test_what_was_sent_before_the_service_went_away_counts_though_a_second_attempt_finds_nobody(hosted):
+def test_what_was_sent_before_the_service_went_away_counts_though_a_second_attempt_finds_nobody(
+    hosted,
+):
     server = serving(hosted).__enter__()
 
     def goes_away(_, step):
@@ -283,19 +358,29 @@ def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
         if step == "complete":
             direct.create_table(name, OLD, if_exists="replace")
 
-    with relay(service, replaced) as server, connected(server, dialect=SMALL_PARTS, timeout=10) as client:
+    with (
+        relay(service, replaced) as server,
+        connected(server, dialect=SMALL_PARTS, timeout=10) as client,
+    ):
         client.list_tables()
-        with pytest.raises(rt.errors.ConflictError, match=f"somebody else has changed table '{name}', which stays"):
+        with pytest.raises(
+            rt.errors.ConflictError,
+            match=f"somebody else has changed table '{name}', which stays",
+        ):
             client.create_table(name, whole(), compression=None)
     assert stored(service, name)["n"].to_pylist() == [-1]
 
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):
     client.create_table("t", pa.table({"n": pa.array([], pa.int64())}))
-    with pytest.raises(rt.errors.TableExistsError, match="append to it, or drop it") as raised:
+    with pytest.raises(
+        rt.errors.TableExistsError, match="append to it, or drop it"
+    ) as raised:
         client.create_table("t", frames(), if_exists="skip")
     assert "if_exists" not in str(raised.value)
-    with pytest.raises(rt.errors.TableExistsError, match=r'if_exists="skip" .*"replace" .*"append" '):
+    with pytest.raises(
+        rt.errors.TableExistsError, match=r'if_exists="skip" .*"replace" .*"append" '
+    ):
         client.create_table("t", frames())
     client.create_table("u", frames())
     assert not client.create_table("u", frames(), if_exists="skip").created

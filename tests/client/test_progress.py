@@ -72,7 +72,13 @@ def test_it_ends_with_the_upload_when_that_fails(server, capsys):
         rt.connect(server.url, api_key="k", retries=0) as client,
         pytest.raises(UploadInterrupted),
     ):
-        rt.to_table(pl.DataFrame({"n": range(4_000_000)}), "sales", progress=True, if_exists="fail", client=client)
+        rt.to_table(
+            pl.DataFrame({"n": range(4_000_000)}),
+            "sales",
+            progress=True,
+            if_exists="fail",
+            client=client,
+        )
     assert capsys.readouterr().err.endswith("\n")
 
 
@@ -90,22 +96,34 @@ _ = rt.to_table(frame, "short")
 
 def test_a_notebook_shows_bars_that_the_browser_draws_and_nothing_on_stderr(tmp_path):
     path = tmp_path / "progress.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)]), path)
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)]), path
+    )
     known, streamed = executed(path, tmp_path).cells[0].outputs
     html, text = known.data["text/html"], known.data["text/plain"]
     value, most = re.search(r'<progress value="(\d+)" max="(\d+)"', html).groups()
     assert value == most
     assert "known: " in html
-    assert re.fullmatch(r"known: [\d.]+ kB of [\d.]+ kB, 1,000 rows, [\d.]+ [kM]?B/s, \d+ s", text)
-    assert re.fullmatch(r"streamed: [\d.]+ [kM]?B, 3,000 rows, [\d.]+ [kM]?B/s, \d+ s", streamed.data["text/plain"])
+    assert re.fullmatch(
+        r"known: [\d.]+ kB of [\d.]+ kB, 1,000 rows, [\d.]+ [kM]?B/s, \d+ s", text
+    )
+    assert re.fullmatch(
+        r"streamed: [\d.]+ [kM]?B, 3,000 rows, [\d.]+ [kM]?B/s, \d+ s",
+        streamed.data["text/plain"],
+    )
     assert [output.output_type for output in (known, streamed)] == ["display_data"] * 2
 
 
 def test_a_long_upload_is_shown_on_a_terminal_alone(client, service, name, capfd):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
-    code = UPLOADS + f"upload(rt.connect({service.url!r}, api_key={service.api_key!r}), {name!r})"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs) as process:
+    code = (
+        UPLOADS
+        + f"upload(rt.connect({service.url!r}, api_key={service.api_key!r}), {name!r})"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=theirs, stderr=theirs
+    ) as process:
         os.close(theirs)
         here = {}
         exec(UPLOADS, here)
@@ -135,7 +153,21 @@ for number, sys.stderr in enumerate([sys.stderr, None, broken, closed]):
 
 
 def test_a_bar_that_cannot_be_drawn_ends_and_the_upload_goes_on(service, name):
-    program = [sys.executable, "-c", ON_A_BROKEN_STDERR, service.url, service.api_key, name]
+    program = [
+        sys.executable,
+        "-c",
+        ON_A_BROKEN_STDERR,
+        service.url,
+        service.api_key,
+        name,
+    ]
     with open("/dev/full", "w") as full:  # noqa: PTH123  # a device
-        done = subprocess.run(program, stdout=subprocess.PIPE, stderr=full, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            program,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+            timeout=60,
+        )
     assert done.stdout == "500000\n" * 4

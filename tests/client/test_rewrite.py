@@ -28,12 +28,22 @@ def stored(table):
     return lance.dataset(f"{table.client}/{table.name}.lance")
 
 
-def rewrite(after: pl.DataFrame | pd.DataFrame | pa.Schema, **options) -> rt.RemoteTable:
+def rewrite(
+    after: pl.DataFrame | pd.DataFrame | pa.Schema, **options
+) -> rt.RemoteTable:
     return rt.alter_table(after, "t", **{"rewrite": True, **options})
 
 
 def test_all_of_a_plan_is_done_at_any_depth(client):
-    rt.to_table(pa.table({"day": ["2024-02-29", None], **{c: nested()[c] for c in ("n", "s", "l", "v")}}), "t")
+    rt.to_table(
+        pa.table(
+            {
+                "day": ["2024-02-29", None],
+                **{c: nested()[c] for c in ("n", "s", "l", "v")},
+            }
+        ),
+        "t",
+    )
     item = {
         "s": pl.Struct({"x": pl.String, "z": pl.String}),
         "l": pl.List(pl.Struct({"x": pl.Float64, "y": pl.String})),
@@ -42,12 +52,21 @@ def test_all_of_a_plan_is_done_at_any_depth(client):
     table = rewrite(pl.DataFrame(schema=after), rename={"day": "at", "s.y": "z"})
     assert (table.version, table.rows) == (2, 2)
     assert stored(table).to_table().to_pylist() == [
-        {"at": pa.scalar("2024-02-29").cast(pa.date32()).as_py(), "n": 1, "s": {"x": "1", "z": "p"},
-         "l": [{"x": 5.0, "y": "r"}], "v": ["1"]},
+        {
+            "at": pa.scalar("2024-02-29").cast(pa.date32()).as_py(),
+            "n": 1,
+            "s": {"x": "1", "z": "p"},
+            "l": [{"x": 5.0, "y": "r"}],
+            "v": ["1"],
+        },
         {"at": None, "n": 2, "s": {"x": "2", "z": "q"}, "l": [], "v": ["2", "3"]},
-    ]  # fmt: skip
+    ]
     assert table.rename({"at": "day"}).version == 3
-    assert not pl.DataFrame(schema={**after, "day": pl.Date}).drop("at").remote.plan_alterations(rt.table("t"))
+    assert (
+        not pl.DataFrame(schema={**after, "day": pl.Date})
+        .drop("at")
+        .remote.plan_alterations(rt.table("t"))
+    )
 
 
 IDS = pa.array([bytes(15) + b"1", None], pa.uuid())
@@ -74,7 +93,10 @@ def test_all_of_a_plan_goes_in_one_commit_whatever_the_engine_does_alone(client)
     asked = {"rename": {"b": "name"}, "nullable": {"a": False, "name": False}}
     frame = pl.DataFrame(schema={"a": pl.Int32, "name": pl.String})
     assert rewrite(frame, **asked).version == 2
-    required = [pa.field("a", pa.int32(), nullable=False), pa.field("name", pa.large_string(), nullable=False)]
+    required = [
+        pa.field("a", pa.int32(), nullable=False),
+        pa.field("name", pa.large_string(), nullable=False),
+    ]
     assert stored(table).schema == pa.schema(required)
     assert rewrite(frame, **asked).version is None  # there is nothing left
     assert rewrite(frame.rename({"a": "c"}), rename={"a": "c"}).rows == 2
@@ -112,19 +134,35 @@ def test_metadata_stays_and_indices_go_with_a_warning(client, caplog):
         pa.field("s", pa.struct([inside])),
         pa.field("l", pa.list_(item)),
     ]
-    made = pa.table({"id": [7], "n": [1], "s": [{"g": 0.5}], "l": [[1]]}, pa.schema(fields, {"made": "by others"}))
-    lance.write_dataset(made, stored_path := f"{client}/t.lance").create_scalar_index("n", "BTREE")
+    made = pa.table(
+        {"id": [7], "n": [1], "s": [{"g": 0.5}], "l": [[1]]},
+        pa.schema(fields, {"made": "by others"}),
+    )
+    lance.write_dataset(made, stored_path := f"{client}/t.lance").create_scalar_index(
+        "n", "BTREE"
+    )
     rewrite(made.schema.set(1, pa.field("m", pa.string())), rename={"n": "m"})
-    assert ["n_idx" in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
+    assert [
+        "n_idx" in record.message
+        for record in caplog.records
+        if record.levelname == "WARNING"
+    ] == [True]
     found = lance.dataset(stored_path)
-    assert found.to_table().to_pylist() == [{"id": 7, "m": "1", "s": {"g": 0.5}, "l": [1]}]
+    assert found.to_table().to_pylist() == [
+        {"id": 7, "m": "1", "s": {"g": 0.5}, "l": [1]}
+    ]
     fields[1] = fields[1].with_name("m").with_type(pa.string())
-    assert found.schema.equals(pa.schema(fields, {"made": "by others"}), check_metadata=True)
+    assert found.schema.equals(
+        pa.schema(fields, {"made": "by others"}), check_metadata=True
+    )
 
 
 def is_same(before: pa.Array, after: pa.Array) -> bool:
     """Return whether values are the same once they are cast back; so is what Arrow has no way back for."""
-    before, after = (a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in (before, after))
+    before, after = (
+        a.dictionary_decode() if pa.types.is_dictionary(a.type) else a
+        for a in (before, after)
+    )
     if before.type == pa.float16():  # few casts know it
         before = before.cast(pa.float64())
     try:
@@ -132,29 +170,51 @@ def is_same(before: pa.Array, after: pa.Array) -> bool:
     except pa.ArrowNotImplementedError:
         return True
     except pa.ArrowException:
-        is_text = pa.types.is_large_string(after.type) or pa.types.is_string(after.type)  # of years beyond 9999
+        is_text = pa.types.is_large_string(after.type) or pa.types.is_string(
+            after.type
+        )  # of years beyond 9999
         return is_text or meant(before) == meant(after)
     one, other = meant(before), meant(back)
-    return one == other or (one == ["-0.0"] and other == ["0.0"])  # decimals and integers have one zero
+    return one == other or (
+        one == ["-0.0"] and other == ["0.0"]
+    )  # decimals and integers have one zero
 
 
 @pytest.mark.parametrize("step", [700, pytest.param(10, marks=pytest.mark.long)])
 def test_every_cast_is_exact_or_refused(client, step):
     values, wrong, done = edges(), [], 0
-    cases = [(before, n, value) for before, its in values.items() for n, value in enumerate(its)]
+    cases = [
+        (before, n, value)
+        for before, its in values.items()
+        for n, value in enumerate(its)
+    ]
     for i, (before, n, value) in enumerate(cases):
-        for after in [arrow for arrow in values if arrow != before][(7 * i + n) % step :: step]:
+        for after in [arrow for arrow in values if arrow != before][
+            (7 * i + n) % step :: step
+        ]:
             sent = array(before, [value])
             table = client.create_table("t", pa.table({"c": sent}), if_exists="replace")
-            frame = pd.DataFrame({"c": pd.array(array(after, values[after][:1]), dtype=pd.ArrowDtype(after))})
-            is_done, target = True, rt.plan_alterations(pa.schema([("c", before)]), frame)
+            frame = pd.DataFrame(
+                {
+                    "c": pd.array(
+                        array(after, values[after][:1]), dtype=pd.ArrowDtype(after)
+                    )
+                }
+            )
+            is_done, target = (
+                True,
+                rt.plan_alterations(pa.schema([("c", before)]), frame),
+            )
             try:
                 rewrite(frame)
             except (UnsupportedTypeError, AlterationError, rt.errors.BadRequest):
                 is_done = False
             found = stored(table).to_table()["c"].combine_chunks()
             done += is_done
-            if is_done and ((target and found.type != target[0].data_type) or not is_same(sent, found)):
+            if is_done and (
+                (target and found.type != target[0].data_type)
+                or not is_same(sent, found)
+            ):
                 wrong.append((str(before), str(after), value, str(found)))
             if not is_done and meant(found) != meant(sent):
                 wrong.append((str(before), str(after), value, "changed"))
@@ -166,7 +226,10 @@ def test_every_cast_is_exact_or_refused(client, step):
 def hosted():
     """A hosted service whose rows can be read, and a client of it with a table of two rows."""
     hosted = Hosted()
-    with serving(hosted) as server, connected(server, dialect="lancedb", retries=0) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0) as client,
+    ):
         client.create_table("t", pa.table({"n": [1, 2]}))
         client.list_tables()
         yield hosted, client
@@ -184,7 +247,9 @@ def test_what_somebody_else_writes_meanwhile_is_not_lost(hosted, happens):
     with pytest.raises(ConflictError, match="nothing was changed"):
         rewrite(TEXT, client=client)
     assert hosted.tables["t"].rows["n"].to_pylist() == [1, 2, 3]
-    assert ("complete" in hosted.steps) == (happens == "create_parts")  # the service itself sees that one
+    assert ("complete" in hosted.steps) == (
+        happens == "create_parts"
+    )  # the service itself sees that one
     assert hosted.uploads == {}
     hosted.changed = lambda _: None
     assert rewrite(TEXT, client=client).rows == 3
@@ -194,7 +259,10 @@ def test_what_somebody_else_writes_meanwhile_is_not_lost(hosted, happens):
 def test_a_rewrite_asks_for_versions_and_tells_them_where_its_end_is_open(hosted):
     hosted, client = hosted
     hosted.fault = lambda _, step: "lose the answer" if step == "complete" else ""
-    with pytest.raises(rt.errors.OutcomeUnknown, match="had version 1 and 2 rows before, and has 2 and 2 now"):
+    with pytest.raises(
+        rt.errors.OutcomeUnknown,
+        match="had version 1 and 2 rows before, and has 2 and 2 now",
+    ):
         rewrite(TEXT, client=client)
     hosted.fault, describe = lambda *_: "", hosted.describe
     hosted.describe = lambda *about: (200, {**describe(*about)[1], "version": None})
@@ -214,7 +282,9 @@ def test_what_a_service_caches_is_not_read(hosted):
     hosted.tables["t"].versions.append([pa.table({"n": ["1"] * 6})])
     with pytest.raises(UnsupportedTypeError, match="'n' is bool"):
         rt.to_table(pa.table({"n": [True]}), "t", if_exists="append", client=client)
-    hosted.tables["t"] = Table(hosted.tables["t"].versions[:1])  # dropped and made again
+    hosted.tables["t"] = Table(
+        hosted.tables["t"].versions[:1]
+    )  # dropped and made again
     assert table.count() == 2
 
 
@@ -223,7 +293,10 @@ def test_what_a_service_caches_is_not_read(hosted):
 def test_a_rewrite_starts_over_if_it_fails_before_its_commit(step, fault):
     hosted = Hosted()
     left = [fault]
-    with serving(hosted) as server, connected(server, dialect="lancedb", retries=1) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=1) as client,
+    ):
         client.create_table("t", pa.table({"n": [1, 2]}))
         hosted.fault = lambda _, at: left.pop() if at == step and left else ""
         assert rewrite(TEXT, client=client).rows == 2

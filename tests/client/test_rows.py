@@ -18,15 +18,17 @@ import rt_frames as rt
 from tests.support.faults import connected
 from tests.support.servers import Server
 
-ROWS = pa.table({
-    "n": pa.array([1, None, 3], pa.int64()),
-    "s": pa.array(["a", None, "c"], pa.large_string()),
-    "x": pa.array([0.5, -0.0, None]),
-    "ok": pa.array([True, None, False]),
-    "tags": pa.array([[1, None], [], None], pa.list_(pa.int32())),
-    "at": pa.array([0, None, 2**62], pa.timestamp("ns", "UTC")),
-    "k": pa.array(["a", "b", None]).cast(pa.large_string()).dictionary_encode(),
-})  # fmt: skip
+ROWS = pa.table(
+    {
+        "n": pa.array([1, None, 3], pa.int64()),
+        "s": pa.array(["a", None, "c"], pa.large_string()),
+        "x": pa.array([0.5, -0.0, None]),
+        "ok": pa.array([True, None, False]),
+        "tags": pa.array([[1, None], [], None], pa.list_(pa.int32())),
+        "at": pa.array([0, None, 2**62], pa.timestamp("ns", "UTC")),
+        "k": pa.array(["a", "b", None]).cast(pa.large_string()).dictionary_encode(),
+    }
+)
 
 
 @pytest.fixture
@@ -43,12 +45,23 @@ def test_rows_come_back_as_they_were_sent(table):
     assert table.to_polars().equals(expected, null_equal=True)
     frame = table.to_pandas()
     assert list(map(str, frame.dtypes.drop(["s", "tags"]))) == [
-        "Int64", "float64", "boolean", "datetime64[ns, UTC]", "category",
-    ]  # fmt: skip
+        "Int64",
+        "float64",
+        "boolean",
+        "datetime64[ns, UTC]",
+        "category",
+    ]
     assert str(frame["s"].dtype) in ("str", "object")
-    assert (frame["n"].tolist(), frame["tags"].tolist()[0]) == ([1, pd.NA, 3], [1, None])
+    assert (frame["n"].tolist(), frame["tags"].tolist()[0]) == (
+        [1, pd.NA, 3],
+        [1, None],
+    )
     for again in (frame, table):  # the table itself is copied without being held
-        assert rt.to_table(again, "again", client=table.client, if_exists="replace").to_arrow().equals(ROWS)
+        assert (
+            rt.to_table(again, "again", client=table.client, if_exists="replace")
+            .to_arrow()
+            .equals(ROWS)
+        )
 
 
 def test_a_nan_of_polars_comes_back_as_one(table):
@@ -60,38 +73,75 @@ def test_a_nan_of_polars_comes_back_as_one(table):
 
 SECONDS = [0, 10**10, None, 2**60]
 FOR_POLARS = {  # columns, the rows of them that Polars holds, and what is said of the others
-    "moments in seconds": (pa.array(SECONDS, pa.timestamp("s", "UTC")), 3, "'x': Polars cannot hold .*row 3: "),
-    "durations in seconds": (pa.array(SECONDS, pa.duration("s")), 3, "'x': Polars cannot hold .*row 3: "),
-    "a zone without a name": (pa.array(SECONDS, pa.timestamp("us", "+05:30")), 0, "'x': Polars cannot hold .*=.05:30"),
-    "decimals of 256 bits": (pa.array([Decimal(1)], pa.decimal256(50, 0)), 0, "'x': Polars cannot hold .*to_arrow"),
+    "moments in seconds": (
+        pa.array(SECONDS, pa.timestamp("s", "UTC")),
+        3,
+        "'x': Polars cannot hold .*row 3: ",
+    ),
+    "durations in seconds": (
+        pa.array(SECONDS, pa.duration("s")),
+        3,
+        "'x': Polars cannot hold .*row 3: ",
+    ),
+    "a zone without a name": (
+        pa.array(SECONDS, pa.timestamp("us", "+05:30")),
+        0,
+        "'x': Polars cannot hold .*=.05:30",
+    ),
+    "decimals of 256 bits": (
+        pa.array([Decimal(1)], pa.decimal256(50, 0)),
+        0,
+        "'x': Polars cannot hold .*to_arrow",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", FOR_POLARS)
-def test_what_polars_cannot_hold_is_refused_by_column_where_it_would_wrap_or_panic(table, kind):
+def test_what_polars_cannot_hold_is_refused_by_column_where_it_would_wrap_or_panic(
+    table, kind
+):
     column, held, said = FOR_POLARS[kind]
-    found = rt.to_table(pa.table({"x": column, "n": range(len(column))}), "odd", client=table.client)
+    found = rt.to_table(
+        pa.table({"x": column, "n": range(len(column))}), "odd", client=table.client
+    )
     with pytest.raises(rt.errors.UnsupportedTypeError, match=said):
         found.to_polars()
     assert found.to_polars(columns=["n"])["n"].to_list() == [*range(len(column))]
     if held:
-        assert pa.table(found.to_polars(limit=held))["x"].cast(column.type).to_pylist() == column[:held].to_pylist()
+        assert (
+            pa.table(found.to_polars(limit=held))["x"].cast(column.type).to_pylist()
+            == column[:held].to_pylist()
+        )
 
 
-def test_all_columns_that_polars_cannot_hold_are_named_at_once_and_nothing_is_said_of_sending(table):
-    odd = {name: column for name, (column, _, _) in FOR_POLARS.items() if len(column) == 4}
-    odd["structs of seconds"] = pa.array([{"x": one} for one in SECONDS], pa.struct([("x", pa.timestamp("s"))]))
+def test_all_columns_that_polars_cannot_hold_are_named_at_once_and_nothing_is_said_of_sending(
+    table,
+):
+    odd = {
+        name: column for name, (column, _, _) in FOR_POLARS.items() if len(column) == 4
+    }
+    odd["structs of seconds"] = pa.array(
+        [{"x": one} for one in SECONDS], pa.struct([("x", pa.timestamp("s"))])
+    )
     found = rt.to_table(pa.table({**odd, "n": range(4)}), "odd", client=table.client)
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=rf"^{len(odd)} columns cannot be read:\n") as raised:
+    with pytest.raises(
+        rt.errors.UnsupportedTypeError, match=rf"^{len(odd)} columns cannot be read:\n"
+    ) as raised:
         found.to_polars()
     assert raised.value.columns == (*odd,)
-    assert str(raised.value).count("leave it out with columns=[…], or use to_arrow()") == len(odd) > 3
+    assert (
+        str(raised.value).count("leave it out with columns=[…], or use to_arrow()")
+        == len(odd)
+        > 3
+    )
     assert not re.search("sent|correct the value", str(raised.value))
     assert found.to_polars(columns=["n"]).height == 4
 
 
 def test_some_columns_and_rows_are_read(table):
-    assert table.to_arrow(columns=["s", "n"], where="n > 1").to_pylist() == [{"s": "c", "n": 3}]
+    assert table.to_arrow(columns=["s", "n"], where="n > 1").to_pylist() == [
+        {"s": "c", "n": 3}
+    ]
     assert table.to_pandas(limit=2).shape == (2, 7)
     assert table.to_polars(columns=["n"], limit=0).schema == {"n": pl.Int64}
     assert [*table.to_pandas(columns=["s", "n"], limit=0)] == ["s", "n"]
@@ -109,17 +159,28 @@ UNKNOWN = {  # columns that are asked for, and the names that are offered
 
 @pytest.mark.parametrize("column", UNKNOWN)
 @pytest.mark.parametrize("limit", [None, 0])
-def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(table, column, limit):
+def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
+    table, column, limit
+):
     """By what the table has now: an older handle knows columns that were renamed since, and not those that came."""
     nested = pa.table(
-        {**dict(zip(ROWS.column_names, ROWS.columns, strict=True)), "in": [{"x": 1}] * 3, "was": ROWS["n"]}
+        {
+            **dict(zip(ROWS.column_names, ROWS.columns, strict=True)),
+            "in": [{"x": 1}] * 3,
+            "was": ROWS["n"],
+        }
     )
     known = table.client.create_table("u", nested)
     table.client.table("u").rename({"was": "is"})
     for read in (known.to_arrow, known.to_pandas, table.client.table("u").to_polars):
-        with pytest.raises(ValueError, match=f"^columns: table 'u' has no column {UNKNOWN[column]}"):
+        with pytest.raises(
+            ValueError, match=f"^columns: table 'u' has no column {UNKNOWN[column]}"
+        ):
             read(columns=["n", column, "in.x"], limit=limit)
-    assert known.to_arrow(columns=["is", "in.x"], limit=limit).column_names == ["is", "in.x"]
+    assert known.to_arrow(columns=["is", "in.x"], limit=limit).column_names == [
+        "is",
+        "in.x",
+    ]
     with pytest.raises(ValueError, match="has no column 'was'; "):
         known.to_arrow(columns=["was"])
 
@@ -127,10 +188,15 @@ def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
 def test_a_query_that_is_refused_for_another_reason_says_that(server, table):
     with pytest.raises(rt.errors.BadRequest, match="nowhere"):
         table.to_arrow(columns=["n"], where="nowhere > 1")
-    server.answering((400, {"error": "no such column"}))  # whatever is asked, its description too
+    server.answering(
+        (400, {"error": "no such column"})
+    )  # whatever is asked, its description too
     with pytest.raises(rt.errors.BadRequest, match="no such column"):
         reading(server).to_arrow(columns=["n"])
-    assert [request.path.split("/")[4] for request in server.posts] == ["query", "describe"]
+    assert [request.path.split("/")[4] for request in server.posts] == [
+        "query",
+        "describe",
+    ]
 
 
 CANNOT_BE_ASKED = [  # beside those in tests/messages.txt
@@ -150,8 +216,17 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_sent(server, options
 
 
 def test_a_condition_is_never_read_in_part(table):
-    for where in ("n > 1 n < 3", "(n > 1) (n < 3)", "n > 1 LIMIT 1", "n > 1 \0 AND n < 3", "n > ?"):
-        for read in (lambda where=where: table.to_arrow(where=where), lambda where=where: table.count(where)):
+    for where in (
+        "n > 1 n < 3",
+        "(n > 1) (n < 3)",
+        "n > 1 LIMIT 1",
+        "n > 1 \0 AND n < 3",
+        "n > ?",
+    ):
+        for read in (
+            lambda where=where: table.to_arrow(where=where),
+            lambda where=where: table.count(where),
+        ):
             with pytest.raises(rt.errors.BadRequest):
                 read()
 
@@ -163,7 +238,9 @@ def in_form(form: str, rows: pa.Table, each: int = 1) -> bytes:
     sink = io.BytesIO()
     if form == "file in Rust":
         batches = rows.to_batches(max_chunksize=each)
-        arro3.io.write_ipc(pa.RecordBatchReader.from_batches(rows.schema, batches), sink)
+        arro3.io.write_ipc(
+            pa.RecordBatchReader.from_batches(rows.schema, batches), sink
+        )
         return sink.getvalue()
     make = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
     with make(sink, rows.schema) as writer:
@@ -179,8 +256,15 @@ def framed(framing: str, body: bytes, cut: int | None = None) -> bytes:
         return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + sent
     if framing == "close":
         return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + sent
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(sent[i : i + 50]), sent[i : i + 50]) for i in range(0, len(sent), 50))
-    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n" * (cut is None)
+    chunks = b"".join(
+        b"%x\r\n%b\r\n" % (len(sent[i : i + 50]), sent[i : i + 50])
+        for i in range(0, len(sent), 50)
+    )
+    return (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + chunks
+        + b"0\r\n\r\n" * (cut is None)
+    )
 
 
 def reading(server: Server, **options):
@@ -200,12 +284,20 @@ def answering(server: Server, *answers: bytes) -> None:
 
 @pytest.mark.parametrize("form", ["stream", "file", "file in Rust"])
 @pytest.mark.parametrize("framing", ["length", "close", "chunked"])
-def test_an_answer_that_is_cut_anywhere_is_an_error_and_no_shorter_table(server, form, framing):
+def test_an_answer_that_is_cut_anywhere_is_an_error_and_no_shorter_table(
+    server, form, framing
+):
     body = in_form(form, ROWS)
-    answering(server, *(framed(framing, body, cut) for cut in range(0, len(body), 41)), framed(framing, body))
+    answering(
+        server,
+        *(framed(framing, body, cut) for cut in range(0, len(body), 41)),
+        framed(framing, body),
+    )
     table = reading(server)
     for _ in range(0, len(body), 41):
-        with pytest.raises((rt.errors.TransportError, rt.errors.ResponseError)) as caught:
+        with pytest.raises(
+            (rt.errors.TransportError, rt.errors.ResponseError)
+        ) as caught:
             table.to_arrow()
         assert caught.value.table == "t"
         assert caught.value.request_id
@@ -216,15 +308,21 @@ def test_a_read_is_repeated_until_its_first_rows_have_come(server):
     body = in_form("stream", ROWS)
     refused = b"HTTP/1.1 500 x\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"
     late = framed("chunked", body, len(body) - 9)
-    answering(server, refused, framed("chunked", body, 20), framed("chunked", body), late)
+    answering(
+        server, refused, framed("chunked", body, 20), framed("chunked", body), late
+    )
     assert reading(server, retries=3).to_arrow().equals(ROWS)
     assert len(server.posts) == 3
-    with pytest.raises(rt.errors.TransportError, match=r"after \d rows .*read it again"):
+    with pytest.raises(
+        rt.errors.TransportError, match=r"after \d rows .*read it again"
+    ):
         reading(server, retries=3).to_arrow()
     assert len(server.posts) == 4
 
 
-def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming(server):
+def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming(
+    server,
+):
     body, stopped = framed("chunked", in_form("stream", ROWS)), threading.Event()
 
     def script(connection):
@@ -274,7 +372,9 @@ def test_a_drop_is_sent_once_and_its_outcome_may_be_open(server):
     server.script = script
     with pytest.raises(rt.errors.OutcomeUnknown, match="list the tables"):
         reading(server, retries=3).drop()
-    assert [(post.path, post.body) for post in server.posts] == [("/v1/table/t/drop/", b"")]
+    assert [(post.path, post.body) for post in server.posts] == [
+        ("/v1/table/t/drop/", b"")
+    ]
     server.answering((500, {"error": "no"}))
     with pytest.raises(rt.errors.ServerError, match="list the tables"):
         reading(server, retries=3).drop()
@@ -296,22 +396,43 @@ NOT_THE_ROWS = {  # status, headers, body, what is told
     "markers alone": (200, {}, b"\xff" * 100, ""),
     "Parquet": (200, {}, b"PAR1", "no Arrow stream"),
     "the head of a file": (200, {}, b"ARROW1\0\0", ""),
-    "zeros behind the head of a file": (200, {}, b"ARROW1" + bytes(4000), "no Arrow stream"),
+    "zeros behind the head of a file": (
+        200,
+        {},
+        b"ARROW1" + bytes(4000),
+        "no Arrow stream",
+    ),
     "compressed": (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b", "gzip"),
     "204": (204, {}, b"", "204"),
     "206": (206, {}, TWO, "206"),
     "more columns": (200, {}, in_form("stream", ROWS), "other columns"),
-    "columns of one name": (200, {}, in_form("stream", pa.table([[1], [2]], ["n", "n"])), "other columns"),
+    "columns of one name": (
+        200,
+        {},
+        in_form("stream", pa.table([[1], [2]], ["n", "n"])),
+        "other columns",
+    ),
     "more rows": (200, {}, TWO, "2 rows"),
-    "more behind the end": (200, {}, in_form("stream", ROWS.select(["n", "s"])[:2]) + b"more", "end"),
+    "more behind the end": (
+        200,
+        {},
+        in_form("stream", ROWS.select(["n", "s"])[:2]) + b"more",
+        "end",
+    ),
     "a list beyond its values": (200, {}, corrupt(), ""),
 }
 
 
-@pytest.mark.parametrize(("status", "headers", "body", "told"), NOT_THE_ROWS.values(), ids=NOT_THE_ROWS)
-def test_an_answer_without_just_the_rows_that_were_asked_for_is_an_error(server, status, headers, body, told):
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "told"), NOT_THE_ROWS.values(), ids=NOT_THE_ROWS
+)
+def test_an_answer_without_just_the_rows_that_were_asked_for_is_an_error(
+    server, status, headers, body, told
+):
     server.answering((status, body, headers))
-    with pytest.raises((rt.errors.ResponseError, rt.errors.TransportError), match=f"'t'.*{told}"):
+    with pytest.raises(
+        (rt.errors.ResponseError, rt.errors.TransportError), match=f"'t'.*{told}"
+    ):
         reading(server).to_arrow(columns=["n", "s"], limit=2)
 
 
@@ -328,7 +449,11 @@ def test_a_handle_is_read_again_whenever_it_is_sent(table, server):
         rt.to_table(table, "t", client=client)
     assert "exhausted" not in str(refused.value)
     for _ in range(2):
-        assert rt.to_table(table, "t", client=client, if_exists="replace").to_arrow().equals(ROWS)
+        assert (
+            rt.to_table(table, "t", client=client, if_exists="replace")
+            .to_arrow()
+            .equals(ROWS)
+        )
     server.answering((429, {}, {"Retry-After": "0"}), (200, {}))
     connected(server, retries=1, timeout=20).create_table("copy", table)
     first, second = (pa.ipc.open_stream(post.body).read_all() for post in server.posts)

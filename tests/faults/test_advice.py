@@ -14,7 +14,9 @@ import rt_frames as rt
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, serving, with_parts_of
 
-PIECES = [pa.table({"n": np.arange(start, start + 10_000)}) for start in (0, 10_000, 20_000)]
+PIECES = [
+    pa.table({"n": np.arange(start, start + 10_000)}) for start in (0, 10_000, 20_000)
+]
 ROWS = pa.dataset.dataset(pa.concat_tables(PIECES))  # of no known size: three parts
 OLD = pa.table({"n": [-1]})
 
@@ -31,7 +33,9 @@ class Writer:
         self.client.create_table("t", ROWS, if_exists=self.if_exists, compression=None)
 
     def count(self) -> int | None:
-        return self.client.table("t").count() if "t" in self.client.list_tables() else None
+        return (
+            self.client.table("t").count() if "t" in self.client.list_tables() else None
+        )
 
     def wait(self) -> None:
         self.hosted.fault = lambda *_: ""
@@ -79,23 +83,37 @@ ADVICE = {  # in the order in which they are looked for: what an error says, and
 }
 FAULTS = ["cut", "lose the answer", "late", "500", "503", "504", "429", "409", "507"]
 IN_PARTS = [
-    *itertools.product(["create", "create_parts", "part", "complete"], [*FAULTS, "twice"]),
+    *itertools.product(
+        ["create", "create_parts", "part", "complete"], [*FAULTS, "twice"]
+    ),
     *itertools.product(["create_parts", "part", "complete"], ["404", "413"]),
 ]
 CASES = [
     *((SMALL_PARTS, *case) for case in IN_PARTS),
-    *((with_parts_of(None), *case) for case in itertools.product(["create", "insert"], FAULTS)),
+    *(
+        (with_parts_of(None), *case)
+        for case in itertools.product(["create", "insert"], FAULTS)
+    ),
 ]
 
 
-@pytest.mark.parametrize("if_exists", ["fail", "append", "replace", "append to none", "replace none"])
-@pytest.mark.parametrize(("dialect", "step", "fault"), CASES, ids=lambda case: str(case)[:12])
+@pytest.mark.parametrize(
+    "if_exists", ["fail", "append", "replace", "append to none", "replace none"]
+)
+@pytest.mark.parametrize(
+    ("dialect", "step", "fault"), CASES, ids=lambda case: str(case)[:12]
+)
 @pytest.mark.parametrize("retries", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_after_what_an_error_advises_every_row_is_there_once(if_exists, dialect, step, fault, retries):
+def test_after_what_an_error_advises_every_row_is_there_once(
+    if_exists, dialect, step, fault, retries
+):
     hosted = Hosted()
     left = [fault, fault]
     if_exists, _, has_none = if_exists.partition(" ")
-    with serving(hosted) as server, connected(server, dialect=dialect, retries=retries, timeout=20) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect=dialect, retries=retries, timeout=20) as client,
+    ):
         if if_exists != "fail" and not has_none:
             client.create_table("t", OLD)
         client.list_tables()
@@ -114,12 +132,17 @@ def test_after_what_an_error_advises_every_row_is_there_once(if_exists, dialect,
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "twice", "404", "413"])
-@pytest.mark.parametrize("step", ["describe", "query", "create_parts", "part", "complete"])
+@pytest.mark.parametrize(
+    "step", ["describe", "query", "create_parts", "part", "complete"]
+)
 def test_after_what_the_error_of_a_rewrite_advises_all_is_rewritten_once(step, fault):
     hosted = Hosted()
     left = [fault]
     texts = pa.schema({"n": pa.string()})
-    with serving(hosted) as server, connected(server, dialect="lancedb", retries=0, timeout=20) as client:
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
         client.create_table("t", OLD)
         hosted.fault = lambda _, at: left.pop() if at == step and left else ""
         for _ in range(2):  # whatever was advised, looking first is a part of the call

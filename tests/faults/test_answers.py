@@ -81,10 +81,14 @@ STATUSES = {  # what a list, a create and an alteration raise, and which of them
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_F20_F23_F24_each_status_has_its_error_and_only_what_is_safe_is_sent_again(server, caplog, status):
+def test_F20_F23_F24_each_status_has_its_error_and_only_what_is_safe_is_sent_again(
+    server, caplog, status
+):
     *kinds, again = STATUSES[status]
     for what, kind in zip(calls(rt), kinds, strict=True):
-        (server.listing if what == "list" else server.answering)((status, b"", {"Retry-After": "0"}))
+        (server.listing if what == "list" else server.answering)(
+            (status, b"", {"Retry-After": "0"})
+        )
         server.requests.clear()
         error = fails(calls(patient(server, retries=1))[what], kind, caplog)
         asked = [r for r in server.requests if what != "list" or r.path == "/v1/tables"]
@@ -93,25 +97,66 @@ def test_F20_F23_F24_each_status_has_its_error_and_only_what_is_safe_is_sent_aga
         if what == "list":
             continue
         is_open = kind is errors.OutcomeUnknown or status in (500, 502, 503, 504)
-        assert ("not known" in str(error) or "no response confirms" in str(error)) == is_open
+        assert (
+            "not known" in str(error) or "no response confirms" in str(error)
+        ) == is_open
         assert ("nothing was" in str(error)) == (status in (400, 422, 507))
         assert not is_open or error.listed == (False if what == "create" else None)
 
 
 NOT_OF_A_TABLE, COLUMN = errors.ResponseError, errors.BadRequest
 CODED = [  # what a create, an alteration, a query and an append raise, by the code in the answer
-    (409, 5, [errors.TableExistsError, errors.ConflictError, NOT_OF_A_TABLE, errors.ConflictError]),
-    (409, 14, [errors.ConflictError, errors.ConflictError, NOT_OF_A_TABLE, errors.ConflictError]),
-    (409, 19, [errors.ConflictError, errors.ConflictError, NOT_OF_A_TABLE, errors.ConflictError]),
+    (
+        409,
+        5,
+        [
+            errors.TableExistsError,
+            errors.ConflictError,
+            NOT_OF_A_TABLE,
+            errors.ConflictError,
+        ],
+    ),
+    (
+        409,
+        14,
+        [
+            errors.ConflictError,
+            errors.ConflictError,
+            NOT_OF_A_TABLE,
+            errors.ConflictError,
+        ],
+    ),
+    (
+        409,
+        19,
+        [
+            errors.ConflictError,
+            errors.ConflictError,
+            NOT_OF_A_TABLE,
+            errors.ConflictError,
+        ],
+    ),
     (404, 4, [NOT_OF_A_TABLE, *[errors.TableNotFoundError] * 3]),
     (404, 12, [NOT_OF_A_TABLE, *[COLUMN] * 3]),
-    *((409, code, [errors.TableExistsError, errors.ConflictError]) for code in ("14", True, [14], {}, 14.5, 2**70)),
+    *(
+        (409, code, [errors.TableExistsError, errors.ConflictError])
+        for code in ("14", True, [14], {}, 14.5, 2**70)
+    ),
 ]
 
 
-@pytest.mark.parametrize(("status", "code", "kinds"), CODED, ids=[f"{status} {code}" for status, code, _ in CODED])
+@pytest.mark.parametrize(
+    ("status", "code", "kinds"),
+    CODED,
+    ids=[f"{status} {code}" for status, code, _ in CODED],
+)
 def test_a_code_tells_apart_what_has_one_status(server, status, code, kinds):
-    described = {"version": 1, "schema": {"fields": [{"name": "a", "type": {"type": "int64"}, "nullable": True}]}}
+    described = {
+        "version": 1,
+        "schema": {
+            "fields": [{"name": "a", "type": {"type": "int64"}, "nullable": True}]
+        },
+    }
 
     def script(connection: Connection) -> None:
         while request := connection.body(connection.head()):
@@ -125,7 +170,12 @@ def test_a_code_tells_apart_what_has_one_status(server, status, code, kinds):
     server.script = script
     client = connected(server, retries=0, dialect="lancedb")
     create, alter = list(calls(client).values())[1:]
-    asked = [create, alter, client.table("t").to_arrow, lambda: client.create_table("t", SMALL, if_exists="append")]
+    asked = [
+        create,
+        alter,
+        client.table("t").to_arrow,
+        lambda: client.create_table("t", SMALL, if_exists="append"),
+    ]
     for call, kind in zip(asked, kinds, strict=False):
         with pytest.raises(errors.ResponseError) as raised:
             call()
@@ -134,7 +184,10 @@ def test_a_code_tells_apart_what_has_one_status(server, status, code, kinds):
 
 REASONS = {  # a body, and the message that is found in it
     "an error and a code": ({"error": "the reason", "code": 5}, "the reason"),
-    "a detail": ({"type": "about:blank", "title": "Bad", "detail": "the reason"}, "the reason"),
+    "a detail": (
+        {"type": "about:blank", "title": "Bad", "detail": "the reason"},
+        "the reason",
+    ),
     "details": ({"detail": [{"msg": "the reason", "loc": ["x"]}]}, "the reason"),
     "nothing": (b"", ""),
     "what is long": ({"error": {"message": "reason " * 200}}, None),
@@ -152,7 +205,9 @@ REASONS = {  # a body, and the message that is found in it
 
 
 @pytest.mark.parametrize(("body", "message"), REASONS.values(), ids=REASONS)
-def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without_the_key(server, caplog, body, message):
+def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without_the_key(
+    server, caplog, body, message
+):
     server.answering((400, body))
     started = time.monotonic()
     error = fails(calls(patient(server))["create"], errors.BadRequest, caplog)
@@ -167,11 +222,19 @@ def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize(
-    "words", ["", "denied", "Invalid API key", "the x-api-key header is missing or wrong; give a key"]
+    "words",
+    [
+        "",
+        "denied",
+        "Invalid API key",
+        "the x-api-key header is missing or wrong; give a key",
+    ],
 )
 def test_F20_a_wrong_key_is_said_once(server, caplog, status, words):
     server.answering((status, {"error": words} if words else b""))
-    said = str(fails(calls(patient(server))["create"], errors.AuthenticationError, caplog))
+    said = str(
+        fails(calls(patient(server))["create"], errors.AuthenticationError, caplog)
+    )
     assert said.lower().count("key") == max(1, words.count("key"))
     assert ("belongs to this project" in said) == ("key" not in words)
 
@@ -189,7 +252,9 @@ SPELLED = [
 
 
 @pytest.mark.parametrize(("key", "said", "shown"), SPELLED)
-def test_F20_a_key_is_struck_out_however_it_is_spelled_and_words_are_left(server, key, said, shown):
+def test_F20_a_key_is_struck_out_however_it_is_spelled_and_words_are_left(
+    server, key, said, shown
+):
     client = rt.connect(server.url, api_key=key, retries=0, default=False)
     for status, encoding in itertools.product((400, 503, 200), ("utf-8", "utf-16")):
         server.answering((status, f'{{"error": "{said}"}}'.encode(encoding)))
@@ -197,17 +262,30 @@ def test_F20_a_key_is_struck_out_however_it_is_spelled_and_words_are_left(server
             client.table("t").rename({"a": "b"})
         assert shown in str(raised.value)
         assert status == 200 or "***" in raised.value.body
-        assert key not in f"{raised.value} {vars(raised.value)}".replace("latest", "").replace("test_sales", "")
+        assert key not in f"{raised.value} {vars(raised.value)}".replace(
+            "latest", ""
+        ).replace("test_sales", "")
 
 
-def test_F20_what_errors_tell_of_headers_is_without_the_key_and_further_secrets(server, caplog):
-    server.listing((302, b"", {"Location": f"https://{KEY}.example.com/"}), (200, b"", {"Content-Encoding": KEY}))
+def test_F20_what_errors_tell_of_headers_is_without_the_key_and_further_secrets(
+    server, caplog
+):
+    server.listing(
+        (302, b"", {"Location": f"https://{KEY}.example.com/"}),
+        (200, b"", {"Content-Encoding": KEY}),
+    )
     ask = patient(server, retries=0).list_tables
     assert "***.example.com" in str(fails(ask, errors.RedirectError, caplog))
     assert "***" in str(fails(ask, errors.ResponseError, caplog))
     value = "Bearer another-secret-0123456789"
     for status in (200, 302, 400, 500):
-        server.listing((status, {"message": f"bad {value}!"}, {"Location": f"http://x.test/{value}"}))
+        server.listing(
+            (
+                status,
+                {"message": f"bad {value}!"},
+                {"Location": f"http://x.test/{value}"},
+            )
+        )
         with pytest.raises(errors.RemoteError) as caught:
             patient(server, retries=0, headers={"Authorization": value}).list_tables()
         assert "another-secret" not in f"{caught.value!r} {vars(caught.value)}"
@@ -223,7 +301,13 @@ def test_F18_a_redirect_is_an_error_and_its_target_is_left_alone(server, caplog)
     ]
     with Server() as trap:
         for status, target in zip((301, 302, 303, 307, 308), targets, strict=True):
-            server.listing((status, b"", {"Location": target.format(trap.port), "Set-Cookie": "a=1"}))
+            server.listing(
+                (
+                    status,
+                    b"",
+                    {"Location": target.format(trap.port), "Set-Cookie": "a=1"},
+                )
+            )
             server.requests.clear()
             for call in calls(patient(server)).values():
                 error = fails(call, errors.RedirectError, caplog)
@@ -235,19 +319,41 @@ def test_F18_a_redirect_is_an_error_and_its_target_is_left_alone(server, caplog)
 
 def test_F19_the_body_of_a_redirect_costs_neither_time_nor_memory(server, caplog):
     head, packed = b"HTTP/1.1 307 Moved\r\nLocation: http://localhost:1/x\r\n", bomb()
-    packed = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
-    for act in (lambda connection: flood(connection, head + b"\r\n"), say(head + packed)):
+    packed = (
+        b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
+    )
+    for act in (
+        lambda connection: flood(connection, head + b"\r\n"),
+        say(head + packed),
+    ):
         raw(server, "POST", act)
         with in_bounds(seconds=3, mib=20):
-            fails(calls(connected(server, timeout=5))["create"], errors.RedirectError, caplog)
+            fails(
+                calls(connected(server, timeout=5))["create"],
+                errors.RedirectError,
+                caplog,
+            )
 
 
-CONFIRMED = [{}, {"version": 2}, {"location": "s3://x", "version": 2}, {"error": None, "version": 2}, b"", b" \r\n"]
+CONFIRMED = [
+    {},
+    {"version": 2},
+    {"location": "s3://x", "version": 2},
+    {"error": None, "version": 2},
+    b"",
+    b" \r\n",
+]
 
 
 def test_a_success_has_no_body_or_a_json_object_of_whatever_type(remote, server):
     for status, body in [*itertools.product((200, 201), CONFIRMED), (204, b"")]:
-        server.answering((status, body, {"Content-Type": "text/html"} if isinstance(body, dict) else {}))
+        server.answering(
+            (
+                status,
+                body,
+                {"Content-Type": "text/html"} if isinstance(body, dict) else {},
+            )
+        )
         version = 2 if isinstance(body, dict) and "version" in body else None
         assert remote.create_table("t", SMALL).version == version
         assert remote.table("t").rename({"a": "b"}).version == version
@@ -266,13 +372,21 @@ DOUBTED = {  # an answer that says success, and what is told of it
     "JSON without end": ((200, b"{" * 100_000), "no JSON object"),
     "HTML alone": ((200, b"", HTML), "web page"),
     "a page of no type": ((201, b"\n <html></html>"), "web page"),
-    "a page of another type": ((200, b"<html></html>", {"Content-Type": "application/json"}), "web page"),
-    "a compressed page": ((200, gzip.compress(b"<html>"), {**HTML, "Content-Encoding": "gzip"}), "web page"),
+    "a page of another type": (
+        (200, b"<html></html>", {"Content-Type": "application/json"}),
+        "web page",
+    ),
+    "a compressed page": (
+        (200, gzip.compress(b"<html>"), {**HTML, "Content-Encoding": "gzip"}),
+        "web page",
+    ),
 }
 
 
 @pytest.mark.parametrize(("answer", "told"), DOUBTED.values(), ids=DOUBTED)
-def test_F38_what_else_says_success_leaves_the_outcome_open(server, caplog, answer, told):
+def test_F38_what_else_says_success_leaves_the_outcome_open(
+    server, caplog, answer, told
+):
     server.listed = ["t"]
     server.answering(answer)
     made = calls(connected(server))
@@ -285,11 +399,15 @@ def test_F38_what_else_says_success_leaves_the_outcome_open(server, caplog, answ
 
 
 INTERIM = b"".join(
-    b"HTTP/1.1 %d Wait\r\nLink: </style.css>; rel=preload\r\n\r\n" % status for status in (100, 102, 103, 103, 199)
+    b"HTTP/1.1 %d Wait\r\nLink: </style.css>; rel=preload\r\n\r\n" % status
+    for status in (100, 102, 103, 103, 199)
 )
 NO_ANSWERS = {
     "nothing": lambda connection: None,
-    **{f"{status} alone": say(b"HTTP/1.1 %d Wait\r\n\r\n" % status) for status in (100, 101, 102, 103)},
+    **{
+        f"{status} alone": say(b"HTTP/1.1 %d Wait\r\n\r\n" % status)
+        for status in (100, 101, 102, 103)
+    },
     "another version": say(b"HTTP/9 yes\r\n\r\n"),
     "binary": say(b"\x00\x01\x02\x03\r\n\r\n"),
     "no status": say(b"HTTP/1.1 abc\r\n\r\n"),
@@ -299,7 +417,9 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("form", NO_ANSWERS)
-def test_F25_F26_F27_F36_no_whole_answer_leaves_the_outcome_open_and_nothing_is_sent_twice(server, caplog, form):
+def test_F25_F26_F27_F36_no_whole_answer_leaves_the_outcome_open_and_nothing_is_sent_twice(
+    server, caplog, form
+):
     raw(server, "POST", NO_ANSWERS[form])
     made = calls(patient(server))
     assert fails(made["create"], errors.OutcomeUnknown, caplog).listed is False
@@ -319,7 +439,9 @@ def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(wire):
 
     server.script = script
     client = connect(retries=0)
-    assert [client.list_tables() for _ in range(5)] == [[f"answer {number}"] for number in range(5)]
+    assert [client.list_tables() for _ in range(5)] == [
+        [f"answer {number}"] for number in range(5)
+    ]
     assert server.connections == 1
 
 
@@ -336,7 +458,9 @@ LISTS = {
     "token is a number": lambda c: c.answer(200, {"tables": [], "page_token": 5}),
     "dripping": lambda c: drip(c, HEAD + b"Content-Length: 99999\r\n\r\n"),
     "bomb": lambda c: c.answer(200, bomb(), {"Content-Encoding": "gzip"}),
-    "arrow without names": lambda c: c.answer(200, b"\xff\xff\xff\xff\x10\x00\x00\x00" + bytes(64)),
+    "arrow without names": lambda c: c.answer(
+        200, b"\xff\xff\xff\xff\x10\x00\x00\x00" + bytes(64)
+    ),
 }
 UNREADABLE = {  # no answers, for the client that asked for a list
     "surrogate": lambda c: c.answer(200, b'{"tables": [], "page_token": "\\ud800"}'),
@@ -347,10 +471,16 @@ UNREADABLE = {  # no answers, for the client that asked for a list
 
 
 @pytest.mark.parametrize("form", [*LISTS, *UNREADABLE])
-def test_F29_a_list_that_cannot_be_understood_is_an_error_in_time_and_bounds(server, caplog, form):
+def test_F29_a_list_that_cannot_be_understood_is_an_error_in_time_and_bounds(
+    server, caplog, form
+):
     bomb()
     raw(server, "GET", {**LISTS, **UNREADABLE}[form])
-    kind = errors.TransportError if form in ("no HTTP", "nothing", "dripping head") else errors.ResponseError
+    kind = (
+        errors.TransportError
+        if form in ("no HTTP", "nothing", "dripping head")
+        else errors.ResponseError
+    )
     with in_bounds(seconds=4, mib=128):
         fails(connected(server, retries=0).list_tables, kind, caplog)
 
@@ -359,9 +489,14 @@ FIRST = {500: errors.ServerError, 404: errors.ResponseError, 409: errors.Conflic
 LOOKS = {"deep": LISTS["deep"], "dripping": LISTS["dripping"], **UNREADABLE}
 
 
-@pytest.mark.parametrize(("status", "look"), [*((500, look) for look in LOOKS), (404, "nothing"), (409, "dripping")])
+@pytest.mark.parametrize(
+    ("status", "look"),
+    [*((500, look) for look in LOOKS), (404, "nothing"), (409, "dripping")],
+)
 def test_what_a_second_look_meets_hides_no_first_fault(server, caplog, status, look):
-    looks = [lambda connection: connection.answer(200, {"tables": []})] * (status == 409)  # `skip` looks before, too
+    looks = [lambda connection: connection.answer(200, {"tables": []})] * (
+        status == 409
+    )  # `skip` looks before, too
 
     def script(connection: Connection) -> None:
         while True:
@@ -374,5 +509,11 @@ def test_what_a_second_look_meets_hides_no_first_fault(server, caplog, status, l
 
     server.script = script
     client, how = connected(server, timeout=0.3), "skip" if status == 409 else "fail"
-    error = fails(lambda: client.create_table("t", SMALL, if_exists=how), FIRST[status], caplog)
-    assert (error.status, error.message, len(server.posts)) == (status, "the first fault", 1)
+    error = fails(
+        lambda: client.create_table("t", SMALL, if_exists=how), FIRST[status], caplog
+    )
+    assert (error.status, error.message, len(server.posts)) == (
+        status,
+        "the first fault",
+        1,
+    )

@@ -92,8 +92,13 @@ print(at)
 class Calling(Program):
     """Calls the service and is interrupted."""
 
-    def __init__(self, server: Server, verify: object, code: str, seconds: float = 3) -> None:
-        code = PROGRAM.format(url=server.url, key=KEY, verify=verify, seconds=seconds) + code
+    def __init__(
+        self, server: Server, verify: object, code: str, seconds: float = 3
+    ) -> None:
+        code = (
+            PROGRAM.format(url=server.url, key=KEY, verify=verify, seconds=seconds)
+            + code
+        )
         super().__init__(sys.executable, "-c", code, stdin=subprocess.PIPE)
 
     def call(self, name: str) -> None:
@@ -115,14 +120,21 @@ class Stalling:
     """Is the service but for one request, at one step of which it waits until the client has gone."""
 
     def __init__(self) -> None:
-        self.step, self.method, self.stalled, self.go_on = "", "POST", threading.Event(), threading.Event()
+        self.step, self.method, self.stalled, self.go_on = (
+            "",
+            "POST",
+            threading.Event(),
+            threading.Event(),
+        )
 
     def __call__(self, connection: Connection) -> None:
         while True:
             request = connection.head()
             if not self.step or request.method != self.method:
                 connection.body(request)
-                connection.answer(200, {"tables": []} if request.method == "GET" else {})
+                connection.answer(
+                    200, {"tables": []} if request.method == "GET" else {}
+                )
                 continue
             step, self.step = self.step, ""
             connection.body(request, MIB // 2 if step in ("body", "batch") else None)
@@ -147,14 +159,28 @@ def stalling(request, tmp_path):
 
 STEPS = {
     "plain": [
-        *(("list", "pause"), ("alter", "answer"), ("small", "pause"), ("large", "body"), ("large", "answer")),
+        *(
+            ("list", "pause"),
+            ("alter", "answer"),
+            ("small", "pause"),
+            ("large", "body"),
+            ("large", "answer"),
+        ),
         *(("text", "answer"), ("reader", "batch"), ("generator", "batch")),
     ],
-    "tls": [("list", "answer"), ("small", "answer"), ("large", "body"), ("text", "body"), ("compressed", "batch")],
+    "tls": [
+        ("list", "answer"),
+        ("small", "answer"),
+        ("large", "body"),
+        ("text", "body"),
+        ("compressed", "batch"),
+    ],
 }
 
 
-def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_works(stalling):
+def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_works(
+    stalling,
+):
     server, verify = stalling
     script = server.script
     with Calling(server, verify, IN_TURN) as program:
@@ -176,7 +202,10 @@ def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
-    with Server(script=Stalling()) as server, Calling(server, True, EVERYWHERE) as program:
+    with (
+        Server(script=Stalling()) as server,
+        Calling(server, True, EVERYWHERE) as program,
+    ):
         program.call(str(step))
         printed, errors = program.end()
     assert printed, errors
@@ -184,7 +213,9 @@ def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
 
 
 @pytest.mark.parametrize("stalling", ["tls"], indirect=True)
-def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_without_an_abort(stalling):
+def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_without_an_abort(
+    stalling,
+):
     server, verify = stalling
     server.script.step = "batch"
     with Calling(server, verify, "calls['compressed']()") as program:
@@ -193,7 +224,9 @@ def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_wit
         start = time.monotonic()
         program.interrupt()
         assert any(line.endswith("KeyboardInterrupt\n") for line in program.stderr)
-        time.sleep(0.1)  # nobody is quicker; one that comes while other libraries end is theirs, and is lost
+        time.sleep(
+            0.1
+        )  # nobody is quicker; one that comes while other libraries end is theirs, and is lost
         program.interrupt()
         program.end()
         assert program.returncode == -signal.SIGINT
@@ -201,7 +234,9 @@ def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_wit
 
 
 @pytest.mark.parametrize("stalling", ["tls"], indirect=True)
-def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(stalling):
+def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(
+    stalling,
+):
     server, verify = stalling
     server.script.step = "batch"
     wait = "threading.Thread(target=calls['compressed'], daemon=True).start(); sys.stdin.readline()"

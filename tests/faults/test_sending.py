@@ -17,7 +17,15 @@ import pytest
 
 import rt_frames as rt
 from rt_frames import errors
-from tests.support.faults import MIB, Source, certificates, connected, fails, frame, patient
+from tests.support.faults import (
+    MIB,
+    Source,
+    certificates,
+    connected,
+    fails,
+    frame,
+    patient,
+)
 from tests.support.servers import KEY, Connection, Request, Server
 
 
@@ -49,41 +57,69 @@ def closed_port() -> int:
         return taken.getsockname()[1]
 
 
-def test_F01_a_refused_port_is_a_connect_error_after_three_attempts_which_the_log_tells(caplog):
+def test_F01_a_refused_port_is_a_connect_error_after_three_attempts_which_the_log_tells(
+    caplog,
+):
     client = rt.connect(f"http://127.0.0.1:{closed_port()}", api_key=KEY, default=False)
     source = Source()
-    error = fails(lambda: client.create_table("t", source.run()), errors.ConnectError, caplog, "nothing was sent")
+    error = fails(
+        lambda: client.create_table("t", source.run()),
+        errors.ConnectError,
+        caplog,
+        "nothing was sent",
+    )
     assert (error.attempts, error.bytes_sent, source.closed) == (3, 0, True)
     assert source.made <= 1
     told = [record for record in caplog.records if record.name == "rt_frames"]
     again = [record.getMessage() for record in told if record.levelname == "INFO"]
     assert len(again) == 2
-    assert all(re.search(r"/v1/tables\S* is sent again in [\d.]+ s: .*refused", line) for line in again)
+    assert all(
+        re.search(r"/v1/tables\S* is sent again in [\d.]+ s: .*refused", line)
+        for line in again
+    )
 
 
 def test_F02_a_host_that_does_not_exist_is_a_connect_error(caplog):
-    client = rt.connect("https://no-such.invalid", api_key=KEY, retries=1, default=False)
+    client = rt.connect(
+        "https://no-such.invalid", api_key=KEY, retries=1, default=False
+    )
     assert fails(client.list_tables, errors.ConnectError, caplog).attempts == 2
 
 
 def test_F03_a_full_backlog_is_a_connect_error(caplog):
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as held:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+        contextlib.ExitStack() as held,
+    ):
         for _ in range(4):
             sock = held.enter_context(socket.socket())
             sock.setblocking(False)
             sock.connect_ex(full.getsockname())
         url = f"http://127.0.0.1:{full.getsockname()[1]}"
         client = rt.connect(url, api_key=KEY, timeout=0.2, retries=1, default=False)
-        error = fails(lambda: client.create_table("t", frame(1)), errors.ConnectError, caplog)
+        error = fails(
+            lambda: client.create_table("t", frame(1)), errors.ConnectError, caplog
+        )
         assert (error.attempts, error.table, error.rows) == (2, "t", 2**17)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "example.com"], ids=["F04 nobody vouches", "F05 another host"])
-def test_F04_F05_a_certificate_that_is_not_accepted_is_a_tls_error_and_nothing_is_sent(server, caplog, tmp_path, host):
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "example.com"], ids=["F04 nobody vouches", "F05 another host"]
+)
+def test_F04_F05_a_certificate_that_is_not_accepted_is_a_tls_error_and_nothing_is_sent(
+    server, caplog, tmp_path, host
+):
     authority, server.tls = certificates(host)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    client = connected(server, verify=True if host == "127.0.0.1" else tmp_path / "ca.pem")
-    error = fails(lambda: client.create_table("t", frame(1)), errors.TLSError, caplog, r"CA_BUNDLE.*verify=")
+    client = connected(
+        server, verify=True if host == "127.0.0.1" else tmp_path / "ca.pem"
+    )
+    error = fails(
+        lambda: client.create_table("t", frame(1)),
+        errors.TLSError,
+        caplog,
+        r"CA_BUNDLE.*verify=",
+    )
     assert (error.attempts, server.requests) == (1, [])
 
 
@@ -91,9 +127,13 @@ def test_F07_a_service_that_comes_up_late_gets_one_post_with_every_row():
     late = Server(port_wanted=closed_port())
     timer = threading.Timer(0.3, late.__enter__)
     timer.start()
-    client = rt.connect(f"http://127.0.0.1:{late.port_wanted}", api_key=KEY, retries=20, default=False)
+    client = rt.connect(
+        f"http://127.0.0.1:{late.port_wanted}", api_key=KEY, retries=20, default=False
+    )
     client.create_table("t", pa.table({"a": [1, 2, 3]}))
-    assert [pa.ipc.open_stream(r.body).read_all().to_pydict() for r in late.posts] == [{"a": [1, 2, 3]}]
+    assert [pa.ipc.open_stream(r.body).read_all().to_pydict() for r in late.posts] == [
+        {"a": [1, 2, 3]}
+    ]
     timer.join()
     late.__exit__()
 
@@ -108,8 +148,20 @@ def over():
 
 MID, ALL = 3 * MIB, None
 OPEN = {  # how much of a body is read, what comes then, whether the table is listed later; what is raised, and says
-    "F08": (MID, "reset", True, errors.UploadInterrupted, r"[\d.]+ MB of 33\.\d MB.*is listed now"),
-    "F09": (MID, "close", False, errors.UploadInterrupted, r"[\d.]+ MB of 33\.\d MB.*safe to send again"),
+    "F08": (
+        MID,
+        "reset",
+        True,
+        errors.UploadInterrupted,
+        r"[\d.]+ MB of 33\.\d MB.*is listed now",
+    ),
+    "F09": (
+        MID,
+        "close",
+        False,
+        errors.UploadInterrupted,
+        r"[\d.]+ MB of 33\.\d MB.*safe to send again",
+    ),
     "F10": (0, "silence", False, errors.UploadInterrupted, r"of 33\.\d MB"),
     "F12": (ALL, "close", True, errors.OutcomeUnknown, "is listed now"),
     "F13": (ALL, "reset", False, errors.OutcomeUnknown, "listed yet"),
@@ -119,10 +171,18 @@ OPEN = {  # how much of a body is read, what comes then, whether the table is li
 
 
 @pytest.mark.parametrize(
-    ("wire", "case"), [*(("plain", case) for case in OPEN), ("tls", "F08"), ("tls", "F10"), ("tls", "F17")],
+    ("wire", "case"),
+    [
+        *(("plain", case) for case in OPEN),
+        ("tls", "F08"),
+        ("tls", "F10"),
+        ("tls", "F17"),
+    ],
     indirect=["wire"],
-)  # fmt: skip
-def test_a_create_that_is_not_answered_says_how_far_it_came_and_is_sent_once(wire, over, caplog, case):
+)
+def test_a_create_that_is_not_answered_says_how_far_it_came_and_is_sent_once(
+    wire, over, caplog, case
+):
     (server, connect), (read, then, listed, kind, told) = wire, OPEN[case]
 
     def act(connection: Connection, request: Request) -> None:
@@ -139,7 +199,12 @@ def test_a_create_that_is_not_answered_says_how_far_it_came_and_is_sent_once(wir
     create, started = connect(timeout=(1, 0.5, 1)).create_table, time.monotonic()
     error = fails(lambda: create("t", frame(32), compression=None), kind, caplog, told)
     assert time.monotonic() - started < 8
-    assert (len(server.posts), error.attempts, error.listed, error.listed_before) == (1, 1, listed, False)
+    assert (len(server.posts), error.attempts, error.listed, error.listed_before) == (
+        1,
+        1,
+        listed,
+        False,
+    )
     assert (error.bytes_sent > 32 * MIB) == (read is ALL)
 
 
@@ -159,12 +224,22 @@ def test_F11_a_slow_steady_reader_gets_all_of_it(wire):
 
 
 @pytest.mark.parametrize(
-    ("wire", "manner"), [*(("plain", manner) for manner in ("closes", "lingers", "holds", "drains")), ("tls", "holds")],
+    ("wire", "manner"),
+    [
+        *(("plain", manner) for manner in ("closes", "lingers", "holds", "drains")),
+        ("tls", "holds"),
+    ],
     indirect=["wire"],
-)  # fmt: skip
-def test_F15_F16_an_early_refusal_is_heard_and_the_next_call_works(wire, caplog, manner):
+)
+def test_F15_F16_an_early_refusal_is_heard_and_the_next_call_works(
+    wire, caplog, manner
+):
     server, connect = wire
-    status, kind = (413, errors.PayloadTooLarge) if manner in ("closes", "holds") else (401, errors.AuthenticationError)
+    status, kind = (
+        (413, errors.PayloadTooLarge)
+        if manner in ("closes", "holds")
+        else (401, errors.AuthenticationError)
+    )
 
     def refuse(connection: Connection, request: object) -> None:
         connection.body(request, MIB)
@@ -177,17 +252,25 @@ def test_F15_F16_an_early_refusal_is_heard_and_the_next_call_works(wire, caplog,
     client = connect(timeout=(1, 1, 3))
     try:
         fails(lambda: client.create_table("t", frame(32)), kind, caplog, "too much")
-    except errors.UploadInterrupted:  # a reset can overtake the answer: the kernel then drops what was not read yet
+    except (
+        errors.UploadInterrupted
+    ):  # a reset can overtake the answer: the kernel then drops what was not read yet
         assert manner == "closes"
     assert client.list_tables() == []
-    assert [request.complete for request in server.posts] == [False]  # no more was sent, whether it was read or not
+    assert [request.complete for request in server.posts] == [
+        False
+    ]  # no more was sent, whether it was read or not
 
 
-INTERIM = b"".join(b"HTTP/1.1 %d Wait\r\nLink: </a>\r\n\r\n" % status for status in (100, 102, 103, 103))
+INTERIM = b"".join(
+    b"HTTP/1.1 %d Wait\r\nLink: </a>\r\n\r\n" % status
+    for status in (100, 102, 103, 103)
+)
 WHEN = {  # how much of the body was read → what is then said
     "before": {0: INTERIM},
     "while": {4 * MIB: INTERIM},
-    "in pieces while": {n * MIB // 2: INTERIM[n : n + 1] for n in range(31)} | {16 * MIB: INTERIM[31:]},
+    "in pieces while": {n * MIB // 2: INTERIM[n : n + 1] for n in range(31)}
+    | {16 * MIB: INTERIM[31:]},
     "after": {64 * MIB: INTERIM},
 }
 
@@ -196,9 +279,14 @@ PIECES = "in pieces while"
 
 
 @pytest.mark.parametrize(
-    ("wire", "when", "final"), [*(("plain", when, 200) for when in WHEN), ("tls", PIECES, 200), ("tls", PIECES, 413)],
+    ("wire", "when", "final"),
+    [
+        *(("plain", when, 200) for when in WHEN),
+        ("tls", PIECES, 200),
+        ("tls", PIECES, 413),
+    ],
     indirect=["wire"],
-)  # fmt: skip
+)
 def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_after_them(
     wire, over, caplog, when, final
 ):
@@ -218,76 +306,132 @@ def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_a
         assert client.create_table("t", data, compression=None).created
         assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
     else:
-        fails(lambda: client.create_table("t", data, compression=None), errors.PayloadTooLarge, caplog)
+        fails(
+            lambda: client.create_table("t", data, compression=None),
+            errors.PayloadTooLarge,
+            caplog,
+        )
         assert time.monotonic() - start < 10  # it was heard while the body was sent
     over.set()
     assert client.list_tables() == []
     assert len(server.posts) == 1
 
 
-@pytest.mark.parametrize("wait", ["0", "1", "soon", "1e9", "Wed, 21 Oct 2015 07:28:00 GMT", "٣"])
-def test_F21_too_many_requests_is_tried_again_whatever_it_asks_for(remote, server, wait):
+@pytest.mark.parametrize(
+    "wait", ["0", "1", "soon", "1e9", "Wed, 21 Oct 2015 07:28:00 GMT", "٣"]
+)
+def test_F21_too_many_requests_is_tried_again_whatever_it_asks_for(
+    remote, server, wait
+):
     server.answering((429, {}, {"Retry-After": wait}), (200, {}))
     started = time.monotonic()
     remote.create_table("t", frame(1))
     one, other = server.posts
-    assert (one.body, one.headers["x-request-id"]) == (other.body, other.headers["x-request-id"])
+    assert (one.body, one.headers["x-request-id"]) == (
+        other.body,
+        other.headers["x-request-id"],
+    )
     assert time.monotonic() - started < 4
 
 
-def test_F21_F22_a_long_wait_or_a_source_that_reads_once_is_not_tried_again(remote, server, caplog):
+def test_F21_F22_a_long_wait_or_a_source_that_reads_once_is_not_tried_again(
+    remote, server, caplog
+):
     server.answering((429, {}, {"Retry-After": "120"}), (429, {}, {"Retry-After": "0"}))
-    error = fails(lambda: remote.create_table("t", frame(1)), errors.RateLimited, caplog, "120 s")
+    error = fails(
+        lambda: remote.create_table("t", frame(1)), errors.RateLimited, caplog, "120 s"
+    )
     assert (error.retry_after, error.attempts) == (120.0, 1)
     source = Source()
-    error = fails(lambda: remote.create_table("t", source.run()), errors.RateLimited, caplog)
+    error = fails(
+        lambda: remote.create_table("t", source.run()), errors.RateLimited, caplog
+    )
     assert (len(server.posts), error.retry_after, source.closed) == (2, 0.0, True)
 
 
-OURS = ["TableExistsError", "OutcomeUnknown", "UploadInterrupted", "ServerError", "RateLimited", "ConnectError"]
-RAISED = [LookupError("batch 7"), OSError("disk"), ValueError("bad"), KeyboardInterrupt()]
-RAISED += [getattr(errors, name)("no table 'another'", table="another", attempts=7) for name in OURS]
+OURS = [
+    "TableExistsError",
+    "OutcomeUnknown",
+    "UploadInterrupted",
+    "ServerError",
+    "RateLimited",
+    "ConnectError",
+]
+RAISED = [
+    LookupError("batch 7"),
+    OSError("disk"),
+    ValueError("bad"),
+    KeyboardInterrupt(),
+]
+RAISED += [
+    getattr(errors, name)("no table 'another'", table="another", attempts=7)
+    for name in OURS
+]
 
 
 @pytest.mark.parametrize("raised", RAISED, ids=repr)
-def test_F30_F43_what_the_source_raises_comes_out_as_it_is_shows_no_key_and_stores_nothing(client, caplog, raised):
+def test_F30_F43_what_the_source_raises_comes_out_as_it_is_shows_no_key_and_stores_nothing(
+    client, caplog, raised
+):
     before = raised.args, dict(vars(raised))
     for if_exists, after in (("fail", 0), ("skip", 1), ("fail", 8)):
         source = Source(after, raised)
         with pytest.raises(type(raised)) as error:
             client.create_table("torn", source.run(), if_exists=if_exists)
         assert (error.value, source.closed) == (raised, True)
-        shown = "".join(traceback.TracebackException.from_exception(raised, capture_locals=True).format())
+        shown = "".join(
+            traceback.TracebackException.from_exception(
+                raised, capture_locals=True
+            ).format()
+        )
         assert after == 0 or "'x-api-key': '***'" in shown
         assert KEY not in shown + caplog.text
         assert (raised.args, vars(raised)) == before
-        assert (raised.__cause__, raised.__context__, getattr(raised, "__notes__", [])) == (None, None, [])
+        assert (
+            raised.__cause__,
+            raised.__context__,
+            getattr(raised, "__notes__", []),
+        ) == (None, None, [])
         raised.__traceback__ = None
     assert "torn" not in client.list_tables()
 
 
-def test_F43_what_http_client_prints_for_debugging_does_not_show_the_key(remote, monkeypatch, capsys):
+def test_F43_what_http_client_prints_for_debugging_does_not_show_the_key(
+    remote, monkeypatch, capsys
+):
     monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 1)
     remote.create_table("t", frame(1))
     assert KEY not in "".join(capsys.readouterr())
 
 
 def numbers(number: int) -> pa.RecordBatch:
-    return pa.record_batch({"a": np.arange(2 ** (17 * (number % 2)))})  # large and small ones in turn
+    return pa.record_batch(
+        {"a": np.arange(2 ** (17 * (number % 2)))}
+    )  # large and small ones in turn
 
 
 def columns(number: int) -> pa.RecordBatch:
-    return pa.record_batch({f"c{n}": np.arange(100) for n in range(2000)})  # of buffers that are joined
+    return pa.record_batch(
+        {f"c{n}": np.arange(100) for n in range(2000)}
+    )  # of buffers that are joined
 
 
 def dictionaries(number: int) -> pa.RecordBatch:
     codes = pa.array(np.arange(10, dtype="int32"))
-    return pa.record_batch({"k": pa.DictionaryArray.from_arrays(codes, pa.array(np.arange(10 + 2**15 * number)))})
+    return pa.record_batch(
+        {
+            "k": pa.DictionaryArray.from_arrays(
+                codes, pa.array(np.arange(10 + 2**15 * number))
+            )
+        }
+    )
 
 
 @pytest.mark.parametrize("pause", [0, 0.11])
 @pytest.mark.parametrize("make", [numbers, columns, dictionaries])
-def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(server, make, pause):
+def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(
+    server, make, pause
+):
     """Wherever it was broken off: no whole message is at the end of what came."""
     came: queue.Queue[bytes] = queue.Queue()
 
@@ -301,7 +445,11 @@ def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_
     on_post(server, lenient)
     client = connected(server)
     for count in range(1, 9, 2):
-        source = Source(count, LookupError("no more"), lambda number: time.sleep(pause) or make(number))
+        source = Source(
+            count,
+            LookupError("no more"),
+            lambda number: time.sleep(pause) or make(number),
+        )
         with pytest.raises(LookupError):
             client.create_table("t", source.run(), compression=None)
         with pytest.raises((pa.ArrowInvalid, OSError)):
@@ -318,13 +466,20 @@ def unframed(wire: bytes) -> bytes:
     return b"".join(data)
 
 
-def test_what_was_read_of_a_reader_or_iterator_is_not_taken_for_all_of_it(server, caplog):
+def test_what_was_read_of_a_reader_or_iterator_is_not_taken_for_all_of_it(
+    server, caplog
+):
     """After a failure the rest of it alone would be stored; a list is there as it was."""
     batches = pa.table({"n": np.arange(40_000)}).to_batches(max_chunksize=1000)
-    reader, client = pa.RecordBatchReader.from_batches(batches[0].schema, batches), patient(server, retries=0)
+    reader, client = (
+        pa.RecordBatchReader.from_batches(batches[0].schema, batches),
+        patient(server, retries=0),
+    )
     for data in (reader, iter(batches), batches):
         server.answering((503, {}))
-        error = fails(lambda data=data: client.create_table("t", data), errors.ServerError, caplog)
+        error = fails(
+            lambda data=data: client.create_table("t", data), errors.ServerError, caplog
+        )
         assert ("exhausted" in str(error)) == (data is not batches)
     server.answering((200, {}))
     with pytest.raises(ValueError, match="earlier call"):

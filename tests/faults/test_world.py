@@ -48,11 +48,19 @@ def test_F31_after_a_fork_every_process_gets_its_own_answers(server):
         while True:
             request = connection.body(connection.head())
             number = re.search(rb'"c(\d+)"', request.body)
-            connection.answer(200, {"version": int(number[1])} if number else {"tables": []})
+            connection.answer(
+                200, {"version": int(number[1])} if number else {"tables": []}
+            )
 
     server.script = echo
     code = FORKS.format(url=server.url, key=KEY)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=90)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
     assert (done.stdout, done.stderr) == ("[50, 50, 50, 50]\n", "")
     assert server.connections == 5
 
@@ -98,8 +106,12 @@ def test_F31_a_broken_upload_is_heard_of_though_a_process_was_forked_meanwhile(c
             next(event for event in heard if not event.is_set()).set()
 
     with Server(script) as plain, Server(script, tls=ca[1]) as tls:
-        code = FORKS_IN_MID_UPLOAD.format(urls=[plain.url, tls.url], key=KEY, verify=str(ca[0]))
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        code = FORKS_IN_MID_UPLOAD.format(
+            urls=[plain.url, tls.url], key=KEY, verify=str(ca[0])
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+        ) as process:
             assert [process.stdout.readline() for _ in heard] == ["raised\n"] * 2
             assert all(event.wait(10) for event in heard)
             process.kill()
@@ -111,7 +123,9 @@ def test_F32_one_client_in_many_threads_gets_every_answer_right(client, service,
 
     def work(number: int) -> set[str]:
         if number < 4:
-            client.create_table(f"threads_{lists}_{number}", pa.table({"a": [number] * 1000}))
+            client.create_table(
+                f"threads_{lists}_{number}", pa.table({"a": [number] * 1000})
+            )
         return {name for _ in range(lists) for name in client.list_tables()} - names
 
     with ThreadPoolExecutor(32) as pool:
@@ -120,42 +134,76 @@ def test_F32_one_client_in_many_threads_gets_every_answer_right(client, service,
         assert stored(service, f"threads_{lists}_{i}")["a"].to_pylist() == [i] * 1000
 
 
-def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(server, tmp_path, monkeypatch):
+def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(
+    server, tmp_path, monkeypatch
+):
     with Server() as trap:
-        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
+        for name in (
+            "http_proxy",
+            "HTTP_PROXY",
+            "all_proxy",
+            "ALL_PROXY",
+            "https_proxy",
+        ):
             monkeypatch.setenv(name, trap.url)
-        (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
+        (tmp_path / "netrc").write_text(
+            "machine 127.0.0.1 login somebody password secret\n"
+        )
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
         client = patient(server)
         client.list_tables()
         client.create_table("t", frame(1))
-        rt.connect(f"http://0.0.0.0:{server.port}", api_key=KEY, default=False, allow_insecure=True).list_tables()
+        rt.connect(
+            f"http://0.0.0.0:{server.port}",
+            api_key=KEY,
+            default=False,
+            allow_insecure=True,
+        ).list_tables()
         monkeypatch.setenv("NO_PROXY", "service.test")
         with pytest.raises(errors.ConnectError, match="nothing was sent"):
-            rt.connect("https://service.test", api_key=KEY, default=False, retries=0).list_tables()
+            rt.connect(
+                "https://service.test", api_key=KEY, default=False, retries=0
+            ).list_tables()
         assert trap.connections == 0
     assert all("authorization" not in request.headers for request in server.requests)
 
 
-VARIABLES = ["SSL_CERT_DIR", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"]  # the last one that is set counts
+VARIABLES = [
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+]  # the last one that is set counts
 
 
 @pytest.mark.parametrize("variable", ["verify", *VARIABLES])
-def test_F33_a_private_ca_is_trusted_where_it_is_named(server, ca, tmp_path, monkeypatch, variable):
+def test_F33_a_private_ca_is_trusted_where_it_is_named(
+    server, ca, tmp_path, monkeypatch, variable
+):
     path, server.tls = ca
     other = certificates()[0]
     other.cert_pem.write_to_path(str(tmp_path / "other.pem"))
-    lesser = [one for one in VARIABLES if variable == "verify" or VARIABLES.index(one) < VARIABLES.index(variable)]
+    lesser = [
+        one
+        for one in VARIABLES
+        if variable == "verify" or VARIABLES.index(one) < VARIABLES.index(variable)
+    ]
     for one in lesser:
         monkeypatch.setenv(one, str(tmp_path / "other.pem"))
     if variable == "SSL_CERT_DIR":  # whose files are named by what OpenSSL looks for
         if (openssl := shutil.which("openssl")) is None:
             pytest.skip("openssl is not installed here")
-        named = subprocess.run([openssl, "x509", "-hash", "-noout", "-in", path], capture_output=True, check=True)
+        named = subprocess.run(
+            [openssl, "x509", "-hash", "-noout", "-in", path],
+            capture_output=True,
+            check=True,
+        )
         (tmp_path / "certs").mkdir()
         shutil.copy(path, tmp_path / "certs" / f"{named.stdout.decode().strip()}.0")
         path = f"{tmp_path / 'missing'}:{tmp_path / 'certs'}"
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))  # which then does not count
+        monkeypatch.setenv(
+            "SSL_CERT_FILE", str(tmp_path / "missing")
+        )  # which then does not count
     if variable != "verify":
         monkeypatch.setenv(variable, str(path))
     client = patient(server, verify=path if variable == "verify" else True)
@@ -163,12 +211,20 @@ def test_F33_a_private_ca_is_trusted_where_it_is_named(server, ca, tmp_path, mon
     assert client.list_tables() == []
 
 
-def test_F33_a_ca_bundle_that_cannot_be_used_is_said_before_any_request(tmp_path, monkeypatch):
+def test_F33_a_ca_bundle_that_cannot_be_used_is_said_before_any_request(
+    tmp_path, monkeypatch
+):
     (tmp_path / "no.pem").write_text("certificate")
-    for path in (tmp_path / "missing.pem", tmp_path / "no.pem", tmp_path / "missing" / "folder"):
+    for path in (
+        tmp_path / "missing.pem",
+        tmp_path / "no.pem",
+        tmp_path / "missing" / "folder",
+    ):
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
         for variable, verify in (("REQUESTS_CA_BUNDLE", True), ("verify", path)):
-            with pytest.raises(ValueError, match=f"^{variable}: .*{re.escape(str(path))}"):
+            with pytest.raises(
+                ValueError, match=f"^{variable}: .*{re.escape(str(path))}"
+            ):
                 rt.connect("https://service.test", api_key=KEY, verify=verify)
     rt.connect("https://service.test", api_key=KEY, verify=False)
     rt.connect("http://127.0.0.1", api_key=KEY)
@@ -182,7 +238,9 @@ def tunnel(asked: list[str], target: int, pause: float = 0):
         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
         with socket.create_connection(("127.0.0.1", target)) as onward:
-            threading.Thread(target=pump, args=(onward, connection.sock), daemon=True).start()
+            threading.Thread(
+                target=pump, args=(onward, connection.sock), daemon=True
+            ).start()
             pump(connection.sock, onward, pause)
             onward.shutdown(socket.SHUT_RDWR)
 
@@ -202,10 +260,14 @@ def pump(one: socket.socket, other: socket.socket, pause: float = 0) -> None:
 
 def through(url: str, ca: object, **options: object) -> rt.Client:
     """Connect to a service beyond a proxy."""
-    return rt.connect(url, api_key=KEY, verify=ca, **{"retries": 0, "default": False, **options})
+    return rt.connect(
+        url, api_key=KEY, verify=ca, **{"retries": 0, "default": False, **options}
+    )
 
 
-def test_F33_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(server, ca, monkeypatch):
+def test_F33_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(
+    server, ca, monkeypatch
+):
     path, server.tls = ca
     asked: list[str] = []
     with Server(tunnel(asked, server.port)) as proxy:
@@ -217,12 +279,20 @@ def test_F33_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(s
             assert client.list_tables() == []
             client.table("t").rename({"a": "b"})
         client.close()
-    assert [r.path for r in server.requests] == ["/v1/tables/t", "/v1/tables", "/v1/table/t/alter_columns"] * 3
-    assert len(asked) == 3  # a connection for each large upload, which the small requests after it ride
+    assert [r.path for r in server.requests] == [
+        "/v1/tables/t",
+        "/v1/tables",
+        "/v1/table/t/alter_columns",
+    ] * 3
+    assert (
+        len(asked) == 3
+    )  # a connection for each large upload, which the small requests after it ride
     assert {line.rpartition(" ")[0] for line in asked} == {"CONNECT service.test:443"}
 
 
-def test_F40_after_a_refusal_in_mid_upload_the_proxy_is_asked_anew(server, ca, monkeypatch):
+def test_F40_after_a_refusal_in_mid_upload_the_proxy_is_asked_anew(
+    server, ca, monkeypatch
+):
     def refuse_early(connection: Connection) -> None:
         while connection.head().method == "GET":
             connection.answer(200, {"tables": []})
@@ -242,7 +312,9 @@ def test_F40_after_a_refusal_in_mid_upload_the_proxy_is_asked_anew(server, ca, m
     assert len(asked) > 1
 
 
-def test_F40_an_https_proxy_that_does_not_read_for_a_while_gets_every_byte(server, ca, monkeypatch):
+def test_F40_an_https_proxy_that_does_not_read_for_a_while_gets_every_byte(
+    server, ca, monkeypatch
+):
     """TLS inside TLS must finish a record that it began, however long that takes."""
     path, server.tls = ca
     proxy_authority, context = certificates()
@@ -270,42 +342,77 @@ def drip(connection: Connection) -> None:
 
 
 def refuse(status: str):
-    return lambda connection: (connection.head(), connection.sock.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode()))
+    return lambda connection: (
+        connection.head(),
+        connection.sock.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode()),
+    )
 
 
 PROXIES = {
     "none": (None, "refused", 2),
     "silent": (silent, "timed out", 2),
     "dripping": (drip, "(timed out|in time)", 2),
-    "a login": (refuse("407 Proxy Authentication Required"), "407.*HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT", 1),
+    "a login": (
+        refuse("407 Proxy Authentication Required"),
+        "407.*HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT",
+        1,
+    ),
     "no": (refuse("403 Forbidden"), "403 Forbidden", 1),
     "odd": (refuse("403 \x1b[2JNo\rway"), r"403 \\x1b\[2JNo\\rway", 1),
     "down": (refuse("502 Bad Gateway"), "502 Bad Gateway", 2),
 }
 
 
-@pytest.mark.parametrize(("form", "scheme"), [*((form, "http") for form in PROXIES), ("a login", "https")])
-def test_F40_a_proxy_that_lets_nothing_through_is_named(ca, monkeypatch, caplog, form, scheme):
+@pytest.mark.parametrize(
+    ("form", "scheme"), [*((form, "http") for form in PROXIES), ("a login", "https")]
+)
+def test_F40_a_proxy_that_lets_nothing_through_is_named(
+    ca, monkeypatch, caplog, form, scheme
+):
     (script, told, attempts), (path, context) = PROXIES[form], ca
-    with Server(script, tls=context if scheme == "https" else None) as proxy, socket.socket() as nobody:
+    with (
+        Server(script, tls=context if scheme == "https" else None) as proxy,
+        socket.socket() as nobody,
+    ):
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         port = proxy.port if script is not None else nobody.getsockname()[1]
-        monkeypatch.setenv("HTTPS_PROXY", f"{scheme}://somebody:pass-word@127.0.0.1:{port}")
+        monkeypatch.setenv(
+            "HTTPS_PROXY", f"{scheme}://somebody:pass-word@127.0.0.1:{port}"
+        )
         client = through("https://service.test", path, timeout=0.3, retries=1)
         start = time.monotonic()
         for call in (client.list_tables, lambda: client.create_table("t", frame(1))):
-            error = fails(call, errors.ConnectError, caplog, f"(?s)127.0.0.1:{port} for https://service.test.*{told}")
-            assert (error.attempts, "nothing was sent" in str(error)) == (attempts, True)
+            error = fails(
+                call,
+                errors.ConnectError,
+                caplog,
+                f"(?s)127.0.0.1:{port} for https://service.test.*{told}",
+            )
+            assert (error.attempts, "nothing was sent" in str(error)) == (
+                attempts,
+                True,
+            )
             assert "pass-word" not in str(error) + caplog.text
         assert time.monotonic() - start < 8
         assert all(KEY.encode() not in request.head for request in proxy.requests)
 
 
 def test_F40_a_proxy_that_is_no_url_is_named_without_its_password(monkeypatch, caplog):
-    odd = "http://u:{}@proxy:99999", "u:{}@proxy:99999", "http://u:{}/x@proxy", "http://u:{}@", "http://u:{}@[::1"
+    odd = (
+        "http://u:{}@proxy:99999",
+        "u:{}@proxy:99999",
+        "http://u:{}/x@proxy",
+        "http://u:{}@",
+        "http://u:{}@[::1",
+    )
     for proxy in odd:
         monkeypatch.setenv("HTTPS_PROXY", proxy.format("pass-word"))
-        error = fails(through("https://service.test", True).list_tables, errors.ConnectError, caplog, "not a URL")
+        error = fails(
+            through("https://service.test", True).list_tables,
+            errors.ConnectError,
+            caplog,
+            "not a URL",
+        )
         assert "nothing was sent" in str(error)
         assert "pass-word" not in str(error) + caplog.text
 
@@ -318,7 +425,9 @@ def test_F40_a_proxy_whose_certificate_nobody_vouches_for_is_named(monkeypatch, 
         assert fails(client.list_tables, errors.TLSError, caplog, told).attempts == 1
 
 
-def test_F34_a_bad_key_is_refused_before_anything_is_sent_and_not_repeated(server, monkeypatch):
+def test_F34_a_bad_key_is_refused_before_anything_is_sent_and_not_repeated(
+    server, monkeypatch
+):
     for key in ("", "k\n", " k", "k k", "é", "k\x00", 3):
         with pytest.raises(ValueError, match="api_key") as error:
             rt.connect(server.url, api_key=key)
@@ -330,7 +439,23 @@ def test_F34_a_bad_key_is_refused_before_anything_is_sent_and_not_repeated(serve
 
 
 SMALL = pa.table({"a": [1]})
-NAMES = ["t", "a b", "é", "50%", "a%20b", "a?b#c", "名", "a.b", "...", "..a", "a..", "~x", "-", "+", "a+b&c=d"]
+NAMES = [
+    "t",
+    "a b",
+    "é",
+    "50%",
+    "a%20b",
+    "a?b#c",
+    "名",
+    "a.b",
+    "...",
+    "..a",
+    "a..",
+    "~x",
+    "-",
+    "+",
+    "a+b&c=d",
+]
 NAMES += ["x" * 255, "'\"<>", "a;b", "a:b", "@", " "]
 
 
@@ -339,16 +464,44 @@ def test_F35_every_name_arrives_as_it_is(remote, server):
         remote.create_table(name, SMALL)
         remote.table(name).rename({"a": "b"})
         quoted = quote(name, safe="")
-        assert [r.path for r in server.requests[-2:]] == [f"/v1/tables/{quoted}", f"/v1/table/{quoted}/alter_columns"]
+        assert [r.path for r in server.requests[-2:]] == [
+            f"/v1/tables/{quoted}",
+            f"/v1/table/{quoted}/alter_columns",
+        ]
         assert re.fullmatch(r"[A-Za-z0-9%._~-]+", quoted)
 
 
-NO_NAMES = ["", ".", "..", "a\nb", "\r\n", "\x00", "\x7f", "\ud800", "\udcff", "é" * 128, "x" * 256, 3, None]
-ELSEWHERE = ["../table/sales/drop", "a/b", "/", "a\\b", "..\\sales", "..%2Fsales", "a%5cb", "%2e"]
+NO_NAMES = [
+    "",
+    ".",
+    "..",
+    "a\nb",
+    "\r\n",
+    "\x00",
+    "\x7f",
+    "\ud800",
+    "\udcff",
+    "é" * 128,
+    "x" * 256,
+    3,
+    None,
+]
+ELSEWHERE = [
+    "../table/sales/drop",
+    "a/b",
+    "/",
+    "a\\b",
+    "..\\sales",
+    "..%2Fsales",
+    "a%5cb",
+    "%2e",
+]
 READ_OTHERWISE = ["a$b", "a b", "é", "x" * 129, "a:b"]  # by servers of that family
 
 
-@pytest.mark.parametrize(("dialect", "more"), [("documented", []), ("lancedb", READ_OTHERWISE)])
+@pytest.mark.parametrize(
+    ("dialect", "more"), [("documented", []), ("lancedb", READ_OTHERWISE)]
+)
 def test_F35_a_name_that_no_address_carries_or_that_may_lead_elsewhere_is_refused_before_anything_is_sent(
     server, dialect, more
 ):

@@ -41,43 +41,78 @@ def values_of(frame: object) -> list:
     return column.to_pylist() if isinstance(frame, pa.Table) else column.to_list()
 
 
-FRAMES = [pd.DataFrame({"n": [1]}), pl.DataFrame({"n": [1]}), pl.LazyFrame({"n": [1]}), [pa.table({"n": [1]})]]
+FRAMES = [
+    pd.DataFrame({"n": [1]}),
+    pl.DataFrame({"n": [1]}),
+    pl.LazyFrame({"n": [1]}),
+    [pa.table({"n": [1]})],
+]
 
 
 @pytest.mark.parametrize("df", FRAMES, ids=lambda df: type(df).__name__)
-def test_the_call_that_is_shown_for_data_and_name_that_were_exchanged_helps(tmp_path, df):
+def test_the_call_that_is_shown_for_data_and_name_that_were_exchanged_helps(
+    tmp_path, df
+):
     with rt.connect(tmp_path) as client:
         for call in (
             lambda: rt.to_table("t", df),
             lambda: client.create_table(df, "u"),
             lambda: rt.alter_table("t", df),
         ):
-            with pytest.raises(TypeError, match="data and name are exchanged; call ") as caught:
+            with pytest.raises(
+                TypeError, match="data and name are exchanged; call "
+            ) as caught:
                 call()
             shown = str(caught.value).partition("; call ")[2]
-            if isinstance(df, pd.DataFrame) or "alter_table" not in shown:  # of which the columns are known
-                assert eval(shown, {"rt": rt, "client": client, "df": df}).name in ("t", "u")
+            if (
+                isinstance(df, pd.DataFrame) or "alter_table" not in shown
+            ):  # of which the columns are known
+                assert eval(shown, {"rt": rt, "client": client, "df": df}).name in (
+                    "t",
+                    "u",
+                )
         assert client.list_tables() == ["t", "u"]
 
 
 UNTYPED = [
-    *[objects(None, None), objects([], None), objects({"a": None, "b": 1}), objects([{"a": []}])],
+    *[
+        objects(None, None),
+        objects([], None),
+        objects({"a": None, "b": 1}),
+        objects([{"a": []}]),
+    ],
     pl.DataFrame({"x": [None]}),
     pl.DataFrame({"x": [[None], []]}),
     pl.DataFrame({"x": [{"a": [None], "b": 1.5}]}),
     pl.DataFrame({"x": pl.Series([[None, None]], dtype=pl.Array(pl.Null, 2))}),
     pa.table({"x": pa.array([[], None])}),
     pa.table({"x": pa.array([[[]]], pa.list_view(pa.list_(pa.null())))}),
-    pl.DataFrame({"x": pl.Series([["a", "b"], None], dtype=pl.Array(pl.String, 2))}),  # which no table holds
-    pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.array([bytes(16), None], pa.uuid()), 2)}),
-    pa.table({"x": pa.StructArray.from_arrays([pa.FixedSizeListArray.from_arrays(pa.array(["a", None]), 2)], ["a"])}),
+    pl.DataFrame(
+        {"x": pl.Series([["a", "b"], None], dtype=pl.Array(pl.String, 2))}
+    ),  # which no table holds
+    pa.table(
+        {
+            "x": pa.FixedSizeListArray.from_arrays(
+                pa.array([bytes(16), None], pa.uuid()), 2
+            )
+        }
+    ),
+    pa.table(
+        {
+            "x": pa.StructArray.from_arrays(
+                [pa.FixedSizeListArray.from_arrays(pa.array(["a", None]), 2)], ["a"]
+            )
+        }
+    ),
 ]
 
 
 @pytest.mark.parametrize("frame", UNTYPED)
 def test_the_dtypes_that_are_offered_are_taken_and_change_no_value(frame):
     offered = re.search(r"dtypes=(\{.*\})$", refusal(frame))
-    assert send(frame, dtypes=eval(offered[1], NAMES)).table()["x"].to_pylist() == values_of(frame)
+    assert send(frame, dtypes=eval(offered[1], NAMES)).table()[
+        "x"
+    ].to_pylist() == values_of(frame)
     if not isinstance(frame, pd.DataFrame):  # a plan has no such option
         with pytest.raises(UnsupportedTypeError, match="'x") as caught:
             rt.plan_alterations(frame, {"x": "int64"})
@@ -90,19 +125,33 @@ PERIODS = pd.period_range("2020", periods=2, freq="M", name="m")
 NOONS = objects(NOON_UTC, NOON_UTC.astimezone(dt.timezone(dt.timedelta(hours=2))))
 HELPED = [  # columns, what is offered, and how it is written
     (pd.Series(PERIODS), ".dt.to_timestamp()", "x.dt.to_timestamp()"),
-    (pd.Series(pd.cut([1, 5], [0, 2, 6])), ".cat.rename_categories(str)", "x.cat.rename_categories(str)"),
+    (
+        pd.Series(pd.cut([1, 5], [0, 2, 6])),
+        ".cat.rename_categories(str)",
+        "x.cat.rename_categories(str)",
+    ),
     (pd.Series(pd.interval_range(0, 2)), ".array.left", "x.array.left"),
-    (pd.Series(pd.arrays.SparseArray([0, 1])), ".sparse.to_dense()", "x.sparse.to_dense()"),
+    (
+        pd.Series(pd.arrays.SparseArray([0, 1])),
+        ".sparse.to_dense()",
+        "x.sparse.to_dense()",
+    ),
     (pd.Series([1j]), ".real", "x.to_numpy().real"),
     (objects(1.5, Decimal(1))["x"], "df['x'].astype(float)", "x.astype(float)"),
     (objects(DAY, NOON)["x"], "pandas.to_datetime(df['x'])", "pandas.to_datetime(x)"),
-    (NOONS["x"], "pandas.to_datetime(df['x'], utc=True)", "pandas.to_datetime(x, utc=True)"),
+    (
+        NOONS["x"],
+        "pandas.to_datetime(df['x'], utc=True)",
+        "pandas.to_datetime(x, utc=True)",
+    ),
     (pl.Series("x", [1], dtype=pl.Int128), "pl.Int64", "x.cast(polars.Int64)"),
     (pl.Series("x", [1], dtype=pl.UInt128), "pl.UInt64", "x.cast(polars.UInt64)"),
 ]
 
 
-@pytest.mark.parametrize(("column", "code", "written"), HELPED, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("column", "code", "written"), HELPED, ids=lambda value: str(value)[:30]
+)
 def test_what_a_message_offers_makes_a_column_that_can_be_sent(column, code, written):
     frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
     assert code in refusal(frame({"x": column}))
@@ -111,7 +160,15 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(column, code, wri
 
 @pytest.mark.parametrize(
     "values",
-    [(NOON, NOON_UTC), (DAY, NOON_UTC), ("a", b"b"), (1, b"b"), ("a", [1]), ("a", {"b": 1}), (1, "a", b"b")],
+    [
+        (NOON, NOON_UTC),
+        (DAY, NOON_UTC),
+        ("a", b"b"),
+        (1, b"b"),
+        ("a", [1]),
+        ("a", {"b": 1}),
+        (1, "a", b"b"),
+    ],
     ids=str,
 )
 def test_nothing_is_offered_that_would_change_a_value(values):
@@ -148,16 +205,34 @@ def test_all_columns_that_cannot_be_sent_are_named_at_once_each_with_its_reason(
         "empty": (pd.Series([None, None], dtype=object), "no values"),
         "cast": ([1, 300], "300"),
     }
-    frame = pd.DataFrame({"fine": [1, 2], **{name: column for name, (column, _) in bad.items()}})
+    frame = pd.DataFrame(
+        {"fine": [1, 2], **{name: column for name, (column, _) in bad.items()}}
+    )
     said = refusal(frame, dtypes={"cast": "int8"}).splitlines()
-    assert [name for name, (_, why) in bad.items() if not any(f"'{name}'" in s and why in s for s in said)] == []
+    assert [
+        name
+        for name, (_, why) in bad.items()
+        if not any(f"'{name}'" in s and why in s for s in said)
+    ] == []
     many = refusal(pl.DataFrame({f"c{i}": pl.Series([None]) for i in range(25)}))
     assert (len(many.splitlines()), "15 more" in many) == (13, True)
 
 
 ALL_BAD = [
-    pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128), "b": pl.Series([object()], dtype=pl.Object), "c": [1]}),
-    pa.table({"a": pa.nulls(1), "b": pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "c": [1]}),
+    pl.DataFrame(
+        {
+            "a": pl.Series([1], dtype=pl.Int128),
+            "b": pl.Series([object()], dtype=pl.Object),
+            "c": [1],
+        }
+    ),
+    pa.table(
+        {
+            "a": pa.nulls(1),
+            "b": pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+            "c": [1],
+        }
+    ),
     [pl.DataFrame({"a": [None], "b": [[None]], "c": [1]})],
 ]
 
@@ -169,7 +244,9 @@ def test_every_kind_of_data_names_all_its_columns_that_cannot_be_sent(data):
     assert refused.value.columns == ("a", "b")
 
 
-SALES = pd.DataFrame({"city": ["Bern", "Bern", "Genf"], "month": [1, 2, 1], "sold": [3, 4, 5]})
+SALES = pd.DataFrame(
+    {"city": ["Bern", "Bern", "Genf"], "month": [1, 2, 1], "sold": [3, 4, 5]}
+)
 
 
 class Label:
@@ -185,17 +262,44 @@ class Label:
 
 
 ODD_NAMES = [
-    (SALES.pivot_table(index="city", columns="month", values="sold"), ["city", "1", "2"]),
-    (SALES.groupby("city").agg({"sold": ["min", "max"]}), ["city", "sold_min", "sold_max"]),
-    (SALES.groupby("city", as_index=False).agg({"sold": ["min", "max"]}), ["city", "sold_min", "sold_max"]),
-    (pd.crosstab(SALES["city"], SALES["month"], margins=True), ["city", "1", "2", "All"]),
+    (
+        SALES.pivot_table(index="city", columns="month", values="sold"),
+        ["city", "1", "2"],
+    ),
+    (
+        SALES.groupby("city").agg({"sold": ["min", "max"]}),
+        ["city", "sold_min", "sold_max"],
+    ),
+    (
+        SALES.groupby("city", as_index=False).agg({"sold": ["min", "max"]}),
+        ["city", "sold_min", "sold_max"],
+    ),
+    (
+        pd.crosstab(SALES["city"], SALES["month"], margins=True),
+        ["city", "1", "2", "All"],
+    ),
     (pd.json_normalize([{"a": {"b": 1}, "a_b": 2}]), ["a_b", "a_b_2"]),
-    (pd.DataFrame([[1, 2, 3, 4]], columns=["x", "x", "x_2", ""]), ["x", "x_3", "x_2", "_"]),
-    (pd.DataFrame([[1, 2]], columns=pd.Index(["a\nb", "a\ud800"], dtype=object)), ["a_b", "a_"]),
-    (pd.DataFrame([[1]], columns=pd.to_datetime(["2020-01-01"])), ["2020-01-01 00:00:00"]),
-    (pd.DataFrame([[1, 2]], columns=pd.Index([pd.NA, "<NA>"], dtype=object)), ["<NA>_2", "<NA>"]),
+    (
+        pd.DataFrame([[1, 2, 3, 4]], columns=["x", "x", "x_2", ""]),
+        ["x", "x_3", "x_2", "_"],
+    ),
+    (
+        pd.DataFrame([[1, 2]], columns=pd.Index(["a\nb", "a\ud800"], dtype=object)),
+        ["a_b", "a_"],
+    ),
+    (
+        pd.DataFrame([[1]], columns=pd.to_datetime(["2020-01-01"])),
+        ["2020-01-01 00:00:00"],
+    ),
+    (
+        pd.DataFrame([[1, 2]], columns=pd.Index([pd.NA, "<NA>"], dtype=object)),
+        ["<NA>_2", "<NA>"],
+    ),
     (pd.DataFrame({"a": [1]}, index=pd.Index(["x"], name=pd.NA)), ["<NA>", "a"]),
-    (pd.DataFrame([[1, 2]], columns=pd.Index([Label(), "a_b"], dtype=object)), ["a_b_2", "a_b"]),
+    (
+        pd.DataFrame([[1, 2]], columns=pd.Index([Label(), "a_b"], dtype=object)),
+        ["a_b_2", "a_b"],
+    ),
     (pl.DataFrame({"a.b": [1], "": [2]}), ["a_b", "_"]),
     (pl.LazyFrame({"a.b": [1], "a_b": [2]}), ["a_b_2", "a_b"]),
     (pa.table([[1], [2]], ["a", "a"]), ["a", "a_2"]),
@@ -207,16 +311,28 @@ ODD_NAMES = [
 
 
 @pytest.mark.parametrize(("frame", "names"), ODD_NAMES)
-def test_every_refusal_of_names_offers_what_makes_names_of_them(client, service, name, frame, names):
+def test_every_refusal_of_names_offers_what_makes_names_of_them(
+    client, service, name, frame, names
+):
     if not isinstance(frame, Iterator):
         assert "clean_names=True" in refusal(frame)
-        assert rt.plan_alterations(frame, dict.fromkeys(names, int), strict=False, clean_names=True) is not None
+        assert (
+            rt.plan_alterations(
+                frame, dict.fromkeys(names, int), strict=False, clean_names=True
+            )
+            is not None
+        )
     table = rt.to_table(frame, name, clean_names=True)
     assert table.schema.names == stored(service, name).schema.names == names
 
 
 def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, name):
-    odd = {"a`b": "a_b", "_rowid": "_rowid_", "_rowaddr": "_rowaddr_", "_ROWID": "_ROWID"}
+    odd = {
+        "a`b": "a_b",
+        "_rowid": "_rowid_",
+        "_rowaddr": "_rowaddr_",
+        "_ROWID": "_ROWID",
+    }
     frame = pl.DataFrame({label: [1] for label in odd})
     assert rt.to_table(frame, name, clean_names=True).schema.names == [*odd.values()]
     for label in ("a`b", "_rowid"):
@@ -225,16 +341,29 @@ def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, na
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
-def test_the_labels_of_the_first_frame_name_the_columns_of_all_in_any_order(service, client, name, make):
-    first, then = {"x.y": [1], "x`y": [10], "z": [100]}, {"z": [200], "x`y": [20], "x.y": [2]}
+def test_the_labels_of_the_first_frame_name_the_columns_of_all_in_any_order(
+    service, client, name, make
+):
+    first, then = (
+        {"x.y": [1], "x`y": [10], "z": [100]},
+        {"z": [200], "x`y": [20], "x.y": [2]},
+    )
     assert not rt.plan_alterations(make(first), make(then), clean_names=True)
     table = rt.to_table(iter([make(first), make(then)]), name, clean_names=True)
-    assert stored(service, name).to_pydict() == {"x_y": [1, 2], "x_y_2": [10, 20], "z": [100, 200]}
+    assert stored(service, name).to_pydict() == {
+        "x_y": [1, 2],
+        "x_y_2": [10, 20],
+        "z": [100, 200],
+    }
     for other in ({"x_z": [3], "x`y": [30], "z": [300]}, {"x.y": [3], "x`y": [30]}):
         with pytest.raises(UnsupportedTypeError, match="same columns"):
             rt.to_table([make(first), make(other)], "other", clean_names=True)
     with pytest.raises(ValueError, match=r"'x\.z', 'x`z'"):
-        rt.to_table([make(first), make({"x.z": [3], "x`z": [30], "z": [300]})], "other", clean_names=True)
+        rt.to_table(
+            [make(first), make({"x.z": [3], "x`z": [30], "z": [300]})],
+            "other",
+            clean_names=True,
+        )
     with pytest.raises(ValueError, match=r"'x\.y', 'x`y'"):
         rt.plan_alterations(table, make(first), clean_names=True)
 
@@ -251,18 +380,32 @@ def test_labels_that_are_no_text_are_known_again_in_any_order(service, client, n
 def test_dtypes_plans_and_dask_go_by_the_clean_names():
     frame = SALES.groupby("city").agg({"sold": ["min", "max"]})
     schema = send(frame, clean_names=True, dtypes={"sold_max": "int16"}).schema
-    assert schema == pa.schema({"city": pa.large_string(), "sold_min": pa.int64(), "sold_max": pa.int16()})
-    assert "'sold_max'" in refusal(frame, clean_names=True, dtypes={"sold.max": "int16"})
-    plan = rt.plan_alterations(frame, frame.astype({("sold", "max"): "int16"}), clean_names=True)
-    assert plan.to_json() == {"alterations": [{"path": "sold_max", "data_type": {"type": "int16"}}]}
+    assert schema == pa.schema(
+        {"city": pa.large_string(), "sold_min": pa.int64(), "sold_max": pa.int16()}
+    )
+    assert "'sold_max'" in refusal(
+        frame, clean_names=True, dtypes={"sold.max": "int16"}
+    )
+    plan = rt.plan_alterations(
+        frame, frame.astype({("sold", "max"): "int16"}), clean_names=True
+    )
+    assert plan.to_json() == {
+        "alterations": [{"path": "sold_max", "data_type": {"type": "int16"}}]
+    }
     assert send(SALES, clean_names=True).schema == send(SALES).schema
     assert "clean_names" in refusal(SALES, clean_names="yes")
-    parts = pytest.importorskip("dask.dataframe").from_pandas(SALES.rename(columns={"sold": "a.b"}), npartitions=2)
+    parts = pytest.importorskip("dask.dataframe").from_pandas(
+        SALES.rename(columns={"sold": "a.b"}), npartitions=2
+    )
     assert send(parts, clean_names=True).schema.names == ["city", "month", "a_b"]
 
 
 LEVELS = [
-    *[PERIODS, PERIODS.rename(None), pd.CategoricalIndex(pd.cut([1, 5], [0, 2, 6]), name="m")],
+    *[
+        PERIODS,
+        PERIODS.rename(None),
+        pd.CategoricalIndex(pd.cut([1, 5], [0, 2, 6]), name="m"),
+    ],
     *[pd.MultiIndex.from_arrays([[1, 2], PERIODS]), pd.Index(["a", 1])],
 ]
 
@@ -277,7 +420,11 @@ def test_a_level_of_the_index_becomes_a_column_as_the_message_says(index):
     send(frame.reset_index().iloc[:, [-2]].map(str))
 
 
-@pytest.mark.parametrize("dtype", ["float", "int33", {"type": "int33"}, {"type": "list"}, "object", complex], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    ["float", "int33", {"type": "int33"}, {"type": "list"}, "object", complex],
+    ids=str,
+)
 def test_a_dtype_that_means_nothing_is_refused_with_its_column(dtype):
     assert "column 'x'" in refusal(objects(1), dtypes={"x": dtype})
     with pytest.raises((ValueError, TypeError), match="column 'x'"):
@@ -286,28 +433,60 @@ def test_a_dtype_that_means_nothing_is_refused_with_its_column(dtype):
 
 @pytest.mark.parametrize(
     "word",
-    ["text", "varchar(20)", "INTEGER", "bigint", "date", "datetime", "timestamp", "time", "decimal(10,2)", "numeric",
-     "numeric(5, 1)", "blob", "strng", "flaot64", "boolen", "int46"],
-)  # fmt: skip
+    [
+        "text",
+        "varchar(20)",
+        "INTEGER",
+        "bigint",
+        "date",
+        "datetime",
+        "timestamp",
+        "time",
+        "decimal(10,2)",
+        "numeric",
+        "numeric(5, 1)",
+        "blob",
+        "strng",
+        "flaot64",
+        "boolen",
+        "int46",
+    ],
+)
 def test_the_dtype_that_a_word_may_mean_is_offered_and_known(word):
-    assert rt.data_type(re.search(r'"(.+)"\?$', refusal(objects("a"), dtypes={"x": word}))[1])
+    assert rt.data_type(
+        re.search(r'"(.+)"\?$', refusal(objects("a"), dtypes={"x": word}))[1]
+    )
 
 
 def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
-    offered = re.search(r"(pyarrow\.dictionary\(.*\))$", refusal(objects("a", "b"), dtypes={"x": "category"}))[1]
-    assert pa.types.is_dictionary(send(objects("a", "b"), dtypes={"x": eval(offered, NAMES)}).schema.field("x").type)
+    offered = re.search(
+        r"(pyarrow\.dictionary\(.*\))$",
+        refusal(objects("a", "b"), dtypes={"x": "category"}),
+    )[1]
+    assert pa.types.is_dictionary(
+        send(objects("a", "b"), dtypes={"x": eval(offered, NAMES)})
+        .schema.field("x")
+        .type
+    )
 
 
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
 
 
 def test_strict_false_that_leaves_nothing_to_do_says_so_where_it_was_asked_for():
-    for plan in (lambda: RENAMED.remote.plan_alterations(SALES, strict=False),
-                 lambda: rt.plan_alterations(SALES, RENAMED, strict=False)):  # fmt: skip
+    for plan in (
+        lambda: RENAMED.remote.plan_alterations(SALES, strict=False),
+        lambda: rt.plan_alterations(SALES, RENAMED, strict=False),
+    ):
         with pytest.warns(UserWarning, match="rename=") as warned:
             assert not plan()
         assert warned[0].filename == __file__
-    assert rt.plan_alterations(SALES, RENAMED.astype({"month": "int8"}), strict=False)[0].path == "month"
+    assert (
+        rt.plan_alterations(SALES, RENAMED.astype({"month": "int8"}), strict=False)[
+            0
+        ].path
+        == "month"
+    )
 
 
 ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
@@ -332,10 +511,19 @@ def test_what_is_no_frame_becomes_one_as_the_message_says(data, code):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".ndjson", ".arrow", ".CSV"])
 def test_a_path_is_read_as_the_message_says(tmp_path, suffix):
     path, frame = tmp_path / f"sales{suffix}", pl.from_pandas(SALES)
-    write = {".csv": frame.write_csv, ".ndjson": frame.write_ndjson, ".arrow": frame.write_ipc}
+    write = {
+        ".csv": frame.write_csv,
+        ".ndjson": frame.write_ndjson,
+        ".arrow": frame.write_ipc,
+    }
     write.get(suffix.lower(), frame.write_parquet)(path)
     for given in (path, str(path)):
-        assert send(eval(re.search(r"(polars\..*\))$", refusal(given))[1], NAMES)).table().num_rows == 3
+        assert (
+            send(eval(re.search(r"(polars\..*\))$", refusal(given))[1], NAMES))
+            .table()
+            .num_rows
+            == 3
+        )
 
 
 WRONG = [
@@ -354,7 +542,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("call", "facts"), WRONG)
 def test_a_wrong_argument_is_named_as_it_was_written(remote, server, call, facts):
-    with pytest.raises((TypeError, ValueError), match=f"^{facts.partition('|')[0]}: ") as caught:
+    with pytest.raises(
+        (TypeError, ValueError), match=f"^{facts.partition('|')[0]}: "
+    ) as caught:
         call(remote)
     assert [fact for fact in facts.split("|") if fact not in str(caught.value)] == []
     assert server.requests == []
@@ -367,20 +557,29 @@ def test_notebooks_show_the_callers_line_and_the_one_that_raised(remote):
         with pytest.raises(Exception) as raised:  # noqa: PT011
             call()
         error = raised.value
-        trace = ultratb.FormattedTB(mode="Context").structured_traceback(type(error), error, error.__traceback__)
+        trace = ultratb.FormattedTB(mode="Context").structured_traceback(
+            type(error), error, error.__traceback__
+        )
         text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(trace))
-        return [Path(file).name for file in re.findall(r"^File (.*):\d+, in ", text, re.MULTILINE)]
+        return [
+            Path(file).name
+            for file in re.findall(r"^File (.*):\d+, in ", text, re.MULTILINE)
+        ]
 
     def generate():
         yield SALES
         raise RuntimeError("of the caller's own")
 
-    with rt.connect("http://127.0.0.1:9", api_key="k", retries=0, default=False) as nobody:
+    with rt.connect(
+        "http://127.0.0.1:9", api_key="k", retries=0, default=False
+    ) as nobody:
         for call in (
             lambda: SALES.remote.to_table("t", client=nobody),
             lambda: objects("a", 1).remote.to_table("t"),
             lambda: RENAMED.remote.plan_alterations(SALES),
             lambda: rt.to_table(pa.table({"x": ["a"]}), "t", dtypes={"x": "int8"}),
         ):
-            assert len([file for file in files(call) if file != Path(__file__).name]) == 1
+            assert (
+                len([file for file in files(call) if file != Path(__file__).name]) == 1
+            )
     assert files(lambda: rt.to_table(generate(), "t"))[-1] == Path(__file__).name

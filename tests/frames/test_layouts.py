@@ -38,47 +38,77 @@ class Own(pa.ExtensionType):
         return b""
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Own:
+    def __arrow_ext_deserialize__(
+        cls, storage_type: pa.DataType, serialized: bytes
+    ) -> Own:
         return cls(storage_type)
 
 
-LONG = pa.array(["a", None, "a text that is too long to lie in a view"], pa.string_view())
-coded, runs, typed = pa.DictionaryArray.from_arrays, pa.RunEndEncodedArray.from_arrays, pa.ExtensionArray.from_storage
+LONG = pa.array(
+    ["a", None, "a text that is too long to lie in a view"], pa.string_view()
+)
+coded, runs, typed = (
+    pa.DictionaryArray.from_arrays,
+    pa.RunEndEncodedArray.from_arrays,
+    pa.ExtensionArray.from_storage,
+)
 WORDS, DAYS = pa.array(["a", None]), pa.array([1, None], pa.date32())
 INNER = {  # of three rows each
     "own type of views": typed(Own(pa.string_view()), LONG),
     "JSON in views": typed(pa.json_(pa.string_view()), LONG),
-    "UUIDs in maps": pa.MapArray.from_arrays([0, 1, 1, 2], ["a", "b"], pa.array([bytes(16), None], pa.uuid())),
+    "UUIDs in maps": pa.MapArray.from_arrays(
+        [0, 1, 1, 2], ["a", "b"], pa.array([bytes(16), None], pa.uuid())
+    ),
     "coded JSON": coded([0, None, 2], typed(pa.json_(pa.string_view()), LONG)),
     "string view": LONG,
     "coded": pa.array(["a", None, "b"]).dictionary_encode(),
-    "coded views": coded(pa.array([0, None, 0], pa.int8()), pa.array(["a"], pa.string_view())),
+    "coded views": coded(
+        pa.array([0, None, 0], pa.int8()), pa.array(["a"], pa.string_view())
+    ),
     "coded numbers of two signs": coded([0, None, 1], pa.array([0.0, -0.0])),
     "coded halves": coded([0, None, 1], pa.array([0.5, 2.0], pa.float16())),
     "coded days": coded([0, None, 1], pa.array([1, 2], pa.date32())),
     "coded decimals": coded([0, None, 1], pa.array([1, 2], pa.decimal32(5, 0))),
     "coded bytes": coded([0, None, 1], pa.array([b"ab", b"cd"], pa.binary(2))),
     "coded structs": coded([0, None, 1], pa.array([{"a": 1}, {"a": None}])),
-    "coded with large codes": coded(pa.array([0, None, 1], pa.uint64()), pa.array(["a", "b"])),
+    "coded with large codes": coded(
+        pa.array([0, None, 1], pa.uint64()), pa.array(["a", "b"])
+    ),
     "coded lists": coded([0, None, 1], pa.array([[1], [2, None]])),
     "list view": pa.array([["a"], None, []], VIEWS),
-    "list view out of order": pa.ListViewArray.from_arrays([1, 0, 0], [1, 2, 0], pa.array([["x"], None], VIEWS)),
+    "list view out of order": pa.ListViewArray.from_arrays(
+        [1, 0, 0], [1, 2, 0], pa.array([["x"], None], VIEWS)
+    ),
     "large list view": pa.array([[1], None, []], pa.large_list_view(pa.int8())),
     "runs": runs(pa.array([1, 3], pa.int32()), pa.array([1, None], pa.int8())),
     "runs of words": runs(pa.array([1, 3], pa.int16()), WORDS.dictionary_encode()),
     "runs of days": runs(pa.array([2, 3], pa.int64()), DAYS.dictionary_encode()),
-    "runs of views": runs(pa.array([1, 3], pa.int32()), pa.array([None, "b"], pa.string_view())),
+    "runs of views": runs(
+        pa.array([1, 3], pa.int32()), pa.array([None, "b"], pa.string_view())
+    ),
     "decimal": pa.array([1, None, 2], pa.decimal64(15, 0)),
     "extension": typed(pa.bool8(), pa.array([1, None, 0], pa.int8())),
-    "map of views": pa.array([[("a", "b")], None, []], pa.map_(pa.string_view(), pa.string_view())),
+    "map of views": pa.array(
+        [[("a", "b")], None, []], pa.map_(pa.string_view(), pa.string_view())
+    ),
 }
 WRAPPED = {
     "alone": lambda a: a,
-    "list": lambda a: pa.ListArray.from_arrays(pa.array([0, 2, None, 3], pa.int32()), a),
-    "large list": lambda a: pa.LargeListArray.from_arrays(pa.array([0, 2, None, 3], pa.int64()), a),
-    "fixed-size list": lambda a: pa.FixedSizeListArray.from_arrays(pa.concat_arrays([a, a, a]), 3),
-    "struct": lambda a: pa.StructArray.from_arrays([a], ["x"], mask=pa.array([False, False, True])),
-    "map": lambda a: pa.MapArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), pa.array(["a", "b", "c"]), a),
+    "list": lambda a: pa.ListArray.from_arrays(
+        pa.array([0, 2, None, 3], pa.int32()), a
+    ),
+    "large list": lambda a: pa.LargeListArray.from_arrays(
+        pa.array([0, 2, None, 3], pa.int64()), a
+    ),
+    "fixed-size list": lambda a: pa.FixedSizeListArray.from_arrays(
+        pa.concat_arrays([a, a, a]), 3
+    ),
+    "struct": lambda a: pa.StructArray.from_arrays(
+        [a], ["x"], mask=pa.array([False, False, True])
+    ),
+    "map": lambda a: pa.MapArray.from_arrays(
+        pa.array([0, 2, 2, 3], pa.int32()), pa.array(["a", "b", "c"]), a
+    ),
     "list view": lambda a: pa.ListViewArray.from_arrays([0, 2, 0], [2, 1, 1], a),
 }
 
@@ -103,7 +133,9 @@ def reordered(array: pa.Array) -> pa.Array:
     if not pa.types.is_dictionary(array.type):
         return array
     values = array.dictionary
-    backwards = pa.concat_arrays([values.slice(place, 1) for place in reversed(range(len(values)))])
+    backwards = pa.concat_arrays(
+        [values.slice(place, 1) for place in reversed(range(len(values)))]
+    )
     return pa.DictionaryArray.from_arrays(array.indices, backwards)
 
 
@@ -112,22 +144,41 @@ def assert_kept(column: pa.ChunkedArray) -> None:
     if (dtypes := offered_dtypes(table)) is not None:
         sent = send(table, dtypes=dtypes).table()["c"]
         assert written(sent.to_pylist()) == written(column.to_pylist())
-        assert not re.search("view|run_end|decimal32|decimal64|ordered=1|own|indices=u?int(8|16|64)", str(sent.type))
+        assert not re.search(
+            "view|run_end|decimal32|decimal64|ordered=1|own|indices=u?int(8|16|64)",
+            str(sent.type),
+        )
 
 
 @pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
 def test_each_layout_arrives_in_each_other_whatever_the_slices_and_chunks(wrap):
     for inner in INNER.values():
         array = wrap(inner)
-        assert_kept(pa.chunked_array([array, wrap(reordered(inner)), array.slice(1), array.slice(0, 0)]))
+        assert_kept(
+            pa.chunked_array(
+                [array, wrap(reordered(inner)), array.slice(1), array.slice(0, 0)]
+            )
+        )
 
 
-@given(st.sampled_from([*INNER]), st.lists(st.sampled_from([*WRAPPED]), max_size=3), st.data())
-def test_every_arrow_column_arrives_equal_or_the_refusal_says_as_what_it_does(inner, layers, data):
+@given(
+    st.sampled_from([*INNER]),
+    st.lists(st.sampled_from([*WRAPPED]), max_size=3),
+    st.data(),
+)
+def test_every_arrow_column_arrives_equal_or_the_refusal_says_as_what_it_does(
+    inner, layers, data
+):
     chunks = []
-    for turned, start, rows in data.draw(st.lists(st.tuples(st.booleans(), *[st.integers(0, 3)] * 2), min_size=1)):
+    for turned, start, rows in data.draw(
+        st.lists(st.tuples(st.booleans(), *[st.integers(0, 3)] * 2), min_size=1)
+    ):
         array = reordered(INNER[inner]) if turned else INNER[inner]
-        chunks.append(functools.reduce(lambda made, layer: WRAPPED[layer](made), layers, array).slice(start, rows))
+        chunks.append(
+            functools.reduce(
+                lambda made, layer: WRAPPED[layer](made), layers, array
+            ).slice(start, rows)
+        )
     assert_kept(pa.chunked_array(chunks))
 
 
@@ -136,7 +187,10 @@ def struct_of(**fields: object) -> pa.Array:
 
 
 ONES, NULLS, X = pa.array([1, None]), pa.nulls(2), pa.array(["x"]).dictionary_encode()
-HALVES, CODES = (pa.array([half, -0.0], pa.float16()) for half in (2**-23, 8)), pa.array([0, 1, None], pa.int8())
+HALVES, CODES = (
+    (pa.array([half, -0.0], pa.float16()) for half in (2**-23, 8)),
+    pa.array([0, 1, None], pa.int8()),
+)
 FITS = {
     "fields in another order": (struct_of(a=ONES, b=ONES), struct_of(b=NULLS, a=ONES)),
     "an empty list": (pa.array([[1], None]), pa.array([[], None])),
@@ -149,17 +203,26 @@ FITS = {
         pa.array([[("b", [])], None], pa.map_(pa.string(), pa.list_(pa.null()))),
     ),
     "coded nulls": (ONES, coded(pa.array([None], pa.int8()), pa.nulls(1))),
-    "halves whose dictionaries Arrow unifies wrong": tuple(coded([0, 1], halves) for halves in HALVES),
-    "nulls among a dictionary's values": tuple(coded(CODES, values) for values in (WORDS, pa.array([None, "b"]))),
+    "halves whose dictionaries Arrow unifies wrong": tuple(
+        coded([0, 1], halves) for halves in HALVES
+    ),
+    "nulls among a dictionary's values": tuple(
+        coded(CODES, values) for values in (WORDS, pa.array([None, "b"]))
+    ),
 }
 
 
 @pytest.mark.parametrize("columns", FITS.values(), ids=FITS)
 def test_what_fits_into_the_first_frame_is_taken_from_later_ones(columns):
     wanted = [value for column in columns for value in column.to_pylist()]
-    assert send([pa.table({"c": column}) for column in columns]).table()["c"].to_pylist() == wanted
+    assert (
+        send([pa.table({"c": column}) for column in columns]).table()["c"].to_pylist()
+        == wanted
+    )
     if len({column.type for column in columns}) == 1:
-        frame = pd.DataFrame({"c": pd.arrays.ArrowExtensionArray(pa.chunked_array(columns))})
+        frame = pd.DataFrame(
+            {"c": pd.arrays.ArrowExtensionArray(pa.chunked_array(columns))}
+        )
         assert send(frame).table()["c"].to_pylist() == wanted
 
 
@@ -168,35 +231,69 @@ FITS_NOT = {
     "another field": (struct_of(a=ONES), struct_of(b=ONES)),
     "other numbers": (struct_of(a=ONES), struct_of(a=ONES.cast("int8"))),
     "text in lists": (pa.array([[1]]), pa.array([["x"]])),
-    "lists of a fixed size": (pa.array([[1]]), pa.array([[1]], pa.list_(pa.int64(), 1))),
+    "lists of a fixed size": (
+        pa.array([[1]]),
+        pa.array([[1]], pa.list_(pa.int64(), 1)),
+    ),
     "a list for a number": (ONES, pa.array([[], []])),
 }
 
 
 @pytest.mark.parametrize("columns", FITS_NOT.values(), ids=FITS_NOT)
-def test_what_does_not_fit_into_the_first_frame_is_refused_by_column_and_item(client, columns):
-    with pytest.raises(UnsupportedTypeError, match=r"'c[.a-z]*' is .* in item 1 and .* in the first"):
+def test_what_does_not_fit_into_the_first_frame_is_refused_by_column_and_item(
+    client, columns
+):
+    with pytest.raises(
+        UnsupportedTypeError, match=r"'c[.a-z]*' is .* in item 1 and .* in the first"
+    ):
         client.create_table("never", [pa.table({"c": column}) for column in columns])
     assert "never" not in client.list_tables()
 
 
 REQUIRED = pa.field("r", pa.int64(), nullable=False)
-KEYLESS = pa.nulls(1, pa.struct([("m", pa.map_(pa.dictionary(pa.int8(), pa.null()), pa.int8()))]))
-NULL_KEY = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([None, "b"]))
+KEYLESS = pa.nulls(
+    1, pa.struct([("m", pa.map_(pa.dictionary(pa.int8(), pa.null()), pa.int8()))])
+)
+NULL_KEY = pa.RunEndEncodedArray.from_arrays(
+    pa.array([1, 2], pa.int32()), pa.array([None, "b"])
+)
 IDS = pa.array([bytes(16), None], pa.uuid())
 IDS = pa.StructArray.from_arrays([IDS], fields=[REQUIRED.with_type(IDS.type)])
-LIST, STRUCT = pa.list_(pa.struct([REQUIRED])), pa.struct([pa.field("r", pa.list_(REQUIRED))])
+LIST, STRUCT = (
+    pa.list_(pa.struct([REQUIRED])),
+    pa.struct([pa.field("r", pa.list_(REQUIRED))]),
+)
 REFUSED = {  # arrays, the path that is named, and what is said of it
     "lists of the size 0": (pa.nulls(2, pa.list_(pa.int8(), 0)), "x", "size 0"),
-    "bytes of the size 0": (pa.nulls(2, pa.struct([("a", pa.binary(0))])), "x", "size 0"),
-    "odd names": (pa.nulls(2, pa.list_(pa.struct([("a\n", pa.int8())]))), "x.item", "control characters"),
+    "bytes of the size 0": (
+        pa.nulls(2, pa.struct([("a", pa.binary(0))])),
+        "x",
+        "size 0",
+    ),
+    "odd names": (
+        pa.nulls(2, pa.list_(pa.struct([("a\n", pa.int8())]))),
+        "x.item",
+        "control characters",
+    ),
     "keys without a type": (KEYLESS, "x.m", "keys have no type"),
-    "a null among keys": (pa.MapArray.from_arrays([0, 2], NULL_KEY, pa.array([1, 2])), "x', row 0", "keys"),
+    "a null among keys": (
+        pa.MapArray.from_arrays([0, 2], NULL_KEY, pa.array([1, 2])),
+        "x', row 0",
+        "keys",
+    ),
     "a null": (pa.StructArray.from_arrays([ONES], fields=[REQUIRED]), "x.r", "nulls"),
-    "a null beside null structs": (pa.array([[{"r": 1}, None], None, [{"r": None}]], LIST), "x.item.r", "nulls"),
-    "a null in a list": (pa.array([None, {"r": None}, {"r": [None]}], STRUCT), "x.r.r", "nulls"),
+    "a null beside null structs": (
+        pa.array([[{"r": 1}, None], None, [{"r": None}]], LIST),
+        "x.item.r",
+        "nulls",
+    ),
+    "a null in a list": (
+        pa.array([None, {"r": None}, {"r": [None]}], STRUCT),
+        "x.r.r",
+        "nulls",
+    ),
     "a null UUID": (pa.StructArray.from_arrays([IDS], ["s"]), "x.s.r", "nulls"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -205,11 +302,16 @@ def test_what_no_table_holds_is_refused_by_its_path(kind):
     with pytest.raises(UnsupportedTypeError, match=rf"'{path}.*{said}"):
         send(pa.table({"x": array}))
     if said == "nulls":
-        assert send(pa.table({"x": array[:1]})).table()["x"].to_pylist() == array[:1].to_pylist()
+        assert (
+            send(pa.table({"x": array[:1]})).table()["x"].to_pylist()
+            == array[:1].to_pylist()
+        )
 
 
 def test_a_column_that_may_not_be_null_is_refused_where_it_is():
-    table = pa.table({"x": [1, None]}, pa.schema([pa.field("x", pa.int64(), nullable=False)]))
+    table = pa.table(
+        {"x": [1, None]}, pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    )
     assert send(table.slice(0, 1)).schema == table.schema
     for data in (table, [table.slice(0, 1), pa.table({"x": [2, None]})]):
         with pytest.raises(UnsupportedTypeError, match="'x' has nulls"):
@@ -217,10 +319,18 @@ def test_a_column_that_may_not_be_null_is_refused_where_it_is():
 
 
 def test_all_columns_that_have_nulls_and_may_not_are_named_whichever_chunk_they_are_in():
-    schema = pa.schema([pa.field(name, pa.int64(), nullable=name == "may") for name in ("x", "may", "y", "z")])
+    schema = pa.schema(
+        [
+            pa.field(name, pa.int64(), nullable=name == "may")
+            for name in ("x", "may", "y", "z")
+        ]
+    )
     chunks = [[1, None, 3, 4], [1, 2, None, 4], [None, 2, 3, 4]]
     table = pa.concat_tables(
-        [pa.Table.from_pylist([dict(zip(schema.names, row, strict=True))], schema) for row in chunks]
+        [
+            pa.Table.from_pylist([dict(zip(schema.names, row, strict=True))], schema)
+            for row in chunks
+        ]
     )
     with pytest.raises(UnsupportedTypeError, match="'x' has nulls") as refused:
         send(table)
@@ -231,21 +341,30 @@ def test_items_without_a_name_get_one():
     """DuckDB's arrays have such."""
     nameless = pa.list_(pa.field("", pa.list_(pa.field("", pa.float32()), 2)))
     column = send(pa.table({"x": pa.array([[[1, 2]], None], nameless)})).table()["x"]
-    assert (column.type, column.to_pylist()) == (pa.list_(pa.list_(pa.float32(), 2)), [[[1, 2]], None])
+    assert (column.type, column.to_pylist()) == (
+        pa.list_(pa.list_(pa.float32(), 2)),
+        [[[1, 2]], None],
+    )
 
 
 VECTOR = pa.list_(pa.field("x", pa.float32(), nullable=False), 2)
 VECTORS = {
     "with a null among their items": pa.array([[1, 2], None, [3, None]], VECTOR),
     "in a struct": pa.array([{"s": [1, 2]}], pa.struct([("s", VECTOR)])),
-    "in lists": pa.array([[[1, 2]], []], pa.list_(pa.field("y", VECTOR, nullable=False))),
-    "of vectors": pa.array([[[1, 2], [3, 4]]], pa.list_(pa.field("y", VECTOR, nullable=False), 2)),
+    "in lists": pa.array(
+        [[[1, 2]], []], pa.list_(pa.field("y", VECTOR, nullable=False))
+    ),
+    "of vectors": pa.array(
+        [[[1, 2], [3, 4]]], pa.list_(pa.field("y", VECTOR, nullable=False), 2)
+    ),
     "in maps": pa.array([[("a", [1, 2])], None], pa.map_(pa.string(), VECTOR)),
 }
 
 
 @pytest.mark.parametrize("array", VECTORS.values(), ids=VECTORS)
-def test_of_the_items_of_fixed_size_lists_only_the_type_is_told_as_no_table_keeps_more(service, name, array):
+def test_of_the_items_of_fixed_size_lists_only_the_type_is_told_as_no_table_keeps_more(
+    service, name, array
+):
     frame = pa.table({"c": array})
     with rt.connect(service.url, api_key=service.api_key, dialect="lancedb"):
         table = rt.to_table(frame, name)
@@ -260,10 +379,15 @@ def test_an_object_in_dtypes_says_no_more_than_tables_keep(client, service, name
     dtypes = {
         "v": {"type": "fixed_size_list", "length": 2, "fields": [item]},
         "d": {"type": "dict:string:int8:true"},
-        "l": {"type": "list", "fields": [{**item, "type": {"type": "dict:string:int8:false"}}]},
+        "l": {
+            "type": "list",
+            "fields": [{**item, "type": {"type": "dict:string:int8:false"}}],
+        },
     }
     frame = pl.DataFrame({"v": [[1.0, 2.0]], "d": ["a"], "l": [["b"]]})
-    assert rt.to_table(frame, name, dtypes=dtypes).schema.equals(stored(service, name).schema)
+    assert rt.to_table(frame, name, dtypes=dtypes).schema.equals(
+        stored(service, name).schema
+    )
     assert stored(service, name).to_pylist() == frame.to_dicts()
 
 
@@ -271,11 +395,19 @@ def lists(offsets: list[int], items: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
 
 
-MAPS = pa.array([[("a", 1)], [("b", 2), ("c", None)], []], pa.map_(pa.string(), pa.int64()))
+MAPS = pa.array(
+    [[("a", 1)], [("b", 2), ("c", None)], []], pa.map_(pa.string(), pa.int64())
+)
 TWO = pa.array([2], pa.int32()).buffers()[1]
-NO_TEXT = pa.Array.from_buffers(pa.string(), 0, [None, TWO, pa.py_buffer(b"abc")])  # as other writers slice
-NO_LISTS = pa.Array.from_buffers(pa.list_(pa.int64()), 0, [None, TWO], children=[pa.array([1, 2, 3])])
-NOTHING_AT_TWO = pa.Array.from_buffers(pa.timestamp("ns"), 0, [None, pa.py_buffer(b"")], offset=2)
+NO_TEXT = pa.Array.from_buffers(
+    pa.string(), 0, [None, TWO, pa.py_buffer(b"abc")]
+)  # as other writers slice
+NO_LISTS = pa.Array.from_buffers(
+    pa.list_(pa.int64()), 0, [None, TWO], children=[pa.array([1, 2, 3])]
+)
+NOTHING_AT_TWO = pa.Array.from_buffers(
+    pa.timestamp("ns"), 0, [None, pa.py_buffer(b"")], offset=2
+)
 EMPTY_SLICES = {
     "items without a buffer, as Polars gives them": lists([0, 0, 0], NOTHING_AT_TWO),
     "in a struct": pa.StructArray.from_arrays([lists([0, 0], NOTHING_AT_TWO)], ["x"]),
@@ -284,11 +416,19 @@ EMPTY_SLICES = {
     "lists behind others": lists([0, 2, 2], lists([0, 1, 3], MAPS)).slice(1),
     "codes": lists([0, 0], pa.array(["a", "b"]).dictionary_encode().slice(2, 0)),
     "UUIDs": lists([0, 0], pa.array([bytes(16)] * 2, pa.uuid()).slice(2, 0)),
-    "fixed-size lists": lists([0, 0], pa.array([[1, 2]], pa.list_(pa.int8(), 2)).slice(1, 0)),
+    "fixed-size lists": lists(
+        [0, 0], pa.array([[1, 2]], pa.list_(pa.int8(), 2)).slice(1, 0)
+    ),
     "text whose offsets do not begin at 0": lists([0, 0, 0], NO_TEXT),
-    "structs of lists whose offsets do not begin at 0": lists([0, 0], pa.StructArray.from_arrays([NO_LISTS], ["x"])),
-    "keys whose offsets do not begin at 0": pa.MapArray.from_arrays([0, 0], NO_TEXT, pa.array([], pa.int8())),
-    "lists of lists of text whose offsets do not begin at 0": lists([0, 1, 2], lists([0, 0, 0], NO_TEXT)),
+    "structs of lists whose offsets do not begin at 0": lists(
+        [0, 0], pa.StructArray.from_arrays([NO_LISTS], ["x"])
+    ),
+    "keys whose offsets do not begin at 0": pa.MapArray.from_arrays(
+        [0, 0], NO_TEXT, pa.array([], pa.int8())
+    ),
+    "lists of lists of text whose offsets do not begin at 0": lists(
+        [0, 1, 2], lists([0, 0, 0], NO_TEXT)
+    ),
 }
 
 
@@ -313,7 +453,9 @@ def deep(kind: str, levels: int) -> tuple[object, object]:
     schema = pl.Schema({"x": dtype}) if kind == "Polars" else pa.schema([("x", dtype)])
     if levels > 1000:
         return dtype, schema
-    return dtype, pl.DataFrame(schema=schema) if kind == "Polars" else schema.empty_table()
+    return dtype, pl.DataFrame(
+        schema=schema
+    ) if kind == "Polars" else schema.empty_table()
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -325,8 +467,15 @@ def test_the_last_level_that_is_taken_is_stored(client, service, name, kind):
 @pytest.mark.parametrize("levels", [33, 5000])
 @pytest.mark.parametrize("kind", MAKERS)
 def test_one_level_more_is_refused_by_column_at_once(kind, levels):
-    flat, start, (dtype, frame) = {"x": "int64"}, time.perf_counter(), deep(kind, levels)
-    attempts = [lambda: rt.plan_alterations(frame, flat), lambda: rt.plan_alterations({"x": dtype}, flat)]
+    flat, start, (dtype, frame) = (
+        {"x": "int64"},
+        time.perf_counter(),
+        deep(kind, levels),
+    )
+    attempts = [
+        lambda: rt.plan_alterations(frame, flat),
+        lambda: rt.plan_alterations({"x": dtype}, flat),
+    ]
     if levels < 1000:
         attempts += [
             lambda: send(frame),

@@ -19,8 +19,16 @@ from rt_frames.errors import UnsupportedTypeError
 from tests.support.sent import send
 
 UTC, DAY, MOMENT = dt.UTC, dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
-NANO, TICK, LONG = pd.Timestamp("2020-01-01 00:00:00.000000001"), pd.Timedelta(1, "ns"), dt.timedelta(seconds=5)
-ID, SECONDS, AGES = uuid.UUID(int=7), np.timedelta64(5, "s"), np.timedelta64(10**10, "s")
+NANO, TICK, LONG = (
+    pd.Timestamp("2020-01-01 00:00:00.000000001"),
+    pd.Timedelta(1, "ns"),
+    dt.timedelta(seconds=5),
+)
+ID, SECONDS, AGES = (
+    uuid.UUID(int=7),
+    np.timedelta64(5, "s"),
+    np.timedelta64(10**10, "s"),
+)
 ENDS = [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)]
 with warnings.catch_warnings():  # NumPy 2.5 warns where one is made; files and pickles of older ones bring them still
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -68,26 +76,65 @@ def leaf(value: object) -> object:
 
 KEPT = {  # values, the type that they are sent in, and what is stored if that is not the same
     "bytes": ([b"a", None], pa.binary()),
-    "decimals": ([decimal.Decimal("1.25"), decimal.Decimal("100.00")], pa.decimal128(5, 2)),
+    "decimals": (
+        [decimal.Decimal("1.25"), decimal.Decimal("100.00")],
+        pa.decimal128(5, 2),
+    ),
     "times": ([dt.time(1, 2, 3), None], pa.time64("us")),
     "moments to the calendar's ends": (ENDS, pa.timestamp("us")),
     "days to the calendar's ends": ([end.date() for end in ENDS], pa.date32()),
     "nanoseconds": ([NANO, MOMENT], pa.timestamp("ns"), [NANO, pd.Timestamp(MOMENT)]),
-    "nanoseconds in a later row": ([MOMENT, NANO], pa.timestamp("ns"), [pd.Timestamp(MOMENT), NANO]),
-    "durations of nanoseconds": ([TICK, dt.timedelta(1)], pa.duration("ns"), [TICK, pd.Timedelta(1, "D")]),
-    "durations of NumPy's units": ([5 * TICK, SECONDS], pa.duration("ns"), [5 * TICK, pd.Timedelta(LONG)]),
-    "moments of two units": ([np.datetime64(MOMENT, unit) for unit in ("s", "ms")], pa.timestamp("ms"), [MOMENT] * 2),
-    "moments of NumPy's unit": ([np.datetime64(MOMENT, "s"), NAT, None], pa.timestamp("s"), [MOMENT, None, None]),
-    "durations of a coarse unit": ([pd.Timedelta(SECONDS), pd.NaT], pa.duration("us"), [LONG, None]),
-    "durations beyond nanoseconds": ([pd.Timedelta(AGES), LONG, None], pa.duration("us"), [AGES.item(), LONG, None]),
+    "nanoseconds in a later row": (
+        [MOMENT, NANO],
+        pa.timestamp("ns"),
+        [pd.Timestamp(MOMENT), NANO],
+    ),
+    "durations of nanoseconds": (
+        [TICK, dt.timedelta(1)],
+        pa.duration("ns"),
+        [TICK, pd.Timedelta(1, "D")],
+    ),
+    "durations of NumPy's units": (
+        [5 * TICK, SECONDS],
+        pa.duration("ns"),
+        [5 * TICK, pd.Timedelta(LONG)],
+    ),
+    "moments of two units": (
+        [np.datetime64(MOMENT, unit) for unit in ("s", "ms")],
+        pa.timestamp("ms"),
+        [MOMENT] * 2,
+    ),
+    "moments of NumPy's unit": (
+        [np.datetime64(MOMENT, "s"), NAT, None],
+        pa.timestamp("s"),
+        [MOMENT, None, None],
+    ),
+    "durations of a coarse unit": (
+        [pd.Timedelta(SECONDS), pd.NaT],
+        pa.duration("us"),
+        [LONG, None],
+    ),
+    "durations beyond nanoseconds": (
+        [pd.Timedelta(AGES), LONG, None],
+        pa.duration("us"),
+        [AGES.item(), LONG, None],
+    ),
     "days of NumPy's": ([np.datetime64("2020-01-01"), DAY], pa.date32(), [DAY, DAY]),
     "NaT without a unit": ([NAT, MOMENT], pa.timestamp("us"), [None, MOMENT]),
-    "NaT of durations": ([NO_DURATION, dt.timedelta(1)], pa.duration("us"), [None, dt.timedelta(1)]),
+    "NaT of durations": (
+        [NO_DURATION, dt.timedelta(1)],
+        pa.duration("us"),
+        [None, dt.timedelta(1)],
+    ),
     "whole numbers and floats": ([1, 2.5, 2**60], pa.float64(), [1.0, 2.5, 2.0**60]),
     "numbers of 64 bits": ([2**63, 1], pa.uint64()),
     "small numbers": ([np.int8(1), np.int8(2)], pa.int8()),
-    "what pandas calls missing": ([1, float("nan"), pd.NA, None, pd.NaT], pa.int64(), [1, None, None, None, None]),
-}  # fmt: skip
+    "what pandas calls missing": (
+        [1, float("nan"), pd.NA, None, pd.NaT],
+        pa.int64(),
+        [1, None, None, None, None],
+    ),
+}
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -101,8 +148,14 @@ def test_what_is_kept_is_kept_at_every_depth(kind, place):
 
 REFUSED = {  # values, and what the refusal tells
     "a date and a moment": ([DAY, MOMENT], "date|row 1 is datetime"),
-    "a moment with and one without a zone": ([MOMENT, MOMENT.replace(tzinfo=UTC)], "row 1|without|with a time zone"),
-    "moments of two zones": ([MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")], "row 1|Asia/Tokyo"),
+    "a moment with and one without a zone": (
+        [MOMENT, MOMENT.replace(tzinfo=UTC)],
+        "row 1|without|with a time zone",
+    ),
+    "moments of two zones": (
+        [MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")],
+        "row 1|Asia/Tokyo",
+    ),
     "text and bytes": (["s", b"x"], "str|row 1 is bytes"),
     "text and a list behind a null": (["text", None, ["y"]], "str|row 2"),
     "text and a date behind a null": (["text", None, DAY], "str|row 2"),
@@ -112,14 +165,26 @@ REFUSED = {  # values, and what the refusal tells
     "numbers over 64 bits": ([-1, 2**63], "row 1|64 bits"),
     "times with a zone": ([None, dt.time(1, tzinfo=UTC)], "row 1|zone"),
     "a signalling NaN": ([None, decimal.Decimal("sNaN")], "row 1|signalling NaN"),
-    "a year that Python does not know": ([None, pd.Timestamp(np.datetime64(10**13, "s"))], "row 1|9999"),
+    "a year that Python does not know": (
+        [None, pd.Timestamp(np.datetime64(10**13, "s"))],
+        "row 1|9999",
+    ),
     "a unit that Arrow does not know": ([np.timedelta64(1, "h")], "timedelta64[h]"),
     "complex numbers": ([1j], "complex"),
     "an object": ([object()], "object"),
-    "a day beyond 32 bits": ([np.datetime64("2020-01-01"), np.datetime64(2**40, "D")], "row 1"),
+    "a day beyond 32 bits": (
+        [np.datetime64("2020-01-01"), np.datetime64(2**40, "D")],
+        "row 1",
+    ),
     "a number beyond all floats": ([0.5, 10**400], "row 1|float"),
-    "an infinite number": ([decimal.Decimal(1), decimal.Decimal("-Infinity")], "row 1|infinite"),
-    "a duration beyond 64 bits": ([None, pd.Timedelta(np.timedelta64(2**62, "ms"))], "row 1"),
+    "an infinite number": (
+        [decimal.Decimal(1), decimal.Decimal("-Infinity")],
+        "row 1|infinite",
+    ),
+    "a duration beyond 64 bits": (
+        [None, pd.Timedelta(np.timedelta64(2**62, "ms"))],
+        "row 1",
+    ),
     "lone surrogates": (["a", "\ud800"], "row 1|surrogates"),
     "keys that are no text": ([{"k": 1}, {1: 2}], "row 1|key 1"),
     "keys with control characters": ([{"k\n": 1}], "row 0|key 'k"),
@@ -137,34 +202,73 @@ def test_what_is_refused_is_refused_at_every_depth_with_its_place_and_row(kind, 
 
 
 ARRAYS = {
-    "durations of two units": ([np.array([1], "m8[s]"), np.array([1, "NaT"], "m8[ms]")], [[1000], [1, None]]),
-    "durations and Python's": ([np.array([1], "m8[s]"), [dt.timedelta(seconds=1)]], [[10**6], [10**6]]),
-    "moments of two units": ([np.array([1], "M8[s]"), np.array([1], "M8[ns]")], [[10**9], [1]]),
+    "durations of two units": (
+        [np.array([1], "m8[s]"), np.array([1, "NaT"], "m8[ms]")],
+        [[1000], [1, None]],
+    ),
+    "durations and Python's": (
+        [np.array([1], "m8[s]"), [dt.timedelta(seconds=1)]],
+        [[10**6], [10**6]],
+    ),
+    "moments of two units": (
+        [np.array([1], "M8[s]"), np.array([1], "M8[ns]")],
+        [[10**9], [1]],
+    ),
     "moments beyond Python's years": ([np.array([10**13], "M8[s]")], [[10**13]]),
     "days": ([np.array(["1970-01-02", "NaT"], "M8[D]")], [[1, None]]),
     "masked numbers": ([np.ma.array([1, 2], mask=[0, 1]), [3]], [[1, None], [3]]),
-    "masked numbers too large": ([np.ma.array([1, 2**64 - 1], mask=[0, 1], dtype="u8"), [-3]], [[1, None], [-3]]),
+    "masked numbers too large": (
+        [np.ma.array([1, 2**64 - 1], mask=[0, 1], dtype="u8"), [-3]],
+        [[1, None], [-3]],
+    ),
     "masked moments": ([np.ma.array([1, 2], mask=[0, 1], dtype="M8[s]")], [[1, None]]),
     "masked objects": ([np.ma.array([1, "a"], mask=[0, 1], dtype=object)], [[1, None]]),
     "big-endian numbers": ([np.array([1, 2], ">i4")], [[1, 2]]),
-    "numbers of two kinds": ([np.array([1]), np.array([1.5]), [2]], [[1.0], [1.5], [2.0]]),
-    "numbers of two widths": ([np.array([1], "i1"), np.array([300], "u2")], [[1], [300]]),
+    "numbers of two kinds": (
+        [np.array([1]), np.array([1.5]), [2]],
+        [[1.0], [1.5], [2.0]],
+    ),
+    "numbers of two widths": (
+        [np.array([1], "i1"), np.array([300], "u2")],
+        [[1], [300]],
+    ),
     "an empty one beside text": ([np.array([]), ["a"]], [[], ["a"]]),
-    "an empty one of moments beside numbers": ([np.array([], "M8[s]"), np.array([1.5])], [[], [1.5]]),
+    "an empty one of moments beside numbers": (
+        [np.array([], "M8[s]"), np.array([1.5])],
+        [[], [1.5]],
+    ),
     "two dimensions": ([np.arange(4).reshape(2, 2)], [[[0, 1], [2, 3]]]),
     "moments in two": (
         [np.array([[1, "NaT"]], "M8[s]"), np.array([[2]], "M8[ms]")],
         [[[1000, None]], [[2]]],
     ),
-    "two dimensions of two kinds": ([np.array([[1]]), np.array([[1.5], [np.nan]])], [[[1.0]], [[1.5], [None]]]),
-    "masked numbers of two dimensions": ([np.ma.array([[1, 2]], mask=[[0, 1]])], [[[1, None]]]),
-    "big-endian numbers of three dimensions": ([np.arange(4, dtype=">i2").reshape(2, 1, 2)], [[[[0, 1]], [[2, 3]]]]),
-    "objects of two dimensions": ([np.array([[1, None], [2, 3]], object)], [[[1, None], [2, 3]]]),
-    "matrices": ([np.array([[1, 2]]).view(np.matrix), np.array([[None]]).view(np.matrix)], [[[1, 2]], [[None]]]),
+    "two dimensions of two kinds": (
+        [np.array([[1]]), np.array([[1.5], [np.nan]])],
+        [[[1.0]], [[1.5], [None]]],
+    ),
+    "masked numbers of two dimensions": (
+        [np.ma.array([[1, 2]], mask=[[0, 1]])],
+        [[[1, None]]],
+    ),
+    "big-endian numbers of three dimensions": (
+        [np.arange(4, dtype=">i2").reshape(2, 1, 2)],
+        [[[[0, 1]], [[2, 3]]]],
+    ),
+    "objects of two dimensions": (
+        [np.array([[1, None], [2, 3]], object)],
+        [[[1, None], [2, 3]]],
+    ),
+    "matrices": (
+        [np.array([[1, 2]]).view(np.matrix), np.array([[None]]).view(np.matrix)],
+        [[[1, 2]], [[None]]],
+    ),
     "text": ([np.array(["a", "b"]), np.array(["ccc"])], [["a", "b"], ["ccc"]]),
     "sets": ([{1}, frozenset([2]), set()], [[1], [2], []]),
     "sets of text": ([{"a"}, {None}, set()], [["a"], [None], []]),
-    "frozen sets of floats and whole numbers": ([frozenset([1]), frozenset([2.5])], [[1.0], [2.5]]),
+    "frozen sets of floats and whole numbers": (
+        [frozenset([1]), frozenset([2.5])],
+        [[1.0], [2.5]],
+    ),
 }
 
 
@@ -185,7 +289,9 @@ def test_arrays_in_cells_keep_their_values_units_and_masks(kind):
 
 @pytest.mark.parametrize("value", [NANO, TICK], ids=["moment", "duration"])
 def test_categories_that_are_objects_keep_their_nanoseconds(value):
-    column = sent(pd.Categorical.from_codes([0, -1], categories=pd.Index([value], dtype=object)))
+    column = sent(
+        pd.Categorical.from_codes([0, -1], categories=pd.Index([value], dtype=object))
+    )
     assert column.to_pylist() == [value, None]
 
 
@@ -198,7 +304,12 @@ def test_looking_for_a_field_puts_none_into_a_dict_that_makes_its_own():
 @pytest.mark.parametrize("value", ["text", DAY, MOMENT, b"x", 1, True])
 def test_what_pandas_calls_missing_is_null_before_and_after_the_first_value(value):
     for missing in (None, np.nan, pd.NaT, pd.NA, NAT):
-        assert sent([missing, value, missing, value]).to_pylist() == [None, value, None, value], missing
+        assert sent([missing, value, missing, value]).to_pylist() == [
+            None,
+            value,
+            None,
+            value,
+        ], missing
 
 
 class Hourly(dt.tzinfo):
@@ -215,25 +326,60 @@ ODD_TEXT = pd.Index(["a", "\ud800"], dtype=object)
 
 
 def categories(*values: object) -> pd.Categorical:
-    return pd.Categorical.from_codes(range(len(values)), pd.Index(column_of([*values]), tupleize_cols=False))
+    return pd.Categorical.from_codes(
+        range(len(values)), pd.Index(column_of([*values]), tupleize_cols=False)
+    )
 
 
 ODD = {  # columns, and what the refusal tells
-    "moments that are missing and floats": ([np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")], "row 1 is float"),
-    "moments that are missing and a list": ([np.array(["NaT"], "M8[ms]"), [5]], "row 1 is int"),
-    "masked numbers and text": ([np.ma.array([1, 2], mask=[1, 0]), ["a"]], "row 1 is str"),
-    "arrays of one dimension and two": ([np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])], ""),
+    "moments that are missing and floats": (
+        [np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")],
+        "row 1 is float",
+    ),
+    "moments that are missing and a list": (
+        [np.array(["NaT"], "M8[ms]"), [5]],
+        "row 1 is int",
+    ),
+    "masked numbers and text": (
+        [np.ma.array([1, 2], mask=[1, 0]), ["a"]],
+        "row 1 is str",
+    ),
+    "arrays of one dimension and two": (
+        [np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])],
+        "",
+    ),
     "a list that holds itself": ([ENDLESS], "60 levels"),
-    "categories with and without a zone": (categories(MOMENT, MOMENT.replace(tzinfo=UTC)), "category"),
+    "categories with and without a zone": (
+        categories(MOMENT, MOMENT.replace(tzinfo=UTC)),
+        "category",
+    ),
     "categories of days and moments": (categories(DAY, MOMENT), "category"),
     "categories of text and bytes": (categories("a", b"b"), "category"),
     "categories of tuples": (categories((1,), (2,)), "category"),
-    "categories that no UTF-8 can carry": (pd.Categorical.from_codes([0, 1], ODD_TEXT), "row 1|surrogates"),
-    "strings that no UTF-8 can carry": (pd.Series(ODD_TEXT).astype("string[python]"), "row 1|surrogates"),
-    "a zone with seconds": ([MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=5, seconds=30)))], "astimezone"),
-    "a zone without a name": ([MOMENT.replace(tzinfo=dateutil.tz.tzoffset("X", 3600))], "astimezone"),
-    "a zone that Arrow takes for one without summer": ([MOMENT.replace(tzinfo=dateutil.tz.tzstr("EST5EDT"))], "zone"),
-    "a zone of one's own": ([MOMENT.replace(tzinfo=Hourly())], "astimezone(datetime.UTC)"),
+    "categories that no UTF-8 can carry": (
+        pd.Categorical.from_codes([0, 1], ODD_TEXT),
+        "row 1|surrogates",
+    ),
+    "strings that no UTF-8 can carry": (
+        pd.Series(ODD_TEXT).astype("string[python]"),
+        "row 1|surrogates",
+    ),
+    "a zone with seconds": (
+        [MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=5, seconds=30)))],
+        "astimezone",
+    ),
+    "a zone without a name": (
+        [MOMENT.replace(tzinfo=dateutil.tz.tzoffset("X", 3600))],
+        "astimezone",
+    ),
+    "a zone that Arrow takes for one without summer": (
+        [MOMENT.replace(tzinfo=dateutil.tz.tzstr("EST5EDT"))],
+        "zone",
+    ),
+    "a zone of one's own": (
+        [MOMENT.replace(tzinfo=Hourly())],
+        "astimezone(datetime.UTC)",
+    ),
     "categories in a zone with seconds": (
         pd.Categorical([pd.Timestamp(MOMENT, tz=dt.timezone(dt.timedelta(seconds=1)))]),
         "zone",
@@ -248,25 +394,47 @@ def test_odd_columns_are_refused_with_what_is_wrong(kind):
     assert [fact for fact in facts.split("|") if fact not in said] == []
 
 
-@pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=2)), zoneinfo.ZoneInfo("Europe/Berlin")], ids=str)
+@pytest.mark.parametrize(
+    "zone",
+    [dt.timezone(dt.timedelta(hours=2)), zoneinfo.ZoneInfo("Europe/Berlin")],
+    ids=str,
+)
 def test_a_zone_is_named_as_arrow_knows_it(zone):
-    assert sent([MOMENT.replace(tzinfo=zone)]).type == pa.timestamp("us", str(zone).removeprefix("UTC"))
+    assert sent([MOMENT.replace(tzinfo=zone)]).type == pa.timestamp(
+        "us", str(zone).removeprefix("UTC")
+    )
 
 
 def test_uuids_stay_what_they_are_and_their_text_is_their_text():
-    assert (sent([ID, None]).type, sent([ID, None]).to_pylist()) == (pa.uuid(), [ID, None])
+    assert (sent([ID, None]).type, sent([ID, None]).to_pylist()) == (
+        pa.uuid(),
+        [ID, None],
+    )
     assert sent([ID, None], dtypes={"x": "str"}).to_pylist() == [str(ID), None]
 
 
 PAIRS = pa.map_(pa.string(), pa.list_(pa.duration("ms")))
 NO_MAPS = [
-    [None], [("a", None), pd.NA], [decimal.Decimal("sNaN")], {None}, [["a", None]], [("a",)], [("a", None, 1)],
-    np.timedelta64(5, "ms"), "a", 5, np.array([None]),
-]  # fmt: skip
+    [None],
+    [("a", None), pd.NA],
+    [decimal.Decimal("sNaN")],
+    {None},
+    [["a", None]],
+    [("a",)],
+    [("a", None, 1)],
+    np.timedelta64(5, "ms"),
+    "a",
+    5,
+    np.array([None]),
+]
 
 
 @pytest.mark.parametrize("odd", NO_MAPS, ids=repr)
 def test_what_is_no_map_is_refused_by_row_where_arrow_would_end_the_process(odd):
     pairs = [("a", [SECONDS]), ("b", None)]
     assert "row 1" in refusal([pairs, odd], dtypes={"x": PAIRS})
-    assert sent([pairs, None, []], dtypes={"x": PAIRS}).to_pylist() == [[("a", [LONG]), ("b", None)], None, []]
+    assert sent([pairs, None, []], dtypes={"x": PAIRS}).to_pylist() == [
+        [("a", [LONG]), ("b", None)],
+        None,
+        [],
+    ]

@@ -18,23 +18,34 @@ from tests.support.compare import stored
 from tests.support.sent import send
 
 MIB = 2**20
-WORDS = pl.DataFrame({"n": np.arange(100_000), "word": [f"w{i % 300}" for i in range(100_000)]})
+WORDS = pl.DataFrame(
+    {"n": np.arange(100_000), "word": [f"w{i % 300}" for i in range(100_000)]}
+)
 FRAMES = {
     "pandas": pd.DataFrame({"n": np.arange(9.0), "s": [f"row {i}" for i in range(9)]}),
     "objects": pd.DataFrame({"o": pd.Series(["x", None] * 9, dtype=object)}),
     "words": WORDS,
     "coded words": WORDS.cast({"word": pl.Categorical}),
-    "large": pl.DataFrame({"n": np.arange(5_000_000), "c": pl.Series(["u"] * 5_000_000, dtype=pl.Categorical)}),
+    "large": pl.DataFrame(
+        {
+            "n": np.arange(5_000_000),
+            "c": pl.Series(["u"] * 5_000_000, dtype=pl.Categorical),
+        }
+    ),
     "chunks": pa.table({"n": pa.chunked_array([[1, 2], [], [3]])}),
     "wide": pa.table({f"c{i}": np.arange(9.0) + i for i in range(3_000)}),
     "empty pandas": pd.DataFrame({"n": np.arange(0)}),
     "empty Polars": pl.DataFrame(schema={"n": pl.Int8, "c": pl.Categorical}),
-    "empty Arrow": pa.schema([("u", pa.uuid()), ("l", pa.list_(pa.string()))]).empty_table(),
+    "empty Arrow": pa.schema(
+        [("u", pa.uuid()), ("l", pa.list_(pa.string()))]
+    ).empty_table(),
 }
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_the_same_rows_arrive_whatever_the_codec_and_a_small_frame_in_one_batch(four_cores, kind):
+def test_the_same_rows_arrive_whatever_the_codec_and_a_small_frame_in_one_batch(
+    four_cores, kind
+):
     frame, whole = FRAMES[kind], send(FRAMES[kind]).table()
     assert whole.num_rows == len(frame)
     assert np.array_equal(whole[0], frame[whole.schema.names[0]])
@@ -65,8 +76,13 @@ def test_metadata_of_a_schema_stays_here():
 
 def test_slices_without_rows_that_come_through_a_c_stream_are_left_out():
     days = pa.array([1, None, 3, 4], pa.timestamp("ms"))
-    table = pa.table({"t": pa.chunked_array([days.slice(3, 0), days.slice(1, 2), days.slice(4)])})
-    assert send(pa.RecordBatchReader.from_stream(table)).table()["t"].to_pylist() == days.to_pylist()[1:3]
+    table = pa.table(
+        {"t": pa.chunked_array([days.slice(3, 0), days.slice(1, 2), days.slice(4)])}
+    )
+    assert (
+        send(pa.RecordBatchReader.from_stream(table)).table()["t"].to_pylist()
+        == days.to_pylist()[1:3]
+    )
     assert send(pa.RecordBatchReader.from_stream(table.slice(2))).table().num_rows == 0
 
 
@@ -75,11 +91,18 @@ def rows_of(kind: str, count: int):
     for number in range(count):
         columns = {"n": [number], "c": [f"category {number // 100}"]}
         if kind == "Arrow":
-            yield pa.record_batch({**columns, "c": pa.array(columns["c"]).dictionary_encode()})
+            yield pa.record_batch(
+                {**columns, "c": pa.array(columns["c"]).dictionary_encode()}
+            )
         elif kind == "pandas":
             yield pd.DataFrame(columns).astype({"c": "category"})
         else:
-            yield pl.DataFrame(columns, schema_overrides={"c": pl.Categorical if kind == "Polars" else pl.String})
+            yield pl.DataFrame(
+                columns,
+                schema_overrides={
+                    "c": pl.Categorical if kind == "Polars" else pl.String
+                },
+            )
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
@@ -87,7 +110,10 @@ def rows_of(kind: str, count: int):
 def test_frames_of_one_row_are_sent_as_few_batches(kind, codec):
     sent = send(rows_of(kind, 400), compression=codec)
     assert len(sent.read) < 200
-    assert sent.table().to_pydict() == {"n": [*range(400)], "c": [f"category {n // 100}" for n in range(400)]}
+    assert sent.table().to_pydict() == {
+        "n": [*range(400)],
+        "c": [f"category {n // 100}" for n in range(400)],
+    }
 
 
 def test_small_frames_that_come_slowly_do_not_wait_for_each_other():
@@ -100,18 +126,25 @@ def test_small_frames_that_come_slowly_do_not_wait_for_each_other():
 
 
 def test_a_small_frame_that_does_not_fit_is_named_by_its_place_and_row():
-    frames = (pa.table({"n": [str(number) if number != 77 else "x"]}) for number in range(100))
+    frames = (
+        pa.table({"n": [str(number) if number != 77 else "x"]}) for number in range(100)
+    )
     with pytest.raises(UnsupportedTypeError, match="'n', row 0 of item 77"):
         send(frames, dtypes={"n": "int64"})
 
 
 def coded(names: list[str | None]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(range(len(names)), pa.int32()), pa.array(names, pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(range(len(names)), pa.int32()), pa.array(names, pa.string())
+    )
 
 
 MANY = [f"category {n}" for n in range(5_000)]
 SERIES = {  # batches, and how many times the bytes of their values may be sent
-    "ever new categories": ([coded([f"category {n} of {b}" for n in range(500)]) for b in range(60)], 1.2),
+    "ever new categories": (
+        [coded([f"category {n} of {b}" for n in range(500)]) for b in range(60)],
+        1.2,
+    ),
     "few behind many": ([coded(MANY), *(coded(MANY[n : n + 3]) for n in range(99))], 2),
     "the same again and again": ([coded(MANY)] * 50, 1.2),
 }
@@ -121,9 +154,13 @@ SERIES = {  # batches, and how many times the bytes of their values may be sent
 def test_categories_are_sent_once_and_few_do_not_wait_for_many(kind):
     columns, times = SERIES[kind]
     sent = send(iter([pa.record_batch({"c": column}) for column in columns]))
-    assert sent.table()["c"].to_pylist() == [name for column in columns for name in column.to_pylist()]
+    assert sent.table()["c"].to_pylist() == [
+        name for column in columns for name in column.to_pylist()
+    ]
     distinct = {name for column in columns for name in column.to_pylist()}
-    assert len(sent.body) < times * (coded([*distinct]).nbytes + sum(column.indices.nbytes for column in columns))
+    assert len(sent.body) < times * (
+        coded([*distinct]).nbytes + sum(column.indices.nbytes for column in columns)
+    )
 
 
 CHUNKS = {  # of one table
@@ -139,14 +176,33 @@ CHUNKS = {  # of one table
 @pytest.mark.parametrize("kind", CHUNKS)
 def test_chunks_of_a_table_may_have_different_dictionaries(kind):
     chunks = [coded(names) for names in CHUNKS[kind]]
-    sent = send(pa.table({"c": pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))}))
-    assert sent.table()["c"].to_pylist() == [name for names in CHUNKS[kind] for name in names]
+    sent = send(
+        pa.table(
+            {"c": pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))}
+        )
+    )
+    assert sent.table()["c"].to_pylist() == [
+        name for names in CHUNKS[kind] for name in names
+    ]
 
 
-def test_dictionaries_that_together_outgrow_their_codes_are_stored(client, service, name):
-    halves = [pa.array([f"{half}{i}" for i in range(100)]).dictionary_encode() for half in "abc"]
-    rt.to_table((pa.record_batch({"c": half.cast(pa.dictionary(pa.int8(), pa.string()))}) for half in halves), name)
-    assert stored(service, name)["c"].to_pylist() == [word for half in halves for word in half.to_pylist()]
+def test_dictionaries_that_together_outgrow_their_codes_are_stored(
+    client, service, name
+):
+    halves = [
+        pa.array([f"{half}{i}" for i in range(100)]).dictionary_encode()
+        for half in "abc"
+    ]
+    rt.to_table(
+        (
+            pa.record_batch({"c": half.cast(pa.dictionary(pa.int8(), pa.string()))})
+            for half in halves
+        ),
+        name,
+    )
+    assert stored(service, name)["c"].to_pylist() == [
+        word for half in halves for word in half.to_pylist()
+    ]
 
 
 def test_nested_categories_of_polars_are_sent_without_pandas(server):
@@ -160,5 +216,7 @@ def test_nested_categories_of_polars_are_sent_without_pandas(server):
         "        client.create_table('t', data, compression=compression)\n"
         "print('pandas' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"

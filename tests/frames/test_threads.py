@@ -38,15 +38,23 @@ NUMBERS = pa.schema([("n", pa.int64())])
 
 
 def text_of(rows: int, start: int = 0) -> pl.DataFrame:
-    return pl.select(n=pl.int_range(start, start + rows)).select("n", text=pl.format("a text of row {}", pl.col("n")))
+    return pl.select(n=pl.int_range(start, start + rows)).select(
+        "n", text=pl.format("a text of row {}", pl.col("n"))
+    )
 
 
 def batch(number: int) -> pa.RecordBatch:
-    (made,) = text_of(ROWS, number * ROWS).to_arrow(compat_level=pl.CompatLevel.newest()).to_batches()
+    (made,) = (
+        text_of(ROWS, number * ROWS)
+        .to_arrow(compat_level=pl.CompatLevel.newest())
+        .to_batches()
+    )
     return made
 
 
-def noted(seen: list[int | None], error: BaseException | None = None) -> Iterator[pa.RecordBatch]:
+def noted(
+    seen: list[int | None], error: BaseException | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield batches, raise an error at last, and note on which thread each step was made; then None."""
     try:
         for number in range(BATCHES):
@@ -58,7 +66,9 @@ def noted(seen: list[int | None], error: BaseException | None = None) -> Iterato
         seen += [threading.get_ident(), None]
 
 
-def reader(batches: Iterator[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> pa.RecordBatchReader:
+def reader(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema = SCHEMA
+) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -68,19 +78,33 @@ def frame() -> pl.DataFrame:
 
 @pytest.mark.parametrize("compression", ["zstd", None])
 @pytest.mark.parametrize(
-    "make", [lambda: reader(noted([])), lambda: frame().lazy(), frame], ids=["reader", "query", "frame"]
+    "make",
+    [lambda: reader(noted([])), lambda: frame().lazy(), frame],
+    ids=["reader", "query", "frame"],
 )
-def test_rows_that_several_threads_encode_arrive_in_order(client, service, name, make, compression):
+def test_rows_that_several_threads_encode_arrive_in_order(
+    client, service, name, make, compression
+):
     rows = client.create_table(name, make(), compression=compression).rows
     assert pl.from_arrow(stored(service, name)).equals(frame().head(rows))
     assert rows in (ROWS * BATCHES, 2 * ROWS * BATCHES)
 
 
-ENDS = [None, "cut", LookupError("no such sensor"), KeyboardInterrupt("mine"), SystemExit(3)]
+ENDS = [
+    None,
+    "cut",
+    LookupError("no such sensor"),
+    KeyboardInterrupt("mine"),
+    SystemExit(3),
+]
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=repr)
-@pytest.mark.parametrize(("open_data", "is_callers"), [(reader, False), (iter, True)], ids=["reader", "iterator"])
+@pytest.mark.parametrize(
+    ("open_data", "is_callers"),
+    [(reader, False), (iter, True)],
+    ids=["reader", "iterator"],
+)
 def test_a_reader_is_read_on_one_thread_of_its_own_and_an_iterator_on_the_callers_where_it_is_closed(
     client, remote, server, name, ends, open_data, is_callers
 ):
@@ -98,22 +122,39 @@ def test_a_reader_is_read_on_one_thread_of_its_own_and_an_iterator_on_the_caller
             client.create_table(name, data)
         assert raised.value is ends
         assert name not in client.list_tables()
-    if ends != "cut" or is_callers:  # what Python makes a reader of is closed once nobody holds the reader
+    if (
+        ends != "cut" or is_callers
+    ):  # what Python makes a reader of is closed once nobody holds the reader
         assert seen.pop() is None
     assert len(seen) > 1
     assert {thread == here for thread in seen} == {is_callers}
     assert len(set(seen)) == 1
-    until = time.monotonic() + 20  # the service runs here, too, and hears a moment later that an upload was given up
-    while threading.active_count() > before + 1 and time.monotonic() < until:  # of a server
+    until = (
+        time.monotonic() + 20
+    )  # the service runs here, too, and hears a moment later that an upload was given up
+    while (
+        threading.active_count() > before + 1 and time.monotonic() < until
+    ):  # of a server
         time.sleep(0.01)
     assert threading.active_count() <= before + 1
 
 
-def test_a_value_that_one_of_several_threads_cannot_convert_is_told_by_its_row(client, name):
+def test_a_value_that_one_of_several_threads_cannot_convert_is_told_by_its_row(
+    client, name
+):
     bad = ROWS * BATCHES - 1000
-    texts = pl.when(pl.col("n") == bad).then(pl.lit("?")).otherwise(pl.col("n").cast(pl.String))
+    texts = (
+        pl.when(pl.col("n") == bad)
+        .then(pl.lit("?"))
+        .otherwise(pl.col("n").cast(pl.String))
+    )
     with pytest.raises(UnsupportedTypeError, match=rf"column 'x', row {bad}: .*'\?'"):
-        client.create_table(name, frame().lazy().select(x=texts), dtypes={"x": "int64"}, compression="zstd")
+        client.create_table(
+            name,
+            frame().lazy().select(x=texts),
+            dtypes={"x": "int64"},
+            compression="zstd",
+        )
     assert name not in client.list_tables()
 
 
@@ -121,21 +162,36 @@ def small_batches(bad: set[int], error: Exception | None) -> Iterator[pa.RecordB
     for start in range(0, 1000, 10):
         if error is not None and start == 500:
             raise error
-        yield pa.record_batch({"n": [-1 if row in bad else row % 100 for row in range(start, start + 10)]}, NUMBERS)
+        yield pa.record_batch(
+            {
+                "n": [
+                    -1 if row in bad else row % 100 for row in range(start, start + 10)
+                ]
+            },
+            NUMBERS,
+        )
 
 
 @pytest.mark.parametrize("bad", [{0, 12}, {5, 15, 25}, {7}])
-@pytest.mark.parametrize("error", [None, LookupError("no such sensor"), pa.ArrowInvalid("broken")])
+@pytest.mark.parametrize(
+    "error", [None, LookupError("no such sensor"), pa.ArrowInvalid("broken")]
+)
 @pytest.mark.parametrize("compression", ["zstd", None])
-def test_of_several_faults_the_first_is_told_whoever_meets_it_first(client, name, bad, error, compression):
+def test_of_several_faults_the_first_is_told_whoever_meets_it_first(
+    client, name, bad, error, compression
+):
     data = reader(small_batches(bad, error), NUMBERS)
     with pytest.raises(UnsupportedTypeError, match=f"column 'n', row {min(bad)}: "):
         client.create_table(name, data, dtypes={"n": "uint8"}, compression=compression)
     assert name not in client.list_tables()
 
 
-@pytest.mark.parametrize(("compression", "fails"), [("zstd", True), ("zstd", False), (None, False)])
-def test_a_frame_is_freed_at_once_after_threads_encoded_it(remote, server, compression, fails):
+@pytest.mark.parametrize(
+    ("compression", "fails"), [("zstd", True), ("zstd", False), (None, False)]
+)
+def test_a_frame_is_freed_at_once_after_threads_encoded_it(
+    remote, server, compression, fails
+):
     data = frame().select("text").to_pandas(use_pyarrow_extension_array=True)
     gone = weakref.ref(data)
     remote.list_tables()
@@ -241,9 +297,22 @@ def upload_slowly(held: Server, data: object, count, **options: object) -> int:
     ],
     ids=["batches", "reader, auto", "reader", "frames"],
 )
-def test_a_slow_network_slows_the_source_and_a_broken_one_closes_it(held, open_data, compression):
-    source = Source(None, make=lambda n: pa.record_batch([np.random.default_rng(n).integers(0, 2**63, 2**17)], NUMBERS))
-    assert 0 < upload_slowly(held, open_data(source.run()), lambda: source.made, compression=compression) < MOST
+def test_a_slow_network_slows_the_source_and_a_broken_one_closes_it(
+    held, open_data, compression
+):
+    source = Source(
+        None,
+        make=lambda n: pa.record_batch(
+            [np.random.default_rng(n).integers(0, 2**63, 2**17)], NUMBERS
+        ),
+    )
+    assert (
+        0
+        < upload_slowly(
+            held, open_data(source.run()), lambda: source.made, compression=compression
+        )
+        < MOST
+    )
     assert source.closed
 
 
@@ -255,7 +324,9 @@ def test_dask_partitions_are_computed_side_by_side_and_only_a_few_ahead(held):
         begun.append(number)
         until(lambda: number > 1 or {0, 1} <= {*begun}, 30)
         computed.append(number)
-        return pd.DataFrame({"n": np.random.default_rng(number).integers(2**62, size=2**19)})
+        return pd.DataFrame(
+            {"n": np.random.default_rng(number).integers(2**62, size=2**19)}
+        )
 
     parts = dd.from_map(part, range(40), meta=pd.DataFrame({"n": np.arange(2)}))
     assert 0 < upload_slowly(held, parts, lambda: len(computed)) < 20  # of 4 MiB
@@ -263,7 +334,10 @@ def test_dask_partitions_are_computed_side_by_side_and_only_a_few_ahead(held):
 
 
 LASTING = ["frame.to_arrow().to_reader()", "pl.concat([frame] * 3)"]
-if tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 38):  # before, Polars itself had such an executor
+if tuple(map(int, pl.__version__.split(".")[:2])) >= (
+    1,
+    38,
+):  # before, Polars itself had such an executor
     LASTING.append("frame.lazy()")
 
 
@@ -280,7 +354,13 @@ def upload():
         client.create_table("t", data, compression="zstd")
 threading.Thread(target=upload).start()
 """
-    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
     assert done.stderr == ""
     for request in server.posts:
         rows = pa.ipc.open_stream(request.body).read_all()["n"].to_numpy()
@@ -289,7 +369,9 @@ threading.Thread(target=upload).start()
 
 
 @pytest.mark.parametrize(("column", "cores"), [("text", 2), ("lists", 16)])
-def test_what_is_converted_at_a_time_takes_little_memory_however_many_cores_there_are(column, cores):
+def test_what_is_converted_at_a_time_takes_little_memory_however_many_cores_there_are(
+    column, cores
+):
     def swallow(connection: Connection) -> None:
         begun(connection)
         while not connection.sock.recv(2**20).endswith(b"0\r\n\r\n"):
@@ -305,13 +387,17 @@ frame = text if {column == "text"} else text.select(lists=pl.col("text").reshape
 rt.connect({server.url!r}, api_key="k").create_table("t", frame)
 print(pa.default_memory_pool().max_memory())
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
     assert int(done.stdout) < 64e6
 
 
 @pytest.mark.parametrize("compression", ["zstd", None])
 @pytest.mark.parametrize("kind", ["iterator", "reader"])
-def test_an_error_of_a_source_holds_no_rows_once_it_was_dropped(remote, kind, compression):
+def test_an_error_of_a_source_holds_no_rows_once_it_was_dropped(
+    remote, kind, compression
+):
     known: list[weakref.ref] = []
 
     def batches():

@@ -37,14 +37,26 @@ def routed(server, routes: dict[str, tuple], otherwise: int = 404) -> None:
     def script(connection) -> None:
         while True:
             request = connection.body(connection.head())
-            found = next((answer for path, answer in routes.items() if request.path.startswith(path)), (otherwise, b""))
+            found = next(
+                (
+                    answer
+                    for path, answer in routes.items()
+                    if request.path.startswith(path)
+                ),
+                (otherwise, b""),
+            )
             connection.answer(*found)
 
     server.script = script
 
 
 def test_every_operation_goes_where_the_official_client_sends_it(lancedb, server):
-    server.answering((200, {"version": 1}), (200, {"version": 2}), (200, {"version": 3, "schema": SCHEMA}), (200, {}))
+    server.answering(
+        (200, {"version": 1}),
+        (200, {"version": 2}),
+        (200, {"version": 3, "schema": SCHEMA}),
+        (200, {}),
+    )
     FRAME.remote.to_table("t-1.x_Y")
     FRAME.remote.to_table("t-1.x_Y", if_exists="replace")
     assert rt.table("t-1.x_Y").schema == pa.schema({"a": pa.int64()})
@@ -65,7 +77,10 @@ def test_every_operation_goes_where_the_official_client_sends_it(lancedb, server
 
 @pytest.mark.parametrize(("dialect", "first"), LISTS.items())
 def test_a_list_is_followed_over_its_pages(server, dialect, first):
-    pages = (200, {"tables": ["b"], "page_token": "x/y &="}), (200, {"tables": ["a"], "page_token": "z"})
+    pages = (
+        (200, {"tables": ["b"], "page_token": "x/y &="}),
+        (200, {"tables": ["a"], "page_token": "z"}),
+    )
     server.listing(*pages, (200, {"tables": []}))
     assert connected(server, dialect=dialect).list_tables() == ["b", "a"]
     further = f"GET {first}{'&' if '?' in first else '?'}page_token="
@@ -82,7 +97,9 @@ def test_an_argument_the_environment_and_a_pickle_say_the_dialect(server, monkey
     assert asked(server) == [f"GET {LIST}", f"GET {LIST}", "GET /v1/tables"]
     assert rt.table("t").schema is None
     monkeypatch.setenv("RT_FRAMES_DIALECT", "lance")
-    with pytest.raises(ValueError, match=r"RT_FRAMES_DIALECT.*documented.*lancedb.*'lance'"):
+    with pytest.raises(
+        ValueError, match=r"RT_FRAMES_DIALECT.*documented.*lancedb.*'lance'"
+    ):
         rt.connect(server.url, api_key=KEY)
     for unknown in ("", "LANCEDB", 1, "folder"):
         for target, key in ((server.url, KEY), ("./tables", None)):
@@ -103,7 +120,9 @@ OTHER += [("documented", "lancedb", 406), ("documented", "lancedb", 501)]
 
 
 @pytest.mark.parametrize(("dialect", "other", "status"), OTHER)
-def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(server, caplog, dialect, other, status):
+def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(
+    server, caplog, dialect, other, status
+):
     routed(server, {LISTS[other]: (200, {"tables": []})}, status)
     client = connected(server, dialect=dialect)
     kind = errors.ServerError if status == 501 else errors.ResponseError
@@ -118,10 +137,18 @@ def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(server, cap
 
 
 def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(server, caplog):
-    for status, other in ((404, (404, b"")), (405, (200, b"<html>hello</html>")), (404, (401, {})), (405, (500, {}))):
+    for status, other in (
+        (404, (404, b"")),
+        (405, (200, b"<html>hello</html>")),
+        (404, (401, {})),
+        (405, (500, {})),
+    ):
         routed(server, {LIST: other}, status)
         client = connected(server)
-        for call in (client.list_tables, functools.partial(client.create_table, "t", FRAME)):
+        for call in (
+            client.list_tables,
+            functools.partial(client.create_table, "t", FRAME),
+        ):
             server.requests.clear()
             error = fails(call, errors.ResponseError, caplog, f"{status}.*address")
             assert "dialect" not in str(error)
@@ -129,14 +156,20 @@ def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(server, c
 
 
 def nested(levels: int) -> bytes:
-    inside = '{"type": "list", "fields": [{"name": "item", "nullable": true, "type": ' * levels
+    inside = (
+        '{"type": "list", "fields": [{"name": "item", "nullable": true, "type": '
+        * levels
+    )
     return f'{{"schema": {{"fields": [{{"name": "a", "type": {inside}1{"}]}" * levels}}}]}}}}'.encode()
 
 
 NO_SCHEMAS = {
     "an array": ([], "object"),
     "no fields": ({}, "fields"),
-    "no unit": ({"fields": [{"name": "at", "type": {"type": "timestamp"}, "nullable": True}]}, "'timestamp'"),
+    "no unit": (
+        {"fields": [{"name": "at", "type": {"type": "timestamp"}, "nullable": True}]},
+        "'timestamp'",
+    ),
     "no type": ({"fields": [{"name": "at", "nullable": True}]}, "type"),
     "a name twice": ({"fields": SCHEMA["fields"] * 2}, "'a' twice"),
     **{f"{levels} levels": (nested(levels), "") for levels in (40, 300, 900, 100_000)},
@@ -144,16 +177,34 @@ NO_SCHEMAS = {
 
 
 @pytest.mark.parametrize(("schema", "told"), NO_SCHEMAS.values(), ids=NO_SCHEMAS)
-def test_a_description_that_is_not_understood_says_what_was_not(server, caplog, schema, told):
-    server.answering((200, schema if isinstance(schema, bytes) else {"version": 1, "schema": schema}))
+def test_a_description_that_is_not_understood_says_what_was_not(
+    server, caplog, schema, told
+):
+    server.answering(
+        (200, schema if isinstance(schema, bytes) else {"version": 1, "schema": schema})
+    )
     client = connected(server, dialect="lancedb", retries=0)
-    fails(lambda: client.table("t").schema, errors.ResponseError, caplog, f"describe table 't'.*{told}")
-    server.script = lambda connection: connection.body(connection.head())  # and then hangs up
+    fails(
+        lambda: client.table("t").schema,
+        errors.ResponseError,
+        caplog,
+        f"describe table 't'.*{told}",
+    )
+    server.script = lambda connection: connection.body(
+        connection.head()
+    )  # and then hangs up
     client.close()
-    fails(lambda: client.table("t").schema, errors.TransportError, caplog, "describe table 't'")
+    fails(
+        lambda: client.table("t").schema,
+        errors.TransportError,
+        caplog,
+        "describe table 't'",
+    )
 
 
-def test_a_description_is_asked_for_once_and_not_by_repr_and_may_be_without_a_schema(lancedb, server):
+def test_a_description_is_asked_for_once_and_not_by_repr_and_may_be_without_a_schema(
+    lancedb, server
+):
     server.answering((200, {}), (200, {"version": 3}), (200, {"schema": None}))
     assert [rt.table("t").schema for _ in range(3)] == [None] * 3
     with pytest.raises(ValueError, match="columns of table 't' are not known"):
@@ -169,7 +220,9 @@ def test_a_description_is_asked_for_once_and_not_by_repr_and_may_be_without_a_sc
     assert "1 column" in repr(table)
 
 
-def test_a_strict_server_tells_schema_and_version_as_it_is_asked_for_them_in_the_address(lancedb, server):
+def test_a_strict_server_tells_schema_and_version_as_it_is_asked_for_them_in_the_address(
+    lancedb, server
+):
     def script(connection) -> None:
         while True:
             request = connection.body(connection.head())
@@ -183,7 +236,10 @@ def test_a_strict_server_tells_schema_and_version_as_it_is_asked_for_them_in_the
     assert FRAME.remote.to_table("t", if_exists="append").created is False
     FRAME.cast(pl.Int32).remote.alter_table("t")
     described, appended, _, altered = server.posts[1:]
-    assert (appended.path, altered.path) == ("/v1/table/t/insert/", "/v1/table/t/alter_columns/")
+    assert (appended.path, altered.path) == (
+        "/v1/table/t/insert/",
+        "/v1/table/t/alter_columns/",
+    )
     assert json.loads(described.body) == {"load_detailed_metadata": True}
 
 
@@ -195,7 +251,9 @@ def test_a_description_is_asked_for_again_since_that_changes_nothing(lancedb, se
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_an_open_create_or_replace_is_looked_up_where_the_dialect_lists(server, caplog, listed):
+def test_an_open_create_or_replace_is_looked_up_where_the_dialect_lists(
+    server, caplog, listed
+):
     def script(connection) -> None:
         while (request := connection.head()).method == "GET":
             connection.answer(200, {"tables": ["t"] if listed else []})
@@ -203,7 +261,10 @@ def test_an_open_create_or_replace_is_looked_up_where_the_dialect_lists(server, 
 
     server.script = script
     client = connected(server, dialect="lancedb")
-    for how, told in (("fail", "is listed"), ("replace", "old rows or the new" if listed else "is listed")):
+    for how, told in (
+        ("fail", "is listed"),
+        ("replace", "old rows or the new" if listed else "is listed"),
+    ):
         server.requests.clear()
         create = functools.partial(client.create_table, "t", FRAME, if_exists=how)
         assert fails(create, errors.OutcomeUnknown, caplog, told).listed is listed
@@ -214,13 +275,24 @@ def test_an_open_create_or_replace_is_looked_up_where_the_dialect_lists(server, 
 def test_replace_is_one_request_and_never_sent_twice(lancedb, server, caplog):
     server.listed = ["t"]
     server.answering((409, {}), (503, {}), (200, {"version": 7}))
-    fails(lambda: FRAME.remote.to_table("t", if_exists="replace"), errors.ConflictError, caplog, "replace table 't'")
+    fails(
+        lambda: FRAME.remote.to_table("t", if_exists="replace"),
+        errors.ConflictError,
+        caplog,
+        "replace table 't'",
+    )
     error = fails(
-        lambda: FRAME.remote.to_table("t", if_exists="replace"), errors.ServerError, caplog, "old rows or the new"
+        lambda: FRAME.remote.to_table("t", if_exists="replace"),
+        errors.ServerError,
+        caplog,
+        "old rows or the new",
     )
     assert error.listed is True
     assert len(server.posts) == 2
     server.requests.clear()
     table = rt.to_table(iter([FRAME]), "t", if_exists="replace")
     assert (table.version, table.created, table.rows) == (7, True, 2)
-    assert asked(server) == [f"GET {LIST}", "POST /v1/table/t/create/?mode=overwrite"]  # what may be large looks first
+    assert asked(server) == [
+        f"GET {LIST}",
+        "POST /v1/table/t/create/?mode=overwrite",
+    ]  # what may be large looks first

@@ -27,7 +27,9 @@ def answering_with(headers: dict[str, str], version: str = "1.1"):
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         while True:
             connection.body(connection.head())
-            connection.sock.sendall(f"HTTP/{version} 200 OK\r\n{lines}Content-Length: 2\r\n\r\n{{}}".encode())
+            connection.sock.sendall(
+                f"HTTP/{version} 200 OK\r\n{lines}Content-Length: 2\r\n\r\n{{}}".encode()
+            )
 
     return script
 
@@ -37,7 +39,9 @@ def after_an_answer(then=lambda connection: connection.body(connection.head())):
 
     def script(connection: Connection) -> None:
         request = connection.body(connection.head())
-        connection.answer(200, {"tables": []} if request.method == "GET" else {"version": 1})
+        connection.answer(
+            200, {"tables": []} if request.method == "GET" else {"version": 1}
+        )
         then(connection)
 
     return script
@@ -53,7 +57,10 @@ def test_small_writes_and_lists_in_a_row_ride_one_connection(wire):
     client.create_table("t4", SMALL)
     made = [request for request in server.posts if "/tables/" in request.path]
     assert [request.path[-2:] for request in made] == ["t0", "t1", "t2", "t3", "t4"]
-    assert all(pa.ipc.open_stream(request.body).read_all().num_rows == 10_000 for request in made)
+    assert all(
+        pa.ipc.open_stream(request.body).read_all().num_rows == 10_000
+        for request in made
+    )
     assert (len(server.posts), server.connections) == (8, 1)
 
 
@@ -62,7 +69,9 @@ def test_small_writes_and_lists_in_a_row_ride_one_connection(wire):
     [lambda: time.sleep(0.55) or SMALL, lambda: frame(2), lambda: iter([SMALL])],
     ids=["after a pause", "more than 1 MiB", "who knows how much"],
 )
-def test_what_comes_late_or_is_large_or_may_be_opens_its_own_connection(remote, server, second):
+def test_what_comes_late_or_is_large_or_may_be_opens_its_own_connection(
+    remote, server, second
+):
     remote.create_table("t", SMALL)
     remote.create_table("t", second())
     assert server.connections == 2
@@ -78,7 +87,9 @@ def test_what_comes_late_or_is_large_or_may_be_opens_its_own_connection(remote, 
         ({"Connection": "keep-alive"}, "1.0", [0, 0], 2),
     ],
 )
-def test_what_a_server_says_of_its_connection_is_heeded(remote, server, headers, version, pauses, connections):
+def test_what_a_server_says_of_its_connection_is_heeded(
+    remote, server, headers, version, pauses, connections
+):
     server.script = answering_with(headers, version)
     for pause in pauses:
         time.sleep(pause)
@@ -102,8 +113,12 @@ def test_of_the_connections_that_many_threads_opened_64_are_kept(remote, server)
         assert server.connections == opened
 
 
-@pytest.mark.parametrize("extra", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])
-def test_F28_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(remote, server, extra):
+@pytest.mark.parametrize(
+    "extra", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"]
+)
+def test_F28_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(
+    remote, server, extra
+):
     server.script = after_an_answer(lambda connection: connection.sock.sendall(extra))
     for _ in range(2):
         assert remote.create_table("t", SMALL).version == 1
@@ -113,7 +128,9 @@ def test_F28_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(r
     assert (len(server.posts), server.connections) == (2, 4)
 
 
-def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_its_own_connection(wire):
+def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_its_own_connection(
+    wire,
+):
     server, connect = wire
     remote = connect()
 
@@ -132,7 +149,9 @@ def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_
     assert (len(server.posts), server.connections - before) == (5, 3)
 
 
-def test_F41_a_server_that_closes_after_each_answer_without_a_word_fails_at_most_one_write(server):
+def test_F41_a_server_that_closes_after_each_answer_without_a_word_fails_at_most_one_write(
+    server,
+):
     server.script = after_an_answer(lambda connection: None)
     remote, failed = connected(server, retries=9), 0
     for number in range(10):
@@ -145,7 +164,9 @@ def test_F41_a_server_that_closes_after_each_answer_without_a_word_fails_at_most
 
 @pytest.mark.long
 @pytest.mark.parametrize("idle", [1, 1.5, 2, 3])
-def test_F41_no_write_is_lost_or_doubled_at_servers_that_hang_up_on_idle_connections(idle):
+def test_F41_no_write_is_lost_or_doubled_at_servers_that_hang_up_on_idle_connections(
+    idle,
+):
     threads, creates = 12, 25
 
     def impatient(connection: Connection) -> None:
@@ -154,8 +175,15 @@ def test_F41_no_write_is_lost_or_doubled_at_servers_that_hang_up_on_idle_connect
 
     numbers, chance = itertools.count(), random.Random(41)
     choices = [0, 0.05, 0.45, 0.5, idle]
-    pauses = [[chance.choice([*choices, idle * chance.random()]) for _ in range(creates)] for _ in range(threads)]
-    with Server(impatient) as server, connected(server, timeout=10) as client, ThreadPoolExecutor(threads) as pool:
+    pauses = [
+        [chance.choice([*choices, idle * chance.random()]) for _ in range(creates)]
+        for _ in range(threads)
+    ]
+    with (
+        Server(impatient) as server,
+        connected(server, timeout=10) as client,
+        ThreadPoolExecutor(threads) as pool,
+    ):
 
         def create(mine: list[float]) -> None:
             for pause in mine:

@@ -25,14 +25,20 @@ JSON = "application/json"
 def test_each_request_has_its_address_key_and_type_and_an_id_of_its_own(remote, server):
     remote.list_tables()
     table = FRAME.remote.to_table("t")
-    rt.alter_columns("t", [rt.Alteration("a.b", rename="c", data_type="float32", nullable=False)])
-    assert [(request.line, request.headers["content-type"]) for request in server.requests] == [
+    rt.alter_columns(
+        "t", [rt.Alteration("a.b", rename="c", data_type="float32", nullable=False)]
+    )
+    assert [
+        (request.line, request.headers["content-type"]) for request in server.requests
+    ] == [
         ("GET /v1/tables HTTP/1.1", JSON),
         ("POST /v1/tables/t HTTP/1.1", "application/vnd.apache.arrow.stream"),
         ("POST /v1/table/t/alter_columns HTTP/1.1", JSON),
     ]
     heads = [request.headers for request in server.requests]
-    assert {(head["x-api-key"], head["user-agent"]) for head in heads} == {(KEY, f"rt_frames/{rt.__version__}")}
+    assert {(head["x-api-key"], head["user-agent"]) for head in heads} == {
+        (KEY, f"rt_frames/{rt.__version__}")
+    }
     ids = [head["x-request-id"] for head in heads]
     assert {uuid.UUID(one).version for one in ids} == {4}
     assert len({*ids}) == 3
@@ -43,9 +49,21 @@ def test_each_request_has_its_address_key_and_type_and_an_id_of_its_own(remote, 
     body = server.requests[1].body
     assert body == sink.getvalue().to_pybytes()
     assert int(heads[1]["content-length"]) == len(body) == table.nbytes
-    assert (table.request_id, table.version, table.rows, table.created) == (ids[1], 1, 2, True)
+    assert (table.request_id, table.version, table.rows, table.created) == (
+        ids[1],
+        1,
+        2,
+        True,
+    )
     assert json.loads(server.requests[2].body) == {
-        "alterations": [{"path": "a.b", "rename": "c", "data_type": {"type": "float"}, "nullable": False}]
+        "alterations": [
+            {
+                "path": "a.b",
+                "rename": "c",
+                "data_type": {"type": "float"},
+                "nullable": False,
+            }
+        ]
     }
 
 
@@ -56,10 +74,18 @@ def arrow_list() -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize("body", [
-    {"tables": ["a", "b"]}, {"tables": ["a", "b"], "page_token": None}, {"tables": ["a", "b"], "page_token": ""},
-    ["a", "b"], [{"name": "a"}, {"name": "b", "rows": 3}], {"tables": [{"name": "a"}, {"name": "b"}]}, arrow_list(),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"tables": ["a", "b"]},
+        {"tables": ["a", "b"], "page_token": None},
+        {"tables": ["a", "b"], "page_token": ""},
+        ["a", "b"],
+        [{"name": "a"}, {"name": "b", "rows": 3}],
+        {"tables": [{"name": "a"}, {"name": "b"}]},
+        arrow_list(),
+    ],
+)
 def test_a_list_is_understood_in_every_form(remote, server, body):
     server.listing((200, body))
     assert remote.list_tables() == ["a", "b"]
@@ -74,15 +100,22 @@ def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(server):
 
 
 def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):
-    server.listing(*((200, {"tables": [f"t{n}"], "page_token": str(n)}) for n in range(20_000)))
+    server.listing(
+        *((200, {"tables": [f"t{n}"], "page_token": str(n)}) for n in range(20_000))
+    )
     start = time.monotonic()
-    with patient(server, timeout=(1, 1, 0.5)) as client, pytest.raises(errors.ResponseError, match=r"0\.5 s"):
+    with (
+        patient(server, timeout=(1, 1, 0.5)) as client,
+        pytest.raises(errors.ResponseError, match=r"0\.5 s"),
+    ):
         client.list_tables()
     assert time.monotonic() - start < 5
 
 
 def test_F44_a_list_of_ever_more_names_ends_before_memory_does(remote, server):
-    server.listing(*((200, {"tables": ["a"] * 300_000, "page_token": str(n)}) for n in range(9)))
+    server.listing(
+        *((200, {"tables": ["a"] * 300_000, "page_token": str(n)}) for n in range(9))
+    )
     with pytest.raises(errors.ResponseError, match="no end"):
         remote.list_tables()
     assert len(server.requests) == 4
@@ -91,11 +124,17 @@ def test_F44_a_list_of_ever_more_names_ends_before_memory_does(remote, server):
 NONE, TAKEN = (200, {"tables": []}), (200, {"tables": ["t"]})
 
 
-@pytest.mark.parametrize("refusal", [None, (409, {}), (400, {"error": "table t already exists"})])
-def test_skip_believes_the_list_and_a_refusal_that_the_list_confirms(remote, server, refusal):
+@pytest.mark.parametrize(
+    "refusal", [None, (409, {}), (400, {"error": "table t already exists"})]
+)
+def test_skip_believes_the_list_and_a_refusal_that_the_list_confirms(
+    remote, server, refusal
+):
     server.listing(*([NONE, refusal, TAKEN] if refusal else [TAKEN]))
     assert FRAME.remote.to_table("t", if_exists="skip").created is False
-    assert [r.method for r in server.requests] == (["GET", "POST", "GET"] if refusal else ["GET"])
+    assert [r.method for r in server.requests] == (
+        ["GET", "POST", "GET"] if refusal else ["GET"]
+    )
 
 
 @pytest.mark.parametrize("code", [14, 19])
@@ -113,12 +152,20 @@ def test_skip_is_for_a_name_that_is_taken_and_no_other_conflict(remote, server, 
         ((400, {"error": "an index of that name already exists"}), errors.BadRequest),
     ],
 )
-@pytest.mark.parametrize(("look", "told"), [(NONE, "nothing was stored"), ((500, {}), "not known")])
-def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(remote, server, refusal, kind, look, told):
+@pytest.mark.parametrize(
+    ("look", "told"), [(NONE, "nothing was stored"), ((500, {}), "not known")]
+)
+def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(
+    remote, server, refusal, kind, look, told
+):
     server.listing(NONE, refusal, look)
     with pytest.raises(errors.ResponseError, match=told) as error:
         FRAME.remote.to_table("t", if_exists="skip")
-    assert (type(error.value), error.value.status, error.value.message) == (kind, refusal[0], refusal[1]["error"])
+    assert (type(error.value), error.value.status, error.value.message) == (
+        kind,
+        refusal[0],
+        refusal[1]["error"],
+    )
     assert [r.method for r in server.requests] == ["GET", "POST", "GET"]
 
 
@@ -130,8 +177,12 @@ def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, se
     assert [r.method for r in server.requests] == ["GET"]
 
 
-@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame, pa.table], ids=["polars", "pandas", "arrow"])
-def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length_and_what_else_comes_chunked(server, library):
+@pytest.mark.parametrize(
+    "library", [pl.DataFrame, pd.DataFrame, pa.table], ids=["polars", "pandas", "arrow"]
+)
+def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length_and_what_else_comes_chunked(
+    server, library
+):
     columns = {"a": np.arange(3_000_000), "b": np.arange(3_000_000.0)}
     with patient(server) as client:
         client.create_table("t", library(columns), compression=None)
@@ -144,17 +195,31 @@ def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length_and_what_e
     assert pa.Table.from_batches(batches) == pa.table(columns)
     assert of_unknown_length.headers["transfer-encoding"] == "chunked"
     assert "content-length" not in of_unknown_length.headers
-    assert pa.ipc.open_stream(of_unknown_length.body).read_all().to_pydict() == {"a": [1, 2, 1, 2]}
+    assert pa.ipc.open_stream(of_unknown_length.body).read_all().to_pydict() == {
+        "a": [1, 2, 1, 2]
+    }
 
 
-def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_cell_or_key(remote, server, caplog):
+def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_cell_or_key(
+    remote, server, caplog
+):
     caplog.set_level("DEBUG", "rt_frames")
     cell = "a cell that nobody else may read"
-    refusal = (429, {"error": {"message": f"slow down with {cell} and {KEY}"}}, {"Retry-After": "0"})
-    server.listing(refusal, (200, {"version": 1}), NONE, (409, {"error": "it exists"}), TAKEN)
+    refusal = (
+        429,
+        {"error": {"message": f"slow down with {cell} and {KEY}"}},
+        {"Retry-After": "0"},
+    )
+    server.listing(
+        refusal, (200, {"version": 1}), NONE, (409, {"error": "it exists"}), TAKEN
+    )
     table = pl.DataFrame({"text": [cell]}).remote.to_table("t")
     pl.DataFrame({"text": [cell]}).remote.to_table("t", if_exists="skip")
-    lines = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "rt_frames"]
+    lines = [
+        (record.levelname, record.getMessage())
+        for record in caplog.records
+        if record.name == "rt_frames"
+    ]
     requests, (again, created, *_, skipped) = (
         [text for level, text in lines if level == one] for one in ("DEBUG", "INFO")
     )
@@ -167,10 +232,14 @@ def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_
     assert cell not in caplog.text
 
 
-def test_lines_that_are_no_headers_are_not_logged_as_they_may_repeat_the_key(server, caplog):
+def test_lines_that_are_no_headers_are_not_logged_as_they_may_repeat_the_key(
+    server, caplog
+):
     def script(connection: Connection) -> None:
         key = connection.head().headers["x-api-key"]
-        connection.sock.sendall(f"HTTP/1.1 200 OK\r\n{key} : {key}\r\n{key}\r\n\r\n[]".encode())
+        connection.sock.sendall(
+            f"HTTP/1.1 200 OK\r\n{key} : {key}\r\n{key}\r\n\r\n[]".encode()
+        )
 
     server.script = script
     with caplog.at_level("DEBUG"):

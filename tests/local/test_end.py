@@ -44,15 +44,26 @@ SMALL = pa.table({"a": [1, 2]})
 def half_sent(caller: Caller, name: str = "t") -> socket.socket:
     """Begin an upload, and wait until the service has begun to store it."""
     before, connection = len(caller.staged()), caller.connect()
-    connection.sendall(caller.head(f"/v1/tables/{name}", f"Content-Length: {len(BODY)}") + BODY[: len(BODY) // 2])
+    connection.sendall(
+        caller.head(f"/v1/tables/{name}", f"Content-Length: {len(BODY)}")
+        + BODY[: len(BODY) // 2]
+    )
     until(lambda: len(caller.staged()) > before)
     return connection
 
 
-def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback_or_a_part_of_a_table(tmp_path):
-    env = {name: value for name, value in os.environ.items() if not name.startswith("RT_FRAMES")}
+def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback_or_a_part_of_a_table(
+    tmp_path,
+):
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("RT_FRAMES")
+    }
     with python("-m", "rt_frames.cli", "serve", tmp_path, env=env) as process:
-        url, key = (process.stdout.readline().strip().partition("=")[2] for _ in range(2))
+        url, key = (
+            process.stdout.readline().strip().partition("=")[2] for _ in range(2)
+        )
         caller = Caller(tmp_path, url, key)
         assert caller.create("whole", NUMBERS).status_code == 200
         uploads = [half_sent(caller, f"t{i}") for i in range(10)]
@@ -60,7 +71,11 @@ def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate()
     assert time.monotonic() - started < 8
-    assert (process.returncode, "Traceback" in error, error.endswith("stopped\n")) == (0, False, True)
+    assert (process.returncode, "Traceback" in error, error.endswith("stopped\n")) == (
+        0,
+        False,
+        True,
+    )
     for upload in uploads:
         with upload:
             status, answer = answered(upload)
@@ -71,8 +86,12 @@ def test_a_signal_ends_serve_and_its_uploads_in_bounded_time_without_a_traceback
 
 
 def test_a_signal_that_comes_while_serve_starts_ends_it(tmp_path):
-    with python("-X", "importtime", "-m", "rt_frames.cli", "serve", tmp_path) as process:
-        while "cheroot" not in process.stderr.readline():  # the signals are handled before the service is loaded
+    with python(
+        "-X", "importtime", "-m", "rt_frames.cli", "serve", tmp_path
+    ) as process:
+        while (
+            "cheroot" not in process.stderr.readline()
+        ):  # the signals are handled before the service is loaded
             pass
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate()
@@ -82,7 +101,9 @@ def test_a_signal_that_comes_while_serve_starts_ends_it(tmp_path):
 def test_S02_a_client_that_dies_in_mid_upload_leaves_nothing_and_the_name_free(caller):
     for linger in (0, 1):  # seconds; 0 is a reset
         connection = half_sent(caller)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger))
+        connection.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger)
+        )
         connection.close()
         until(lambda: not caller.staged())
         assert caller.tables() == []
@@ -107,7 +128,9 @@ def test_S02_a_service_that_is_killed_in_mid_upload_starts_clean(tmp_path):
         caller.close()
 
 
-def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so(tmp_path):
+def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so(
+    tmp_path,
+):
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))"
     big = pa.table({"n": np.random.default_rng(8).integers(2**30, size=300_000)})
     lance.write_dataset(big, str(tmp_path / "there.lance"))
@@ -116,7 +139,9 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
 
         def replace(table: pa.Table) -> int:
             path = "/v1/table/small/create/?mode=overwrite"
-            return caller.send("POST", path, stream(table), content_type=ARROW).status_code
+            return caller.send(
+                "POST", path, stream(table), content_type=ARROW
+            ).status_code
 
         def files() -> int:
             return len(list((tmp_path / "small.lance" / "data").iterdir()))
@@ -125,7 +150,11 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
         assert (answer.status_code, "disk" in message(answer)) == (507, True)
         assert (caller.tables(), caller.staged()) == (["there"], [])
         answer = caller.alter("there", {"path": "n", "data_type": {"type": "int32"}})
-        assert (answer.status_code, "'n'" in message(answer), "disk" in message(answer)) == (507, True, True)
+        assert (
+            answer.status_code,
+            "'n'" in message(answer),
+            "disk" in message(answer),
+        ) == (507, True, True)
         with pytest.raises(rt.errors.ServerError, match="nothing was changed"):
             service.client.table("there").cast({"n": "int32"})
         assert caller.read("there").equals(big)
@@ -154,7 +183,9 @@ print(time.time())
 """
 
 
-def test_the_interpreter_ends_beside_a_forgotten_service_and_an_upload_to_its_own_which_leaves_no_table(tmp_path):
+def test_the_interpreter_ends_beside_a_forgotten_service_and_an_upload_to_its_own_which_leaves_no_table(
+    tmp_path,
+):
     ended = float(run(ENDS, tmp_path))
     assert time.time() - ended < 8
     with LocalService(tmp_path) as service:
@@ -246,7 +277,9 @@ client.close()
 """
 
 
-def test_children_of_a_fork_use_their_parents_service_and_start_one_only_if_it_had_none(tmp_path):
+def test_children_of_a_fork_use_their_parents_service_and_start_one_only_if_it_had_none(
+    tmp_path,
+):
     run(FORK, tmp_path)
     for table in ("early/t", "one/child"):
         assert lance.dataset(str(tmp_path / f"{table}.lance")).to_table().equals(SMALL)
@@ -256,7 +289,10 @@ def test_a_service_without_descriptors_says_that_it_is_its_own_fault(elsewhere, 
     assert other.create("t", LONG).status_code == 200
     process, what = elsewhere._process.pid, resource.RLIMIT_NOFILE
     limits = resource.prlimit(process, what)
-    for call in (lambda: other.create("u", BODY), lambda: other.send("POST", "/v1/table/t/drop/")):
+    for call in (
+        lambda: other.create("u", BODY),
+        lambda: other.send("POST", "/v1/table/t/drop/"),
+    ):
         assert other.tables() == ["t"]  # on a connection that is then there
         resource.prlimit(process, what, (3, limits[1]))
         try:
@@ -268,21 +304,31 @@ def test_a_service_without_descriptors_says_that_it_is_its_own_fault(elsewhere, 
     assert other.tables() == ["t", "u"]
 
 
-def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault_and_leaves_the_outcome_open(tmp_path):
+def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault_and_leaves_the_outcome_open(
+    tmp_path,
+):
     def removing():
         yield from LONG.to_batches(max_chunksize=1000)[:100]
         until(lambda: list((tmp_path / "tables" / ".rt_frames-staging").iterdir()))
         (tmp_path / "tables").rename(tmp_path / "gone")
-        (tmp_path / "tables").write_text("a file, so that the engine cannot make it again")
+        (tmp_path / "tables").write_text(
+            "a file, so that the engine cannot make it again"
+        )
         yield from LONG.to_batches(max_chunksize=1000)[100:]
 
     with rt.connect(tmp_path / "tables", default=False) as client:
         with pytest.raises(rt.errors.ServerError, match="not known") as caught:
             client.create_table("t", removing())
-        assert (caught.value.status, caught.value.listed, str(tmp_path) in str(caught.value)) == (500, False, False)
+        assert (
+            caught.value.status,
+            caught.value.listed,
+            str(tmp_path) in str(caught.value),
+        ) == (500, False, False)
 
 
-def test_a_table_that_somebody_damaged_is_the_services_fault_which_its_log_explains(caller, caplog):
+def test_a_table_that_somebody_damaged_is_the_services_fault_which_its_log_explains(
+    caller, caplog
+):
     caller.create("t", SMALL)
     for manifest in (caller.root / "t.lance" / "_versions").iterdir():
         manifest.write_bytes(b"damaged")
@@ -292,23 +338,41 @@ def test_a_table_that_somebody_damaged_is_the_services_fault_which_its_log_expla
     assert caller.create("u", SMALL).status_code == 200
 
 
-def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warning(tmp_path, capfd):
+def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warning(
+    tmp_path, capfd
+):
     with LocalService(tmp_path) as service:
         caller, body = Caller(service.root, service.url, service.api_key), stream(TABLE)
         for path in ("/v1/tables/..", "/v1/tables/%252e", "/x", "/v1/tables/t"):
             with caller.connect() as connection:
-                connection.sendall(caller.head(path, f"Content-Length: {len(body)}", "Connection: close") + body)
+                connection.sendall(
+                    caller.head(
+                        path, f"Content-Length: {len(body)}", "Connection: close"
+                    )
+                    + body
+                )
                 answered(connection)
-            for linger in (0, 1):  # seconds; with 0 the service's answer meets a connection that was reset
+            for linger in (
+                0,
+                1,
+            ):  # seconds; with 0 the service's answer meets a connection that was reset
                 with caller.connect() as connection:
-                    connection.sendall(caller.head(path, f"Content-Length: {2**20}") + bytes(1000))
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger))
+                    connection.sendall(
+                        caller.head(path, f"Content-Length: {2**20}") + bytes(1000)
+                    )
+                    connection.setsockopt(
+                        socket.SOL_SOCKET,
+                        socket.SO_LINGER,
+                        struct.pack("ii", 1, linger),
+                    )
         caller.close()
     gc.collect()  # and pytest is told to take warnings for errors
     assert capfd.readouterr().err == ""
 
 
-def test_a_service_starts_and_stops_as_often_as_it_is_told_with_a_key_of_its_own(tmp_path):
+def test_a_service_starts_and_stops_as_often_as_it_is_told_with_a_key_of_its_own(
+    tmp_path,
+):
     service = LocalService(tmp_path / "made" / "here", api_key="k-1")
     with pytest.raises(RuntimeError, match="not running"):
         _ = service.url
@@ -316,14 +380,19 @@ def test_a_service_starts_and_stops_as_often_as_it_is_told_with_a_key_of_its_own
     for _ in range(2):
         with service, service as same:
             assert same.start() is service
-            assert rt.connect(service.url, api_key="k-1", default=False).list_tables() == []
+            assert (
+                rt.connect(service.url, api_key="k-1", default=False).list_tables()
+                == []
+            )
         assert "k-1" not in repr(service)
         service.close()
         shutil.rmtree(service.root)
     assert len({LocalService(tmp_path).api_key for _ in range(20)}) == 20
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the server forgets a socket then
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the server forgets a socket then
 def test_a_taken_port_is_an_error_and_leaves_the_service_stopped(tmp_path, caller):
     other = LocalService(tmp_path / "other", port=urlsplit(caller.url).port)
     with pytest.raises(OSError, match=r"(?i)address"):

@@ -19,7 +19,11 @@ FRAME = pl.DataFrame({"a": [1, 2]})
 
 
 def test_S11_what_lies_in_a_foreign_staging_folder_stays(tmp_path):
-    for folder in (".staging/release-1", ".rt_frames-staging/release-1", f".rt_frames-staging/{'0' * 32}"):
+    for folder in (
+        ".staging/release-1",
+        ".rt_frames-staging/release-1",
+        f".rt_frames-staging/{'0' * 32}",
+    ):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "important.txt").write_text("mine")
     with rt.connect(tmp_path, default=False) as client:
@@ -41,7 +45,9 @@ def test_S11_a_folder_that_was_removed_is_made_again(tmp_path):
         for _ in range(2):
             assert client.list_tables() == []
             client.create_table("t", FRAME)
-            assert lance.dataset(str(folder / "t.lance")).to_table().to_pydict() == {"a": [1, 2]}
+            assert lance.dataset(str(folder / "t.lance")).to_table().to_pydict() == {
+                "a": [1, 2]
+            }
             shutil.rmtree(folder)
 
 
@@ -74,24 +80,33 @@ print(time.time())
 """
 
 
-@pytest.mark.parametrize(("closed", "opened"), [(6, 6), pytest.param(200, 50, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("closed", "opened"), [(6, 6), pytest.param(200, 50, marks=pytest.mark.long)]
+)
 def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_with_the_interpreter_at_once(
     tmp_path, closed, opened
 ):
     """No thread, descriptor, figure or memory; 256 descriptors, as macOS has, are enough for 50 folders."""
     ended = float(run(MANY, tmp_path, closed, opened))
-    assert time.time() - ended < 6  # half a second, on a machine that has nothing else to do
+    assert (
+        time.time() - ended < 6
+    )  # half a second, on a machine that has nothing else to do
     assert len(list(tmp_path.glob("*/t.lance"))) == 5 + closed + opened
 
 
-def test_a_service_ends_with_the_last_client_of_its_folder_and_comes_back_for_a_closed_one(tmp_path):
+def test_a_service_ends_with_the_last_client_of_its_folder_and_comes_back_for_a_closed_one(
+    tmp_path,
+):
     one, other = (rt.connect(tmp_path, default=False) for _ in range(2))
     assert one.url == other.url
     address = ("127.0.0.1", int(one.url.rpartition(":")[2]))
     one.close()
     other.create_table("t", FRAME)
     other.close()
-    with pytest.raises(ConnectionRefusedError), socket.create_connection(address, timeout=1):
+    with (
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection(address, timeout=1),
+    ):
         pass
     assert other.list_tables() == ["t"]
     other.close()
@@ -120,7 +135,10 @@ for _ in range(5): rt.connect(sys.argv[1], default=False).close()
 
 
 def test_a_service_starts_while_others_write_and_end(tmp_path):
-    with rt.connect(tmp_path, default=False) as client, python("-c", STARTING, tmp_path) as starting:
+    with (
+        rt.connect(tmp_path, default=False) as client,
+        python("-c", STARTING, tmp_path) as starting,
+    ):
         number, _ = 0, starting.stdout.readline()
         while starting.poll() is None:
             client.create_table(f"t{number}", FRAME)

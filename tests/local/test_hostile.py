@@ -22,7 +22,9 @@ from tests.support.local import TABLE, message, stream, until
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
-@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])  # messages end at multiples of 8
+@pytest.mark.parametrize(
+    "step", [8, pytest.param(1, marks=pytest.mark.long)]
+)  # messages end at multiples of 8
 def test_S01_a_stream_cut_at_any_byte_is_refused_and_leaves_nothing(caller, step):
     body = stream(TABLE, rows=2)
     for cut in {*range(0, len(body), step), *range(0, len(body), 101)}:
@@ -42,8 +44,14 @@ def written(write) -> bytes:
 
 SCHEMA = TABLE.schema.serialize().to_pybytes()
 MISTAKEN = {
-    "an Arrow file": (written(lambda sink: pa.ipc.new_file(sink, TABLE.schema).close()), "new_stream"),
-    "Parquet": (written(lambda sink: pyarrow.parquet.write_table(TABLE, sink)), "Parquet"),
+    "an Arrow file": (
+        written(lambda sink: pa.ipc.new_file(sink, TABLE.schema).close()),
+        "new_stream",
+    ),
+    "Parquet": (
+        written(lambda sink: pyarrow.parquet.write_table(TABLE, sink)),
+        "Parquet",
+    ),
     "CSV": (b"n,text\n1,a\n", "CSV"),
     "gzip": (gzip.compress(stream(TABLE)), "gzip"),
     "nothing": (b"", "empty"),
@@ -58,14 +66,18 @@ MISTAKEN = {
 
 
 @pytest.mark.parametrize(("body", "said"), MISTAKEN.values(), ids=MISTAKEN)
-def test_S03_what_is_no_arrow_stream_is_refused_and_called_by_its_name(caller, body, said):
+def test_S03_what_is_no_arrow_stream_is_refused_and_called_by_its_name(
+    caller, body, said
+):
     answer = caller.create("t", body)
     assert (answer.status_code, said in message(answer)) == (400, True)
     assert caller.tables() == []
 
 
 def broken(array: pa.Array) -> bytes:
-    return stream(pa.Table.from_batches([pa.RecordBatch.from_arrays([array], names=["broken"])]))
+    return stream(
+        pa.Table.from_batches([pa.RecordBatch.from_arrays([array], names=["broken"])])
+    )
 
 
 def rows_claimed(rows: int, columns: str = "n") -> bytes:
@@ -77,7 +89,9 @@ def rows_claimed(rows: int, columns: str = "n") -> bytes:
 
 def offsets(*values: int, data: bytes = b"abc") -> pa.Array:
     ends = pa.array(values, pa.int32()).buffers()[1]
-    return pa.Array.from_buffers(pa.string(), len(values) - 1, [None, ends, pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.string(), len(values) - 1, [None, ends, pa.py_buffer(data)]
+    )
 
 
 def offsets_that_lead_out() -> bytes:
@@ -88,7 +102,9 @@ def offsets_that_lead_out() -> bytes:
 
 
 def without_rows(*types: pa.DataType) -> bytes:
-    return stream(pa.table({f"c{i}": pa.nulls(0, arrow) for i, arrow in enumerate(types)}))
+    return stream(
+        pa.table({f"c{i}": pa.nulls(0, arrow) for i, arrow in enumerate(types)})
+    )
 
 
 def struct_of(fields: int) -> pa.DataType:
@@ -100,15 +116,21 @@ HOSTILE = {
     "offsets that go back": lambda: broken(offsets(0, 3, 1)),
     "text that is no UTF-8": lambda: broken(offsets(0, 2, data=b"\xff\xfe")),
     "a category that is not there": lambda: broken(
-        pa.DictionaryArray.from_arrays(pa.array([7], pa.int32()), pa.array(["a"]), safe=False)
+        pa.DictionaryArray.from_arrays(
+            pa.array([7], pa.int32()), pa.array(["a"]), safe=False
+        )
     ),
     "a null column of 2**40 rows": lambda: rows_claimed(2**40),
     "a negative number of rows": lambda: rows_claimed(-5),
     "lists of 2**31 nulls": lambda: without_rows(pa.list_(pa.null(), 2**31 - 1)),
     "100 000 columns": lambda: without_rows(*[pa.int8()] * 100_000),
     "a struct of 30 000 fields": lambda: without_rows(struct_of(30_000)),
-    "lists of fixed sizes of 2**40": lambda: without_rows(pa.list_(pa.list_(pa.int8(), 2**20), 2**20)),
-    "a depth of 70": lambda: without_rows(functools.reduce(lambda inner, _: pa.list_(inner), range(70), pa.int8())),
+    "lists of fixed sizes of 2**40": lambda: without_rows(
+        pa.list_(pa.list_(pa.int8(), 2**20), 2**20)
+    ),
+    "a depth of 70": lambda: without_rows(
+        functools.reduce(lambda inner, _: pa.list_(inner), range(70), pa.int8())
+    ),
 }
 
 
@@ -133,10 +155,15 @@ def test_S04_hostile_streams_are_refused_in_bounded_memory(other, bounded):
     for what, make in HOSTILE.items():
         with bounded(600):
             answer = other.create("t", make())
-            assert (answer.status_code in (400, 413), message(answer) != "") == (True, True), what
+            assert (answer.status_code in (400, 413), message(answer) != "") == (
+                True,
+                True,
+            ), what
 
 
-def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(other, bounded):
+def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
+    other, bounded
+):
     one, head = rows_claimed(2**24), len(pa.schema([("n", pa.null())]).serialize())
     many = [one[:head] + one[head:-8] * count + one[-8:] for count in (2, 20_000)]
     for body in (*many, rows_claimed(2**23 + 1, "no")):
@@ -148,11 +175,17 @@ def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(other
 
 def test_S15_every_kind_of_request_has_a_cap(other, bounded):
     column = json.dumps({"path": "n", "rename": "m"}).encode()
-    body = b'{"alterations": [' + b",".join([column] * (17 * 2**20 // len(column))) + b"]}"
-    answer = other.send("POST", "/v1/table/warm/alter_columns", body, content_type="application/json")
+    body = (
+        b'{"alterations": [' + b",".join([column] * (17 * 2**20 // len(column))) + b"]}"
+    )
+    answer = other.send(
+        "POST", "/v1/table/warm/alter_columns", body, content_type="application/json"
+    )
     assert answer.status_code == 413
     with other.connect() as connection:
-        head = other.head("/v1/tables", f"Content-Length: {2**40}").replace(b"POST", b"GET", 1)
+        head = other.head("/v1/tables", f"Content-Length: {2**40}").replace(
+            b"POST", b"GET", 1
+        )
         connection.sendall(head + bytes(1000))
         assert b" 200 " in connection.recv(65536)
         connection.shutdown(socket.SHUT_WR)
@@ -160,17 +193,28 @@ def test_S15_every_kind_of_request_has_a_cap(other, bounded):
             pass
 
 
-def test_a_message_takes_the_memory_of_what_has_come_and_holds_up_no_other_upload(other, bounded):
+def test_a_message_takes_the_memory_of_what_has_come_and_holds_up_no_other_upload(
+    other, bounded
+):
     body = stream(pa.table({"n": pa.array([7] * 77_777, pa.int8())}))
-    length, claimed, more = (struct.pack("<q", n) for n in (77_784, 2**31, 2**31 + 8))  # of the batch's body, padded
+    length, claimed, more = (
+        struct.pack("<q", n) for n in (77_784, 2**31, 2**31 + 8)
+    )  # of the batch's body, padded
     assert body.count(length) == 1
     claiming = body[: body.index(bytes([7] * 100))].replace(length, claimed)
     assert other.create("t", claiming.replace(claimed, more)).status_code == 400
-    assert other.create("large", pa.table({"n": pa.nulls(2**20, pa.float64())})).status_code == 200
+    assert (
+        other.create(
+            "large", pa.table({"n": pa.nulls(2**20, pa.float64())})
+        ).status_code
+        == 200
+    )
     with bounded(150), contextlib.ExitStack() as claims:
         for i in range(20):
             claim = claims.enter_context(other.connect())
-            claim.sendall(other.head(f"/v1/tables/t{i}", f"Content-Length: {2**32}") + claiming)
+            claim.sendall(
+                other.head(f"/v1/tables/t{i}", f"Content-Length: {2**32}") + claiming
+            )
         until(lambda: len(other.staged()) == 20)
         assert other.create("again", TABLE).status_code == 200
     for name in ("again", "large"):
@@ -188,7 +232,12 @@ def test_a_path_of_many_dots_takes_no_more_than_its_size(other, bounded):
 
 
 def test_S04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
-    for rubbish in (b"\x16\x03\x01\x02\x00\r\n", b"GET\r\n\r\n", b"\0" * 100, b"GET / HTTP/1.1\r\nA: " + b"a" * 2**20):
+    for rubbish in (
+        b"\x16\x03\x01\x02\x00\r\n",
+        b"GET\r\n\r\n",
+        b"\0" * 100,
+        b"GET / HTTP/1.1\r\nA: " + b"a" * 2**20,
+    ):
         # the service may hang up in the middle of it
         with caller.connect() as connection, contextlib.suppress(OSError):
             connection.sendall(rubbish)
@@ -200,8 +249,12 @@ def test_S04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
 
 def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):
     maps = pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))
-    inner = pa.LargeListArray.from_arrays(pa.array([0, 2, 2], pa.int64()), maps).slice(2, 0)
-    table = pa.table({"c": pa.LargeListArray.from_arrays(pa.array([0, 0], pa.int64()), inner)})
+    inner = pa.LargeListArray.from_arrays(pa.array([0, 2, 2], pa.int64()), maps).slice(
+        2, 0
+    )
+    table = pa.table(
+        {"c": pa.LargeListArray.from_arrays(pa.array([0, 0], pa.int64()), inner)}
+    )
     assert caller.create("t", table).status_code in (200, 400)
     assert caller.create("fine", pa.table({"n": [1]})).status_code == 200
 
@@ -217,7 +270,9 @@ def test_heads_that_drip_hold_their_threads_for_ten_seconds(caller):
             with contextlib.suppress(OSError):
                 drip.sendall(b"a")
         with contextlib.suppress(requests.RequestException):
-            requests.get(f"{caller.url}/v1/tables", headers={"x-api-key": caller.key}, timeout=1)
+            requests.get(
+                f"{caller.url}/v1/tables", headers={"x-api-key": caller.key}, timeout=1
+            )
             answered = True
     assert answered
     for drip in drips:

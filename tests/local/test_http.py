@@ -30,38 +30,76 @@ def exchanged(caller, sent: bytes, *, ends: bool = True) -> tuple[int, str]:
 
 N = len(BODY)
 HEADERS = [  # lines that go with a body and with chunks
-    [f"Content-Length: -{N}"], ["Content-Length: -1"], [f"Content-Length: +{N}"], ["Content-Length: 1_0"],
-    [f"Content-Length: {N:#x}"], [f"Content-Length: {N}.0"], ["Content-Length: 1 0"], [f"Content-Length: \xa0{N}"],
-    [f"Content-Length: \f{N}"], ["Content-Length:"], [f"Content-Length: {'9' * 30}"], [f"Content-Length: {N}, {N}"],
-    [LENGTH, f"Content-Length: {N - 8}"], [f"Content-Length: {N - 8}", LENGTH], [LENGTH, LENGTH], [LENGTH, CODING],
-    [CODING, "Content-Length: 0"], ["Transfer-Encoding: gzip"], ["Transfer-Encoding: gzip, chunked"],
-    ["Transfer-Encoding: chunked, chunked"], [CODING, CODING], ["Transfer-Encoding:", LENGTH],
-    ["Transfer-Encoding: ,", LENGTH], ["Content-Length : 0", CODING], ["Content-Length:", f" {N}"],
-    ["Content-Length", CODING], [f"A: b\rContent-Length: {N}"], ["A: b\0c", LENGTH], [LENGTH, "Host: example.com"],
-    [LENGTH, "x-api-key: other"], [LENGTH, "Content-Type: application/json"], ["Connection: close"],
-]  # fmt: skip
+    [f"Content-Length: -{N}"],
+    ["Content-Length: -1"],
+    [f"Content-Length: +{N}"],
+    ["Content-Length: 1_0"],
+    [f"Content-Length: {N:#x}"],
+    [f"Content-Length: {N}.0"],
+    ["Content-Length: 1 0"],
+    [f"Content-Length: \xa0{N}"],
+    [f"Content-Length: \f{N}"],
+    ["Content-Length:"],
+    [f"Content-Length: {'9' * 30}"],
+    [f"Content-Length: {N}, {N}"],
+    [LENGTH, f"Content-Length: {N - 8}"],
+    [f"Content-Length: {N - 8}", LENGTH],
+    [LENGTH, LENGTH],
+    [LENGTH, CODING],
+    [CODING, "Content-Length: 0"],
+    ["Transfer-Encoding: gzip"],
+    ["Transfer-Encoding: gzip, chunked"],
+    ["Transfer-Encoding: chunked, chunked"],
+    [CODING, CODING],
+    ["Transfer-Encoding:", LENGTH],
+    ["Transfer-Encoding: ,", LENGTH],
+    ["Content-Length : 0", CODING],
+    ["Content-Length:", f" {N}"],
+    ["Content-Length", CODING],
+    [f"A: b\rContent-Length: {N}"],
+    ["A: b\0c", LENGTH],
+    [LENGTH, "Host: example.com"],
+    [LENGTH, "x-api-key: other"],
+    [LENGTH, "Content-Type: application/json"],
+    ["Connection: close"],
+]
 
 
 @pytest.mark.parametrize("lines", HEADERS, ids=ascii)
-def test_a_head_that_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_a_request(caller, lines):
+def test_a_head_that_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_a_request(
+    caller, lines
+):
     for body in (BODY, CHUNKED):
-        assert exchanged(caller, caller.head("/v1/tables/t", *lines) + body + BEHIND)[0] in (400, 411)
+        assert exchanged(caller, caller.head("/v1/tables/t", *lines) + body + BEHIND)[
+            0
+        ] in (400, 411)
     assert caller.tables() == []
 
 
-SPACES = ["A: b" + " " * 60_000 + "c", "A: b" + " " * 60_000 + "\0", ":" * 60_000, "a" * 60_000, "A: " + "b" * 100_000]
+SPACES = [
+    "A: b" + " " * 60_000 + "c",
+    "A: b" + " " * 60_000 + "\0",
+    ":" * 60_000,
+    "a" * 60_000,
+    "A: " + "b" * 100_000,
+]
 SPACES += ["\r\n".join(["a:b"] * 12_000)]
 
 
 @pytest.mark.parametrize("lines", SPACES, ids=lambda lines: ascii(lines[:10]))
 def test_a_head_takes_no_longer_than_its_size_whatever_it_holds(caller, lines):
     started = time.monotonic()
-    status, _ = exchanged(caller, f"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n".encode())
+    status, _ = exchanged(
+        caller,
+        f"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n".encode(),
+    )
     assert status in ((413,) if len(lines) > 2**16 else (400, 401))
     assert time.monotonic() - started < 4
 
 
-def test_a_refused_head_is_answered_while_the_body_is_still_coming_or_never_ends(caller):
+def test_a_refused_head_is_answered_while_the_body_is_still_coming_or_never_ends(
+    caller,
+):
     bad = caller.head("/v1/tables/t", "Content-Length: -1")
     assert exchanged(caller, bad + bytes(20 * 2**20))[0] == 400
     started = time.monotonic()
@@ -72,29 +110,53 @@ def test_a_refused_head_is_answered_while_the_body_is_still_coming_or_never_ends
 
 END, WHOLE = b"\r\n0\r\n\r\n", b"%x\r\n%b" % (len(BODY), BODY)
 CHUNKS = [
-    b"-5\r\n", b"+" + WHOLE + END, b"0x" + WHOLE + END, b"1_0\r\n", b" " + WHOLE + END, b"\r\n" + BODY,
-    b";a=b\r\n" + BODY, b"f" * 16 + b"\r\n" + BODY, b"%x\n" % N + BODY + END, b"%x;a\rb\r\n" % N + BODY + END,
+    b"-5\r\n",
+    b"+" + WHOLE + END,
+    b"0x" + WHOLE + END,
+    b"1_0\r\n",
+    b" " + WHOLE + END,
+    b"\r\n" + BODY,
+    b";a=b\r\n" + BODY,
+    b"f" * 16 + b"\r\n" + BODY,
+    b"%x\n" % N + BODY + END,
+    b"%x;a\rb\r\n" % N + BODY + END,
     b"%x;" % N + b"a" * 5000,
-    b"%x\r\n" % (N - 8) + BODY + END, b"%x\r\n" % (N + 8) + BODY + END, WHOLE + b"0\r\n\r\n",
-    WHOLE + b"\r\n0\r\n" + b"a: b\r\n" * 1000 + b"\r\n", WHOLE + b"\r\n0\r\na: b", WHOLE + b"\r\n", WHOLE + b"\r\n0",
-    WHOLE + b"\r\n0\r\n", WHOLE + b"\r\n5\r\nab", WHOLE + b"\r\n\r\n\r\n", WHOLE + b"\r\nz\r\n\r\n",
-]  # fmt: skip
+    b"%x\r\n" % (N - 8) + BODY + END,
+    b"%x\r\n" % (N + 8) + BODY + END,
+    WHOLE + b"0\r\n\r\n",
+    WHOLE + b"\r\n0\r\n" + b"a: b\r\n" * 1000 + b"\r\n",
+    WHOLE + b"\r\n0\r\na: b",
+    WHOLE + b"\r\n",
+    WHOLE + b"\r\n0",
+    WHOLE + b"\r\n0\r\n",
+    WHOLE + b"\r\n5\r\nab",
+    WHOLE + b"\r\n\r\n\r\n",
+    WHOLE + b"\r\nz\r\n\r\n",
+]
 
 
-@pytest.mark.parametrize("chunks", CHUNKS, ids=lambda sent: ascii(sent.replace(BODY, b"BODY")[:40]))
+@pytest.mark.parametrize(
+    "chunks", CHUNKS, ids=lambda sent: ascii(sent.replace(BODY, b"BODY")[:40])
+)
 def test_S01_chunks_that_are_none_are_refused(caller, chunks):
     status, told = exchanged(caller, caller.head("/v1/tables/t", CODING) + chunks)
     assert (status, "broke off" in told or "bytes follow" in told) == (400, True)
     assert caller.tables() == []
 
 
-def test_S01_a_body_that_is_not_as_long_as_its_length_says_and_chunks_of_http_1_0_are_refused(caller):
+def test_S01_a_body_that_is_not_as_long_as_its_length_says_and_chunks_of_http_1_0_are_refused(
+    caller,
+):
     for sent in (0, 1, 8, 300, len(BODY)):
         head = caller.head("/v1/tables/t", f"Content-Length: {len(BODY) + 1}")
         status, told = exchanged(caller, head + BODY[:sent])
         assert (status, f"{sent} bytes" in told) == (400, True)
-    with caller.connect() as connection:  # what is beyond is answered as another request
-        connection.sendall(caller.head("/v1/tables/t", f"Content-Length: {len(BODY) - 8}") + BODY)
+    with (
+        caller.connect() as connection
+    ):  # what is beyond is answered as another request
+        connection.sendall(
+            caller.head("/v1/tables/t", f"Content-Length: {len(BODY) - 8}") + BODY
+        )
         connection.shutdown(socket.SHUT_WR)
         assert b" 400 " in connection.recv(65536).split(b"\r\n")[0]
     old = caller.head("/v1/tables/t", CODING).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
@@ -104,16 +166,29 @@ def test_S01_a_body_that_is_not_as_long_as_its_length_says_and_chunks_of_http_1_
 
 def test_what_is_well_formed_though_rare_is_taken(caller):
     extended = b"%X ;a=b\r\n%b\r\n00;c\r\nTrailer: x\r\n\r\n" % (len(BODY), BODY)
-    rare = [f"content-length: \t {len(BODY):09} \t", "A: b", "A: c"], ["Transfer-encoding: Chunked", "Empty:"]
+    rare = (
+        [f"content-length: \t {len(BODY):09} \t", "A: b", "A: c"],
+        ["Transfer-encoding: Chunked", "Empty:"],
+    )
     for number, (lines, body) in enumerate(zip(rare, (BODY, extended), strict=True)):
         with caller.connect() as connection:
-            connection.sendall(caller.head(f"/v1/tables/t{number}", *lines, "Connection: close") + body)
+            connection.sendall(
+                caller.head(f"/v1/tables/t{number}", *lines, "Connection: close") + body
+            )
             assert answered(connection)[0] == 200
         assert caller.read(f"t{number}").equals(TABLE)
 
 
-DOORS = [("GET", "/v1/tables"), ("POST", "/v1/tables/u"), ("POST", "/v1/table/t/alter_columns"), ("GET", "/x")]
-DOORS += [("POST", f"/v1/table/t/{last}/") for last in ("describe", "count_rows", "query", "insert", "drop", "create")]
+DOORS = [
+    ("GET", "/v1/tables"),
+    ("POST", "/v1/tables/u"),
+    ("POST", "/v1/table/t/alter_columns"),
+    ("GET", "/x"),
+]
+DOORS += [
+    ("POST", f"/v1/table/t/{last}/")
+    for last in ("describe", "count_rows", "query", "insert", "drop", "create")
+]
 
 
 def test_S09_a_wrong_key_is_refused_at_every_door(caller):
@@ -128,16 +203,48 @@ def test_S09_a_wrong_key_is_refused_at_every_door(caller):
 
 
 def test_S09_every_name_of_this_machine_is_accepted_and_no_other(caller):
-    hosts = dict.fromkeys(("localhost", "127.0.0.1:1", "LOCALHOST:8080", "[::1]:80"), 200)
-    hosts |= dict.fromkeys(("example.com", "127.0.0.1.example.com:80", "evil", "127.0.0.1:80:80", ""), 400)
-    assert {host: caller.send("GET", "/v1/tables", host=host).status_code for host in hosts} == hosts
+    hosts = dict.fromkeys(
+        ("localhost", "127.0.0.1:1", "LOCALHOST:8080", "[::1]:80"), 200
+    )
+    hosts |= dict.fromkeys(
+        ("example.com", "127.0.0.1.example.com:80", "evil", "127.0.0.1:80:80", ""), 400
+    )
+    assert {
+        host: caller.send("GET", "/v1/tables", host=host).status_code for host in hosts
+    } == hosts
 
 
 NAMES = [
-    "..", ".", ".hidden", "%2e%2e", "..%2f..%2fx", "%2Fetc%2Fx", "a%2Fb", "..%5cx", "file:%2F%2F%2Ftmp%2Fx",
-    "s3:%2F%2Fb%2Fx", "a%00b", "%0a", "%20", "%C3%A9", "%FF", "x" * 129, "a:b", ".staging", "~", "a%3Fb", "%252e%252e",
-]  # fmt: skip
-CLIMBING = ["tables/../x", "tables/../../x", "/tables/x", "tables/x/", "../v1/tables/x", "TABLES/x"]
+    "..",
+    ".",
+    ".hidden",
+    "%2e%2e",
+    "..%2f..%2fx",
+    "%2Fetc%2Fx",
+    "a%2Fb",
+    "..%5cx",
+    "file:%2F%2F%2Ftmp%2Fx",
+    "s3:%2F%2Fb%2Fx",
+    "a%00b",
+    "%0a",
+    "%20",
+    "%C3%A9",
+    "%FF",
+    "x" * 129,
+    "a:b",
+    ".staging",
+    "~",
+    "a%3Fb",
+    "%252e%252e",
+]
+CLIMBING = [
+    "tables/../x",
+    "tables/../../x",
+    "/tables/x",
+    "tables/x/",
+    "../v1/tables/x",
+    "TABLES/x",
+]
 
 
 def test_S10_a_name_or_path_that_could_lead_elsewhere_is_refused(caller):
@@ -145,31 +252,47 @@ def test_S10_a_name_or_path_that_could_lead_elsewhere_is_refused(caller):
         return sorted(str(path) for path in caller.root.parent.rglob("*"))
 
     before = everything()
-    paths = [f"tables/{name}" for name in NAMES] + [f"table/{name}/alter_columns" for name in NAMES]
+    paths = [f"tables/{name}" for name in NAMES] + [
+        f"table/{name}/alter_columns" for name in NAMES
+    ]
     for path in paths + CLIMBING:
-        status, _ = exchanged(caller, caller.head(f"/v1/{path}", LENGTH, "Connection: close") + BODY)
+        status, _ = exchanged(
+            caller, caller.head(f"/v1/{path}", LENGTH, "Connection: close") + BODY
+        )
         assert status in ((400, 404) if path in CLIMBING else (400,)), path
     assert everything() == before
 
 
 TABLES = ("describe", "count_rows", "query", "alter_columns", "drop")
 WRONG = [
-    ("GET", "/", None, 404), ("GET", "/v1/tables/", None, 404), ("POST", "/v1/table/t", ARROW, 404),
-    ("POST", "/v1/tables/a/b", ARROW, 404), ("POST", "/v1/tables", ARROW, 405), ("GET", "/v1/tables/t", None, 405),
-    ("POST", "/v1/table/t/update/", JSON, 501), ("POST", f"/v1/table/t/{'x' * 1000}/", JSON, 501),
-    ("DELETE", "/v1/tables/t", None, 405), ("POST", "/v1/tables/t", ARROW, 409), ("POST", "/v1/tables/new", None, 415),
-    ("POST", "/v1/tables/new", JSON, 415), ("POST", "/v1/table/t/alter_columns", ARROW, 415),
+    ("GET", "/", None, 404),
+    ("GET", "/v1/tables/", None, 404),
+    ("POST", "/v1/table/t", ARROW, 404),
+    ("POST", "/v1/tables/a/b", ARROW, 404),
+    ("POST", "/v1/tables", ARROW, 405),
+    ("GET", "/v1/tables/t", None, 405),
+    ("POST", "/v1/table/t/update/", JSON, 501),
+    ("POST", f"/v1/table/t/{'x' * 1000}/", JSON, 501),
+    ("DELETE", "/v1/tables/t", None, 405),
+    ("POST", "/v1/tables/t", ARROW, 409),
+    ("POST", "/v1/tables/new", None, 415),
+    ("POST", "/v1/tables/new", JSON, 415),
+    ("POST", "/v1/table/t/alter_columns", ARROW, 415),
     *(("GET", f"/v1/table/t/{last}/", None, 405) for last in TABLES),
     *(("POST", f"/v1/table/nix/{last}/", JSON, 404) for last in TABLES),
     *(("POST", f"/v1/table/..%2Ft/{last}/", JSON, 400) for last in TABLES),
-]  # fmt: skip
+]
 
 
 def test_wrong_addresses_methods_and_content_types_have_answers_of_their_own(caller):
     caller.create("t", NUMBERS)
     for method, path, kind, status in WRONG:
-        answer = caller.send(method, path, b"{}" if kind == JSON else BODY, content_type=kind)
-        assert (answer.status_code, 0 < len(message(answer)) < 140) == (status, True), path
+        answer = caller.send(
+            method, path, b"{}" if kind == JSON else BODY, content_type=kind
+        )
+        assert (answer.status_code, 0 < len(message(answer)) < 140) == (status, True), (
+            path
+        )
         assert "/nix/" not in path or "'nix'" in message(answer)
     assert caller.tables() == ["t"]
     assert caller.read("t").equals(NUMBERS)
@@ -179,11 +302,20 @@ def test_wrong_addresses_methods_and_content_types_have_answers_of_their_own(cal
     ("head", "status"),
     [
         (b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\n\r\n", 200),
-        (b"POST /v1/table/t/query/ HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\nContent-Length: 0\r\n\r\n", 200),
-        (b"GET /v1/tables HTTP/1.1\r\nHost: example.com\r\nx-api-key: KEY\r\n\r\n", 400),
+        (
+            b"POST /v1/table/t/query/ HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\nContent-Length: 0\r\n\r\n",
+            200,
+        ),
+        (
+            b"GET /v1/tables HTTP/1.1\r\nHost: example.com\r\nx-api-key: KEY\r\n\r\n",
+            400,
+        ),
         (b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n\r\n", 401),
         (b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\n\r\n", 404),
-        (b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
+        (
+            b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+            400,
+        ),
         (b"GET /v1/tables HTTP/3.0\r\n\r\n", 505),
         (b"nothing\r\n\r\n", 400),
     ],

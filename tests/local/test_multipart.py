@@ -39,7 +39,9 @@ class Write:
 
     def part(self, table, part=None, mode="append", caller=None):
         query = f"upload_id={self.id}&upload_part_id={part or uuid.uuid4()}&mode={mode}"
-        return (caller or self.caller).send("POST", f"{self.path}/insert/?{query}", stream(table), content_type=ARROW)
+        return (caller or self.caller).send(
+            "POST", f"{self.path}/insert/?{query}", stream(table), content_type=ARROW
+        )
 
     def end(self, how="complete", caller=None, **headers):
         path = f"{self.path}/multipart_write/{how}?upload_id={self.id}"
@@ -53,7 +55,9 @@ def there(caller):
 
 
 def replace(caller, table):
-    return caller.send("POST", "/v1/table/t/create/?mode=overwrite", stream(table), content_type=ARROW)
+    return caller.send(
+        "POST", "/v1/table/t/create/?mode=overwrite", stream(table), content_type=ARROW
+    )
 
 
 def numbers(caller):
@@ -61,15 +65,28 @@ def numbers(caller):
 
 
 @settings(max_examples=8)
-@given(st.lists(st.sampled_from("0123456789abcdef"), unique=True, max_size=6), st.sampled_from(["append", "overwrite"]))
-def test_parts_are_seen_at_once_and_in_the_order_of_their_ids_or_given_up(caller, parts, mode):
+@given(
+    st.lists(st.sampled_from("0123456789abcdef"), unique=True, max_size=6),
+    st.sampled_from(["append", "overwrite"]),
+)
+def test_parts_are_seen_at_once_and_in_the_order_of_their_ids_or_given_up(
+    caller, parts, mode
+):
     version = replace(caller, BASE).json()["version"]
     for how in ("abort", "complete"):
         write = Write(caller)
-        assert [write.part(rows(ord(part)), part * 8, mode).status_code for part in parts] == [200] * len(parts)
+        assert [
+            write.part(rows(ord(part)), part * 8, mode).status_code for part in parts
+        ] == [200] * len(parts)
         assert numbers(caller) == [0]
-        assert write.end(how).json() == ({} if how == "abort" else {"version": version + bool(parts)})
-        assert [write.end().status_code, write.end("abort").status_code, write.part(rows(2)).status_code] == [404] * 3
+        assert write.end(how).json() == (
+            {} if how == "abort" else {"version": version + bool(parts)}
+        )
+        assert [
+            write.end().status_code,
+            write.end("abort").status_code,
+            write.part(rows(2)).status_code,
+        ] == [404] * 3
     kept = [0] if mode == "append" or not parts else []
     assert numbers(caller) == [*kept, *map(ord, sorted(parts))]
     assert caller.staged() == []
@@ -97,7 +114,10 @@ def test_what_cannot_be_is_refused(there):
 
 def test_parts_that_replace_may_have_other_columns_than_the_table(there):
     write = Write(there)
-    assert [write.part(pa.table({"other": [n]}), str(n), "overwrite").status_code for n in (1, 2)] == [200, 200]
+    assert [
+        write.part(pa.table({"other": [n]}), str(n), "overwrite").status_code
+        for n in (1, 2)
+    ] == [200, 200]
     assert write.end().status_code == 200
     assert there.alter("t", {"path": "other", "rename": "x"}).status_code == 200
     assert there.read("t").to_pydict() == {"x": [1, 2]}
@@ -112,9 +132,14 @@ HAPPENS = {
     "cast there and back": cast_there_and_back,
     "rename": lambda caller: caller.alter("t", {"path": "n", "rename": "m"}),
     "drop": lambda caller: caller.send("POST", "/v1/table/t/drop/"),
-    "drop and create": lambda caller: (caller.send("POST", "/v1/table/t/drop/"), caller.create("t", BASE)),
+    "drop and create": lambda caller: (
+        caller.send("POST", "/v1/table/t/drop/"),
+        caller.create("t", BASE),
+    ),
     "replace": lambda caller: replace(caller, rows(7)),
-    "append": lambda caller: caller.send("POST", "/v1/table/t/insert/", stream(rows(7)), content_type=ARROW),
+    "append": lambda caller: caller.send(
+        "POST", "/v1/table/t/insert/", stream(rows(7)), content_type=ARROW
+    ),
 }
 
 
@@ -128,7 +153,10 @@ def test_a_change_in_between_is_a_conflict_or_loses_nothing(there, mode, happens
     ended = write.end().status_code
     if mode == "append" and happens in ("append", "replace"):
         # who replaced the table by one of the same columns has the rows added to it, as if they had come after it
-        assert (ended, numbers(there)) == (200, [0, 7, 1] if happens == "append" else [7, 1])
+        assert (ended, numbers(there)) == (
+            200,
+            [0, 7, 1] if happens == "append" else [7, 1],
+        )
     else:
         assert ended == (404 if happens.startswith("drop") else 409)
         assert before is None or there.read("t").equals(before)
@@ -151,7 +179,9 @@ def test_a_part_that_comes_too_late_is_refused(there):
     with there.connect() as late:
         path = f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
         late.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
-        claimed = there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa"
+        claimed = (
+            there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa"
+        )
         until(claimed.exists)
         assert "on its way" in message(write.end())
         late.sendall(body[-5:])
@@ -166,7 +196,9 @@ def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path, kil
         with Process(tmp_path) as service, contextlib.suppress(OSError, ValueError):
             caller = service.caller
             caller.create("t", BASE)
-            threading.Timer(random.Random(seed).uniform(0.02, 0.5), service.kill).start()
+            threading.Timer(
+                random.Random(seed).uniform(0.02, 0.5), service.kill
+            ).start()
             for number in range(1000 * seed + 1, 1000 * seed + 1000):
                 write = Write(caller)
                 for part in range(3):
@@ -178,14 +210,18 @@ def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path, kil
             assert list((tmp_path / ".rt_frames-staging").iterdir()) == []
         found = lance.dataset(str(tmp_path / "t.lance")).to_table()["n"].to_pylist()
         there = found[1::6]
-        assert found == [0] + [n for number in there for part in range(3) for n in (number, part)]
+        assert found == [0] + [
+            n for number in there for part in range(3) for n in (number, part)
+        ]
         assert set(confirmed[1:]) <= set(there)
         assert len(there) <= len(confirmed) + seed
     assert len(confirmed) > 1
 
 
 @pytest.mark.parametrize("then", ["append", "begin", "alter", "drop another"])
-def test_parts_that_nobody_went_on_with_for_a_day_are_given_up_by_any_write(there, then):
+def test_parts_that_nobody_went_on_with_for_a_day_are_given_up_by_any_write(
+    there, then
+):
     there.create("u", BASE)
     write = Write(there)
     write.part(rows(1))
@@ -200,7 +236,12 @@ def test_parts_that_nobody_went_on_with_for_a_day_are_given_up_by_any_write(ther
         assert there.alter("u", {"path": "n", "rename": "m"}).status_code == 200
     else:
         path, body = ("insert", stream(rows(3))) if then == "append" else ("drop", None)
-        assert there.send("POST", f"/v1/table/u/{path}/", body, content_type=ARROW).status_code == 200
+        assert (
+            there.send(
+                "POST", f"/v1/table/u/{path}/", body, content_type=ARROW
+            ).status_code
+            == 200
+        )
     assert there.staged() == []
     assert (write.part(rows(3)).status_code, write.end().status_code) == (404, 404)
 
@@ -239,16 +280,27 @@ def test_parts_outlive_the_process_that_began_them_and_end_with_their_table(tmp_
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-@pytest.mark.parametrize("columns", [BASE, pa.table({"n": [5], "s": ["x"], "more": [1]})])
-def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(there, mode, columns):
+@pytest.mark.parametrize(
+    "columns", [BASE, pa.table({"n": [5], "s": ["x"], "more": [1]})]
+)
+def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(
+    there, mode, columns
+):
     """A request that was held up on its way, such as a complete behind a proxy, or a part."""
     write = Write(there)
     assert write.part(rows(1), mode=mode).status_code == 200
     there.send("POST", "/v1/table/t/drop/")
     assert there.staged() == []
     there.create("t", columns)
-    late = [write.end(), write.part(rows(2), mode=mode), write.end(), write.end("abort")]
-    assert [(one.status_code, "its table dropped" in message(one)) for one in late] == [(404, True)] * 4
+    late = [
+        write.end(),
+        write.part(rows(2), mode=mode),
+        write.end(),
+        write.end("abort"),
+    ]
+    assert [(one.status_code, "its table dropped" in message(one)) for one in late] == [
+        (404, True)
+    ] * 4
     assert there.read("t").equals(columns)
     assert there.version("t") == 1
 
@@ -256,11 +308,18 @@ def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(th
 def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(there):
     write = Write(there)
     body = stream(pa.table({"n": range(200_000), "s": ["x"] * 200_000}), rows=1000)
-    single, parts = "/v1/table/t/insert/?mode=append", f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
+    single, parts = (
+        "/v1/table/t/insert/?mode=append",
+        f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa",
+    )
     with there.connect() as row, there.connect() as part:
         for late, path in ((row, single), (part, parts)):
             late.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
-        until((there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa").exists)
+        until(
+            (
+                there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa"
+            ).exists
+        )
         until(lambda: len(there.staged()) == 2)
         there.send("POST", "/v1/table/t/drop/")
         there.create("t", BASE)
@@ -272,9 +331,17 @@ def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(
 
 @pytest.mark.parametrize(
     ("happens", "status"),
-    [("nothing", 200), ("rename", 409), ("replace", 409), ("append", 409), ("cast there and back", 409)],
+    [
+        ("nothing", 200),
+        ("rename", 409),
+        ("replace", 409),
+        ("append", 409),
+        ("cast there and back", 409),
+    ],
 )
-def test_parts_for_a_new_table_are_stored_only_in_that_table_as_it_was_made(caller, happens, status):
+def test_parts_for_a_new_table_are_stored_only_in_that_table_as_it_was_made(
+    caller, happens, status
+):
     etag = caller.create("t", BASE).headers["ETag"]
     write = Write(caller)
     assert write.part(rows(1)).status_code == 200
@@ -293,7 +360,9 @@ def test_parts_for_a_new_table_are_stored_only_in_that_table_as_it_was_made(call
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("version", [3, 4, 14])
-def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(there, version, mode):
+def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(
+    there, version, mode
+):
     """The names of manifests count back from 2**64 - 1, so that those of other versions end in the same digits."""
     table = str(there.root / "t.lance")
     for _ in range(version - 1):
@@ -306,20 +375,27 @@ def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(ther
 
 def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
     """One that commits after the service has checked that the table is the same, and before its own commit."""
-    table, wide = there.root / "t.lance", pa.table({f"c{i}": [i] for i in range(3000)})  # which takes a while to open
+    table, wide = (
+        there.root / "t.lance",
+        pa.table({f"c{i}": [i] for i in range(3000)}),
+    )  # which takes a while to open
     said = ""
     for delay in range(200):
         replace(there, BASE)
         write = Write(there)
         write.part(wide, mode="overwrite")
         begun = there.root / ".rt_frames-staging" / write.id / "table" / "upload"
-        other = lance.LanceOperation.Append(lance.fragment.write_fragments(rows(9), str(table), mode="append"))
+        other = lance.LanceOperation.Append(
+            lance.fragment.write_fragments(rows(9), str(table), mode="append")
+        )
         with ThreadPoolExecutor(1) as pool:
             ended = pool.submit(write.end)
             until(lambda begun=begun: not begun.exists())
             time.sleep(delay % 20 / 1000)
             with contextlib.suppress(OSError):
-                lance.LanceDataset.commit(str(table), other, read_version=there.version("t"))
+                lance.LanceDataset.commit(
+                    str(table), other, read_version=there.version("t")
+                )
             said = message(ended.result()) if ended.result().status_code == 409 else ""
         if "another process is changing the table" in said:
             break
@@ -331,7 +407,14 @@ def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
 
 def test_our_own_client_writes_in_parts_to_it(caller):
     made = pa.table({"n": np.arange(2 * 10**5), "x": np.arange(2e5)})
-    with rt.connect(caller.url, api_key=caller.key, dialect=SMALL_PARTS, default=False) as client:
+    with rt.connect(
+        caller.url, api_key=caller.key, dialect=SMALL_PARTS, default=False
+    ) as client:
         client.list_tables()  # whose answer tells that it takes parts
-        assert client.create_table("t", iter(made.to_batches(5000)), compression=None).version == 2
+        assert (
+            client.create_table(
+                "t", iter(made.to_batches(5000)), compression=None
+            ).version
+            == 2
+        )
     assert caller.read("t").equals(made)

@@ -20,8 +20,16 @@ from tests.support.local import TABLE, message
 from tests.support.servers import KEY
 
 FOREIGN = {"map", "vector"}  # it knows no maps, and no vectors that lack a number
-ALL_TYPES = pa.table({n: pa.array(values, arrow) for n, (arrow, values) in COLUMNS.items() if n not in FOREIGN})
-ALL_TYPES = ALL_TYPES.append_column("vector", pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2)))
+ALL_TYPES = pa.table(
+    {
+        n: pa.array(values, arrow)
+        for n, (arrow, values) in COLUMNS.items()
+        if n not in FOREIGN
+    }
+)
+ALL_TYPES = ALL_TYPES.append_column(
+    "vector", pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2))
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +48,19 @@ def db(lancedb, caller):
         yield lancedb.connect("db://x", api_key=caller.key, host_override=caller.url)
 
 
-def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(lancedb, db, service):
+def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(
+    lancedb, db, service
+):
     table = ALL_TYPES.append_column("nothing", pa.nulls(3))
     theirs = db.create_table("theirs", table)
     with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client:
         client.create_table("ours", ALL_TYPES)
-        assert client.list_tables() == list(db.table_names()) == db.list_tables().tables == ["ours", "theirs"]
+        assert (
+            client.list_tables()
+            == list(db.table_names())
+            == db.list_tables().tables
+            == ["ours", "theirs"]
+        )
         kept = stored(service, "ours")
         assert client.table("ours").schema.equals(kept.schema)
     assert stored(service, "theirs").equals(table)
@@ -53,17 +68,28 @@ def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(lanc
     assert theirs.search().to_arrow().equals(table)
     opened = db.open_table("ours")
     assert opened.schema.equals(kept.schema)
-    for found in (opened.search().to_arrow(), lancedb.connect(str(service.root)).open_table("ours").to_arrow()):
+    for found in (
+        opened.search().to_arrow(),
+        lancedb.connect(str(service.root)).open_table("ours").to_arrow(),
+    ):
         assert found.equals(kept)
         assert found.to_pydict() == ALL_TYPES.to_pydict()
 
 
-def test_the_official_client_is_told_metadata_and_extension_types_and_adds_rows_of_them(db, caller):
-    fields = [field.with_name(f"c{number}") for number, (field, _, _) in enumerate(TOLD.values())]
+def test_the_official_client_is_told_metadata_and_extension_types_and_adds_rows_of_them(
+    db, caller
+):
+    fields = [
+        field.with_name(f"c{number}")
+        for number, (field, _, _) in enumerate(TOLD.values())
+    ]
     flat = [field for field in fields if not pa.types.is_nested(field.type)]
     for name, some in {"all": fields[:-1], "flat": flat}.items():  # it knows no maps
         schema = pa.schema(some, {"a": "b"})
-        values = [pa.nulls(2, field.type) if field.nullable else pa.array([1, 2], field.type) for field in some]
+        values = [
+            pa.nulls(2, field.type) if field.nullable else pa.array([1, 2], field.type)
+            for field in some
+        ]
         table = pa.Table.from_arrays(values, schema=schema)
         caller.create(name, table)
         opened = db.open_table(name)
@@ -79,7 +105,9 @@ def test_the_official_client_creates_replaces_and_drops(db, caller):
         db.create_table("t", TABLE)
     assert db.create_table("t", TABLE[:1], exist_ok=True).count_rows() == 3
     old = lance.dataset(str(caller.root / "t.lance"))
-    assert db.create_table("t", pa.table({"x": [1.5]}), mode="overwrite").head().to_pylist() == [{"x": 1.5}]
+    assert db.create_table(
+        "t", pa.table({"x": [1.5]}), mode="overwrite"
+    ).head().to_pylist() == [{"x": 1.5}]
     assert old.to_table().equals(TABLE)
     empty = db.create_table("empty", schema=TABLE.schema)
     assert (empty.count_rows(), empty.schema) == (0, TABLE.schema)
@@ -93,12 +121,29 @@ def test_the_official_client_creates_replaces_and_drops(db, caller):
         db.drop_table("t")
 
 
-def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_version(db, caller):
-    table = db.create_table("t", pa.table({"n": range(5000), "s": [f"r{i % 7}" for i in range(5000)]}))
-    assert (table.count_rows(), table.count_rows("s = 'r3'"), table.version) == (5000, 714, 1)
-    found = table.search().where("n >= 10 AND s IN ('r3', 'r4')").select(["n"]).limit(2).offset(1).to_arrow()
+def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_version(
+    db, caller
+):
+    table = db.create_table(
+        "t", pa.table({"n": range(5000), "s": [f"r{i % 7}" for i in range(5000)]})
+    )
+    assert (table.count_rows(), table.count_rows("s = 'r3'"), table.version) == (
+        5000,
+        714,
+        1,
+    )
+    found = (
+        table.search()
+        .where("n >= 10 AND s IN ('r3', 'r4')")
+        .select(["n"])
+        .limit(2)
+        .offset(1)
+        .to_arrow()
+    )
     assert found.to_pylist() == [{"n": 11}, {"n": 17}]
-    assert table.search().where("n > 4998").with_row_id(True).to_list() == [{"n": 4999, "s": "r1", "_rowid": 4999}]
+    assert table.search().where("n > 4998").with_row_id(True).to_list() == [
+        {"n": 4999, "s": "r1", "_rowid": 4999}
+    ]
     altered = {"path": "n", "rename": "m", "data_type": pa.int32(), "nullable": True}
     assert table.alter_columns(altered, {"path": "s", "rename": "t"}).version == 2
     more = pa.table({"m": pa.array([7, None], pa.int32()), "t": ["x", None]})
@@ -120,7 +165,10 @@ def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_vers
 
 
 def test_the_official_client_writes_in_parts(db, caller):
-    table, big = db.create_table("t", pa.table({"n": [-1]})), pa.table({"n": range(1_000_000)})
+    table, big = (
+        db.create_table("t", pa.table({"n": [-1]})),
+        pa.table({"n": range(1_000_000)}),
+    )
     for mode, kept in (("append", [-1]), ("overwrite", [])):
         table.add(big, mode=mode, write_parallelism=3)
         assert sorted(caller.read("t")["n"].to_pylist()) == [*kept, *range(1_000_000)]
@@ -135,22 +183,36 @@ def test_a_large_table_comes_in_many_batches_and_whole(db, caller):
     }
     for name, table in tables.items():
         assert db.create_table(name, table).search().to_arrow().equals(table)
-        batches = list(pa.ipc.open_stream(caller.send("POST", f"/v1/table/{name}/query/", "{}").content))
+        batches = list(
+            pa.ipc.open_stream(
+                caller.send("POST", f"/v1/table/{name}/query/", "{}").content
+            )
+        )
         assert len(batches) > 2
         assert max(batch.nbytes for batch in batches) < 2**24
 
 
-def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table(db, caller):
+def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table(
+    db, caller
+):
     root = str(caller.root / "t.lance")
-    lance.write_dataset(pa.table({"n": range(2_000_000)}), root, max_rows_per_file=1_000_000)
-    files = [fragment.data_files()[0].path for fragment in lance.dataset(root).get_fragments()]
+    lance.write_dataset(
+        pa.table({"n": range(2_000_000)}), root, max_rows_per_file=1_000_000
+    )
+    files = [
+        fragment.data_files()[0].path
+        for fragment in lance.dataset(root).get_fragments()
+    ]
     (caller.root / "t.lance" / "data" / files[1]).unlink()
     with pytest.raises(Exception, match=r"error decoding response body|missing"):
         db.open_table("t").search().to_arrow()
     assert db.open_table("t").head(3).to_pylist() == [{"n": 0}, {"n": 1}, {"n": 2}]
     (caller.root / "t.lance" / "data" / files[0]).unlink()
     answer = caller.send("POST", "/v1/table/t/count_rows/", '{"predicate": "n > 1"}')
-    assert (answer.status_code, "file of the table is missing" in message(answer)) == (500, True)
+    assert (answer.status_code, "file of the table is missing" in message(answer)) == (
+        500,
+        True,
+    )
 
 
 def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller):
@@ -177,11 +239,20 @@ OURS_ALONE = {
 THEIRS_ALONE = {
     ("accept", "*/*"),
     ("accept-encoding", "gzip"),
-    ("x-lancedb-database", "x"),  # of the made-up database "db://x", whose host was overridden
+    (
+        "x-lancedb-database",
+        "x",
+    ),  # of the made-up database "db://x", whose host was overridden
     ("x-lancedb-min-read-version", "1"),  # of the table, as they last saw it
 }
 READS = ("/count_rows/", "/query/")
-NOT_COMPARED = {"host", "user-agent", "x-request-id", "content-length", "transfer-encoding"}
+NOT_COMPARED = {
+    "host",
+    "user-agent",
+    "x-request-id",
+    "content-length",
+    "transfer-encoding",
+}
 
 
 def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, server):
@@ -195,7 +266,13 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, serv
             request = connection.body(connection.head())
             answers = {"/query/": sink.getvalue(), "/count_rows/": b"1"}
             described = {"version": 1, "schema": {"fields": fields}, "table": "t"}
-            connection.answer(200, next((b for end, b in answers.items() if request.path.endswith(end)), described))
+            connection.answer(
+                200,
+                next(
+                    (b for end, b in answers.items() if request.path.endswith(end)),
+                    described,
+                ),
+            )
 
     def sent(call):
         """Return the last request of a call, and its headers."""
@@ -204,35 +281,64 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, serv
         last = server.requests[-1]
         is_json = last.headers.get("content-type") == "application/json"
         body = (
-            json.loads(last.body) if is_json and last.body else last.body and pa.ipc.open_stream(last.body).read_all()
+            json.loads(last.body)
+            if is_json and last.body
+            else last.body and pa.ipc.open_stream(last.body).read_all()
         )
         headers = last.headers
         asked_at = headers.pop("x-lancedb-min-timestamp", None)
         if asked_at and last.path.endswith(READS):  # theirs send it with writes, too
             age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(asked_at)
-            headers["x-lancedb-min-timestamp"] = "now" if age < dt.timedelta(minutes=1) else asked_at
+            headers["x-lancedb-min-timestamp"] = (
+                "now" if age < dt.timedelta(minutes=1) else asked_at
+            )
         return (last.method, last.path, body), {*headers.items()}
 
     server.script = script
     always_fresh = dt.timedelta(0)
-    database = lancedb.connect("db://x", api_key=KEY, host_override=server.url, read_consistency_interval=always_fresh)
-    theirs, ours = database.open_table("t"), connected(server, dialect="lancedb").table("t")
+    database = lancedb.connect(
+        "db://x",
+        api_key=KEY,
+        host_override=server.url,
+        read_consistency_interval=always_fresh,
+    )
+    theirs, ours = (
+        database.open_table("t"),
+        connected(server, dialect="lancedb").table("t"),
+    )
 
     def append():
         return rt.to_table(rows, "t", client=ours.client, if_exists="append")
 
     for our_call, their_call in [
         (ours.count, theirs.count_rows),
-        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),  # ours are in parentheses
+        (
+            lambda: ours.count("n > 1"),
+            lambda: theirs.count_rows("(n > 1)"),
+        ),  # ours are in parentheses
         (
             lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
             lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
         ),
         (append, lambda: theirs.add(rows)),
-        (lambda: append().count(), lambda: (theirs.add(rows), theirs.count_rows())),  # what a handle wrote, it reads
+        (
+            lambda: append().count(),
+            lambda: (theirs.add(rows), theirs.count_rows()),
+        ),  # what a handle wrote, it reads
         (ours.drop, lambda: database.drop_table("t")),
     ]:
-        (our_request, our_headers), (their_request, their_headers) = sent(our_call), sent(their_call)
+        (our_request, our_headers), (their_request, their_headers) = (
+            sent(our_call),
+            sent(their_call),
+        )
         assert our_request == their_request
-        assert {header for header in our_headers - their_headers if header[0] not in NOT_COMPARED} <= OURS_ALONE
-        assert {header for header in their_headers - our_headers if header[0] not in NOT_COMPARED} <= THEIRS_ALONE
+        assert {
+            header
+            for header in our_headers - their_headers
+            if header[0] not in NOT_COMPARED
+        } <= OURS_ALONE
+        assert {
+            header
+            for header in their_headers - our_headers
+            if header[0] not in NOT_COMPARED
+        } <= THEIRS_ALONE

@@ -29,11 +29,15 @@ def there(caller):
 
 def test_rows_are_filtered_counted_selected_and_limited(there):
     assert rows(ask(there)).equals(NUMBERS)
-    assert rows(ask(there, filter="a > 1", columns=["c", "a"], k=1)).to_pylist() == [{"c": None, "a": 2}]
+    assert rows(ask(there, filter="a > 1", columns=["c", "a"], k=1)).to_pylist() == [
+        {"c": None, "a": 2}
+    ]
     assert rows(ask(there, filter="a > 5")).equals(NUMBERS[:0])
     assert rows(ask(there, k=0)).equals(NUMBERS[:0])
     assert rows(ask(there, offset=2**62, k=2**63 - 1)).num_rows == 0
-    assert rows(ask(there, filter=f"a IN ({', '.join(map(str, range(2, 1500)))})")).equals(NUMBERS[1:])
+    assert rows(
+        ask(there, filter=f"a IN ({', '.join(map(str, range(2, 1500)))})")
+    ).equals(NUMBERS[1:])
     assert ask(there, "count_rows").json() == 3
     assert ask(there, "count_rows", predicate="c IS NULL OR lower(c) = 'x'").json() == 2
     there.alter("t", {"path": "a", "rename": "z"})
@@ -59,9 +63,13 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
         ({"full_text_query": {"query": "x"}}, 501, "'full_text_query'"),
     ],
 )
-def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_machine(there, request_, status, told):
+def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_machine(
+    there, request_, status, told
+):
     answer = ask(there, **request_)
-    assert (answer.status_code, told in message(answer)) == (status, True), message(answer)
+    assert (answer.status_code, told in message(answer)) == (status, True), message(
+        answer
+    )
     assert "/home" not in answer.text
     assert str(there.root).strip("/") not in answer.text
 
@@ -90,12 +98,36 @@ NESTED = {
 
 def test_a_filter_that_would_end_the_process_is_refused(there):
     for what, filter_ in NESTED.items():
-        for answer in (ask(there, filter=filter_), ask(there, "count_rows", predicate=filter_)):
+        for answer in (
+            ask(there, filter=filter_),
+            ask(there, "count_rows", predicate=filter_),
+        ):
             assert (answer.status_code, "250" in message(answer)) == (400, True), what
 
 
-WORDS = [*"abc()[]{}<>=+-*/%|&^~!@#?$,.:;\\'\"`_é \t\n", "1", "1.5", "'x'", " AND ", " OR ", " NOT ", " IN (1, 2)"]
-WORDS += [" IS NULL", "interval ", "CASE WHEN ", " END", "lower(", "cast(", " as int)", " LIKE ", "::int", "--", "/*"]
+WORDS = [
+    *"abc()[]{}<>=+-*/%|&^~!@#?$,.:;\\'\"`_é \t\n",
+    "1",
+    "1.5",
+    "'x'",
+    " AND ",
+    " OR ",
+    " NOT ",
+    " IN (1, 2)",
+]
+WORDS += [
+    " IS NULL",
+    "interval ",
+    "CASE WHEN ",
+    " END",
+    "lower(",
+    "cast(",
+    " as int)",
+    " LIKE ",
+    "::int",
+    "--",
+    "/*",
+]
 
 
 def test_no_filter_ends_the_process(other):

@@ -13,7 +13,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-TABLE = pa.table({"n": [1, 300], "m": [1, None], "at": [datetime.datetime(2024, 3, 31, 2, 30), None]})
+TABLE = pa.table(
+    {"n": [1, 300], "m": [1, None], "at": [datetime.datetime(2024, 3, 31, 2, 30), None]}
+)
 
 
 @pytest.fixture
@@ -25,18 +27,31 @@ def folder(tmp_path) -> str:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"path": "at", "data_type": pa.timestamp("us", "Europe/Berlin")}, ["Cannot cast timezone", ".rs:"]),
-        ({"path": "m", "nullable": False}, ["contains NULL values", 'olumn "m"', ".rs:"]),
-        ({"path": "n", "data_type": pa.int8()}, ["LanceError(Arrow)", "Can't cast value 300 to type Int8", ".rs:"]),
+        (
+            {"path": "at", "data_type": pa.timestamp("us", "Europe/Berlin")},
+            ["Cannot cast timezone", ".rs:"],
+        ),
+        (
+            {"path": "m", "nullable": False},
+            ["contains NULL values", 'olumn "m"', ".rs:"],
+        ),
+        (
+            {"path": "n", "data_type": pa.int8()},
+            ["LanceError(Arrow)", "Can't cast value 300 to type Int8", ".rs:"],
+        ),
     ],
 )
-def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(folder, change, words):
+def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(
+    folder, change, words
+):
     with pytest.raises(OSError, match=r"\.rs:") as refused:
         lance.dataset(folder).alter_columns(change)
     assert [word for word in words if word not in str(refused.value)] == []
 
 
-@pytest.mark.parametrize("second", [{"path": "m", "name": "u"}, {"path": "n", "data_type": pa.int32()}])
+@pytest.mark.parametrize(
+    "second", [{"path": "m", "name": "u"}, {"path": "n", "data_type": pa.int32()}]
+)
 def test_lance_calls_a_table_that_was_changed_meanwhile_a_conflict(folder, second):
     one, other = lance.dataset(folder), lance.dataset(folder)
     one.alter_columns({"path": "at", "name": "k"})

@@ -18,11 +18,21 @@ from hypothesis import strategies as st
 from tests.support.local import ARROW, JSON, TABLE, message, stream
 
 UTC = dt.UTC
-OTHER = pa.table({"other": [1.5, None], "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))})
+OTHER = pa.table(
+    {
+        "other": [1.5, None],
+        "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+    }
+)
 
 
 def put(caller, name, table, mode="create", slash="/"):
-    return caller.send("POST", f"/v1/table/{name}/create{slash}?mode={mode}", stream(table), content_type=ARROW)
+    return caller.send(
+        "POST",
+        f"/v1/table/{name}/create{slash}?mode={mode}",
+        stream(table),
+        content_type=ARROW,
+    )
 
 
 def described(caller, name, body=b"{}"):
@@ -45,10 +55,26 @@ COLUMNS = {
     "fixed": (pa.binary(2), [b"ab", None, b"cd"]),
     "day": (pa.date32(), [dt.date(1600, 1, 1), None, dt.date(2030, 12, 31)]),
     "time": (pa.time64("us"), [dt.time(1, 2, 3, 4), None, dt.time(0)]),
-    "at": (pa.timestamp("us", "UTC"), [dt.datetime(2020, 1, 2, tzinfo=UTC), None, dt.datetime(1969, 1, 1, tzinfo=UTC)]),
-    "lasted": (pa.duration("ms"), [dt.timedelta(milliseconds=5), None, dt.timedelta(days=-1)]),
-    "price": (pa.decimal128(38, 4), [decimal.Decimal("1.2345"), None, decimal.Decimal(-9)]),
-    "huge": (pa.decimal256(70, 1), [decimal.Decimal(10) ** 60, None, decimal.Decimal("0.5")]),
+    "at": (
+        pa.timestamp("us", "UTC"),
+        [
+            dt.datetime(2020, 1, 2, tzinfo=UTC),
+            None,
+            dt.datetime(1969, 1, 1, tzinfo=UTC),
+        ],
+    ),
+    "lasted": (
+        pa.duration("ms"),
+        [dt.timedelta(milliseconds=5), None, dt.timedelta(days=-1)],
+    ),
+    "price": (
+        pa.decimal128(38, 4),
+        [decimal.Decimal("1.2345"), None, decimal.Decimal(-9)],
+    ),
+    "huge": (
+        pa.decimal256(70, 1),
+        [decimal.Decimal(10) ** 60, None, decimal.Decimal("0.5")],
+    ),
     "list": (pa.large_list(pa.int8()), [[1, None], None, []]),
     "vector": (pa.list_(pa.float32(), 2), [[1.0, 2.0], None, [3.0, None]]),
     "point": (POINT, [{"x": 1, "y": "a"}, None, {"x": None, "y": None}]),
@@ -71,50 +97,94 @@ numbers = itertools.count()
 @example(sorted(COLUMNS), [], None, 700, None)
 @example(["kind"], [0, 1, 2, 2, 0], None, 2, None)
 @example(["text", "uint64"], [0, 1, 2] * 1000, "zstd", 700, 7)
-def test_whatever_is_sent_is_read_back(caller, columns, rows, compression, batch, chunk):
-    values = {name: pa.array([COLUMNS[name][1][row] for row in rows], COLUMNS[name][0]) for name in columns}
+def test_whatever_is_sent_is_read_back(
+    caller, columns, rows, compression, batch, chunk
+):
+    values = {
+        name: pa.array([COLUMNS[name][1][row] for row in rows], COLUMNS[name][0])
+        for name in columns
+    }
     # each batch has a dictionary of its own
-    batches = [pa.table({n: pa.array(v[i : i + batch].to_pylist(), v.type) for n, v in values.items()})
-               for i in range(0, max(len(rows), 1), batch)]  # fmt: skip
+    batches = [
+        pa.table(
+            {
+                n: pa.array(v[i : i + batch].to_pylist(), v.type)
+                for n, v in values.items()
+            }
+        )
+        for i in range(0, max(len(rows), 1), batch)
+    ]
     table, name = pa.concat_tables(batches), f"t{next(numbers)}"
     body = stream(table, compression=compression)
-    sent = body if chunk is None else (body[i : i + chunk] for i in range(0, len(body), chunk))
-    answer = caller.send("POST", f"/v1/tables/{name}", sent, content_type=ARROW, x_request_id=name)
-    assert (answer.status_code, answer.json(), answer.headers["x-request-id"]) == (200, {"version": 1}, name)
+    sent = (
+        body
+        if chunk is None
+        else (body[i : i + chunk] for i in range(0, len(body), chunk))
+    )
+    answer = caller.send(
+        "POST", f"/v1/tables/{name}", sent, content_type=ARROW, x_request_id=name
+    )
+    assert (answer.status_code, answer.json(), answer.headers["x-request-id"]) == (
+        200,
+        {"version": 1},
+        name,
+    )
     back = caller.read(name)
     assert back.schema.equals(table.schema)
     assert back.to_pydict() == table.to_pydict()
     shutil.rmtree(caller.root / f"{name}.lance")
 
 
-def test_a_list_has_tables_alone_sorted_and_comes_in_pages_of_the_size_asked_for(caller):
+def test_a_list_has_tables_alone_sorted_and_comes_in_pages_of_the_size_asked_for(
+    caller,
+):
     for name in ("b", "c", "a.1", "_c", "a"):
         assert caller.create(name, TABLE).status_code == 200
     for folder in ("empty.lance", "notes"):
         (caller.root / folder).mkdir()
-    for path in ("/v1/tables", "/v1/namespace/$/table/list", "/v1/namespace/%24/table/list", "/v1/table/"):
-        assert caller.send("GET", path).json() == {"tables": ["_c", "a", "a.1", "b", "c"]}
+    for path in (
+        "/v1/tables",
+        "/v1/namespace/$/table/list",
+        "/v1/namespace/%24/table/list",
+        "/v1/table/",
+    ):
+        assert caller.send("GET", path).json() == {
+            "tables": ["_c", "a", "a.1", "b", "c"]
+        }
         first = caller.send("GET", f"{path}?limit=2").json()
         assert first["tables"] == ["_c", "a"]
-        second = caller.send("GET", f"{path}?limit=3&page_token={first['page_token']}").json()
+        second = caller.send(
+            "GET", f"{path}?limit=3&page_token={first['page_token']}"
+        ).json()
         assert second == {"tables": ["a.1", "b", "c"]}
         for limit in ("0", "-1", "x", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 30):
             answer = caller.send("GET", f"{path}?limit={limit}")
             assert (answer.status_code, "limit" in message(answer)) == (400, True)
 
 
-@pytest.mark.parametrize("columns", [1000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "columns", [1000, pytest.param(10_000, marks=pytest.mark.long)]
+)
 def test_a_column_of_nulls_and_thousands_of_columns_are_stored(caller, columns):
-    wide = pa.table({f"c{i}": [i] for i in range(columns - 1)} | {"nothing": pa.nulls(1)})
+    wide = pa.table(
+        {f"c{i}": [i] for i in range(columns - 1)} | {"nothing": pa.nulls(1)}
+    )
     assert caller.create("wide", wide).status_code == 200
     assert caller.read("wide").equals(wide)
     backwards = stream(wide.select(wide.column_names[::-1]))
-    assert caller.send("POST", "/v1/table/wide/insert/", backwards, content_type=ARROW).status_code == 200
+    assert (
+        caller.send(
+            "POST", "/v1/table/wide/insert/", backwards, content_type=ARROW
+        ).status_code
+        == 200
+    )
     assert caller.read("wide").equals(pa.concat_tables([wide, wide]))
 
 
 def test_a_table_much_larger_than_the_memory_it_may_take_goes_through(elsewhere, other):
-    batch = pa.record_batch({f"c{i}": pa.array(range(i, i + 250_000)) for i in range(8)})
+    batch = pa.record_batch(
+        {f"c{i}": pa.array(range(i, i + 250_000)) for i in range(8)}
+    )
     head = stream(pa.table(batch).slice(0, 0))[:-8]
     body = stream(pa.table(batch))
     one = body[len(head) : -8]
@@ -131,15 +201,25 @@ def test_a_table_much_larger_than_the_memory_it_may_take_goes_through(elsewhere,
 
 def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller):
     names = [f"c{i}" for i in range(4000)]
-    lance.write_dataset(pa.table({name: [1] for name in names}), str(caller.root / "wide.lance"))
+    lance.write_dataset(
+        pa.table({name: [1] for name in names}), str(caller.root / "wide.lance")
+    )
     started = time.monotonic()
-    answer = caller.alter("wide", *({"path": name, "rename": f"{name}_new"} for name in names))
+    answer = caller.alter(
+        "wide", *({"path": name, "rename": f"{name}_new"} for name in names)
+    )
     assert (answer.status_code, answer.json()) == (200, {"version": 2})
-    assert time.monotonic() - started < 8  # of which the engine takes most; a walk over all names a path took longer
-    assert lance.dataset(str(caller.root / "wide.lance")).schema.names == [f"{name}_new" for name in names]
+    assert (
+        time.monotonic() - started < 8
+    )  # of which the engine takes most; a walk over all names a path took longer
+    assert lance.dataset(str(caller.root / "wide.lance")).schema.names == [
+        f"{name}_new" for name in names
+    ]
 
 
-def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_on_reading(caller):
+def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_on_reading(
+    caller,
+):
     assert put(caller, "t", TABLE, "overwrite").json() == {"version": 1}
     old = lance.dataset(str(caller.root / "t.lance"))
     for i, table in enumerate((OTHER, TABLE[:0], TABLE, OTHER[:0], OTHER), 2):
@@ -148,14 +228,22 @@ def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_
         assert described(caller, "t")["version"] == i
     assert old.to_table().equals(TABLE)
     assert caller.tables() == ["t"]
-    assert caller.alter("t", {"path": "other", "data_type": {"type": "float"}}).json() == {"version": 7}
+    assert caller.alter(
+        "t", {"path": "other", "data_type": {"type": "float"}}
+    ).json() == {"version": 7}
 
 
 UNIT = {"unit": "µm"}
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 UUID = {"ARROW:extension:name": "arrow.uuid"}
 JSON_TEXT = {"ARROW:extension:name": "arrow.json"}
-INSIDE = pa.struct([pa.field("x", pa.int32(), metadata=UNIT), pa.field("u", pa.uuid()), pa.field("plain", pa.int8())])
+INSIDE = pa.struct(
+    [
+        pa.field("x", pa.int32(), metadata=UNIT),
+        pa.field("u", pa.uuid()),
+        pa.field("plain", pa.int8()),
+    ]
+)
 INSIDE_TOLD = {"x": UNIT, "u": UUID, "plain": None}
 TOLD = {  # a field, its metadata, and that of the fields inside it
     "plain": (pa.field("f", pa.int8()), None, {}),
@@ -163,20 +251,37 @@ TOLD = {  # a field, its metadata, and that of the fields inside it
     "a key": (pa.field("f", pa.int64(), False, PRIMARY_KEY), PRIMARY_KEY, {}),
     "uuid": (pa.field("f", pa.uuid(), metadata=UNIT), {**UNIT, **UUID}, {}),
     "json": (pa.field("f", pa.json_(pa.string())), JSON_TEXT, {}),
-    "a category": (pa.field("f", pa.dictionary(pa.int32(), pa.string()), metadata=UNIT), UNIT, {}),
+    "a category": (
+        pa.field("f", pa.dictionary(pa.int32(), pa.string()), metadata=UNIT),
+        UNIT,
+        {},
+    ),
     "a tensor": (
         pa.field("f", pa.fixed_shape_tensor(pa.int8(), [2, 3])),
-        {"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": '{"shape":[2,3]}'},
+        {
+            "ARROW:extension:name": "arrow.fixed_shape_tensor",
+            "ARROW:extension:metadata": '{"shape":[2,3]}',
+        },
         {"item": None},
     ),
     "a struct": (pa.field("f", INSIDE, metadata=UNIT), UNIT, INSIDE_TOLD),
-    "a list": (pa.field("f", pa.list_(pa.field("item", INSIDE, metadata=UNIT))), None, {"item": UNIT, **INSIDE_TOLD}),
+    "a list": (
+        pa.field("f", pa.list_(pa.field("item", INSIDE, metadata=UNIT))),
+        None,
+        {"item": UNIT, **INSIDE_TOLD},
+    ),
     "a list of uuids": (pa.field("f", pa.large_list(pa.uuid())), None, {"item": UUID}),
     "a map": (
-        pa.field("f", pa.map_(pa.string(), pa.field("value", pa.json_(pa.string()), metadata=UNIT))),
-        None, {"entries": None, "key": None, "value": {**UNIT, **JSON_TEXT}},
+        pa.field(
+            "f",
+            pa.map_(
+                pa.string(), pa.field("value", pa.json_(pa.string()), metadata=UNIT)
+            ),
+        ),
+        None,
+        {"entries": None, "key": None, "value": {**UNIT, **JSON_TEXT}},
     ),
-}  # fmt: skip
+}
 
 
 def metadata_inside(field):
@@ -187,9 +292,15 @@ def metadata_inside(field):
 
 
 @pytest.mark.parametrize(("field", "metadata", "inside"), TOLD.values(), ids=TOLD)
-def test_metadata_of_schema_and_fields_are_described_and_read_at_every_depth(caller, field, metadata, inside):
-    values = pa.array([1, 2], field.type) if not field.nullable else pa.nulls(2, field.type)
-    table = pa.Table.from_arrays([values, values], schema=pa.schema([field, field.with_name("g")], {"a": "b"}))
+def test_metadata_of_schema_and_fields_are_described_and_read_at_every_depth(
+    caller, field, metadata, inside
+):
+    values = (
+        pa.array([1, 2], field.type) if not field.nullable else pa.nulls(2, field.type)
+    )
+    table = pa.Table.from_arrays(
+        [values, values], schema=pa.schema([field, field.with_name("g")], {"a": "b"})
+    )
     assert caller.create("t", table).status_code == 200
     schema = described(caller, "t")["schema"]
     assert schema["metadata"] == {"a": "b"}
@@ -206,17 +317,31 @@ def test_metadata_of_schema_and_fields_are_described_and_read_at_every_depth(cal
 
 
 def test_modes_are_read_in_upper_and_lower_case(caller):
-    for mode, table, rows in [("CREATE", TABLE, 3), ("Exist_Ok", TABLE, 3), ("Overwrite", TABLE[:1], 1)]:
+    for mode, table, rows in [
+        ("CREATE", TABLE, 3),
+        ("Exist_Ok", TABLE, 3),
+        ("Overwrite", TABLE[:1], 1),
+    ]:
         assert put(caller, "t", table, mode).status_code == 200
         assert caller.read("t").num_rows == rows
     for mode, rows in [("APPEND", 2), ("oVERWRITE", 1)]:
-        answer = caller.send("POST", f"/v1/table/t/insert/?mode={mode}", stream(TABLE[:1]), content_type=ARROW)
+        answer = caller.send(
+            "POST",
+            f"/v1/table/t/insert/?mode={mode}",
+            stream(TABLE[:1]),
+            content_type=ARROW,
+        )
         assert (answer.status_code, caller.read("t").num_rows) == (200, rows)
 
 
 def test_tables_that_older_engines_wrote_are_replaced(caller):
     for version in ("legacy", "2.0", "2.1"):
-        lance.write_dataset(TABLE, str(caller.root / "t.lance"), data_storage_version=version, mode="overwrite")
+        lance.write_dataset(
+            TABLE,
+            str(caller.root / "t.lance"),
+            data_storage_version=version,
+            mode="overwrite",
+        )
         assert put(caller, "t", OTHER, "overwrite").status_code == 200
         assert caller.read("t").equals(OTHER)
         shutil.rmtree(caller.root / "t.lance")
@@ -225,22 +350,40 @@ def test_tables_that_older_engines_wrote_are_replaced(caller):
 def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(caller):
     place = caller.root / "t.lance"
     ways = {
-        "half a table": (lambda: (place / "data").mkdir(parents=True), lambda: shutil.rmtree(place)),
+        "half a table": (
+            lambda: (place / "data").mkdir(parents=True),
+            lambda: shutil.rmtree(place),
+        ),
         "file": (lambda: place.write_text("mine"), place.unlink),
-        "dangling link": (lambda: place.symlink_to(caller.root / "nowhere"), place.unlink),
+        "dangling link": (
+            lambda: place.symlink_to(caller.root / "nowhere"),
+            place.unlink,
+        ),
     }
     for what, (make, remove) in ways.items():
         make()
-        for answer in (caller.create("t", TABLE), put(caller, "t", TABLE), put(caller, "t", TABLE, "overwrite")):
-            assert (answer.status_code, "'t.lance'" in message(answer)) == (400, True), what
+        for answer in (
+            caller.create("t", TABLE),
+            put(caller, "t", TABLE),
+            put(caller, "t", TABLE, "overwrite"),
+        ):
+            assert (answer.status_code, "'t.lance'" in message(answer)) == (
+                400,
+                True,
+            ), what
         assert (os.path.lexists(place), caller.tables()) == (True, [])
         remove()
 
 
-def test_a_bad_stream_mode_or_commit_leaves_the_table_and_its_files_as_they_were(caller):
+def test_a_bad_stream_mode_or_commit_leaves_the_table_and_its_files_as_they_were(
+    caller,
+):
     caller.create("t", TABLE)
     path = "/v1/table/t/create/?mode=overwrite"
-    assert caller.send("POST", path, stream(OTHER)[:-8], content_type=ARROW).status_code == 400
+    assert (
+        caller.send("POST", path, stream(OTHER)[:-8], content_type=ARROW).status_code
+        == 400
+    )
     assert put(caller, "t", OTHER, "append").status_code == 400
     transactions = caller.root / "t.lance" / "_transactions"
     shutil.rmtree(transactions)

@@ -34,13 +34,21 @@ def cast_to_int32(one: Caller, column: str) -> requests.Response:
     return one.alter("t", {"path": column, "data_type": {"type": "int32"}})
 
 
-def test_S05_of_four_creates_of_one_name_one_succeeds_and_its_table_is_whole(caller, at_once):
+def test_S05_of_four_creates_of_one_name_one_succeeds_and_its_table_is_whole(
+    caller, at_once
+):
     tables = [pa.table({"n": [i] * 50_000}) for i in range(4)]
     for turn in range(3):
-        answers = at_once(*(lambda one, t=table, n=f"t{turn}": one.create(n, t) for table in tables))
+        answers = at_once(
+            *(lambda one, t=table, n=f"t{turn}": one.create(n, t) for table in tables)
+        )
         statuses = [answer.status_code for answer in answers]
         assert sorted(statuses) == [200, 409, 409, 409]
-        assert all("already exists" in message(answer) for answer in answers if answer.status_code == 409)
+        assert all(
+            "already exists" in message(answer)
+            for answer in answers
+            if answer.status_code == 409
+        )
         assert caller.read(f"t{turn}").equals(tables[statuses.index(200)])
 
 
@@ -55,18 +63,30 @@ def test_S05_a_taken_name_is_refused_before_the_body_is_read(caller):
     assert b"Connection: close" in answer
 
 
-def test_S06_alters_at_once_are_done_one_after_the_other_and_none_is_lost(caller, at_once):
+def test_S06_alters_at_once_are_done_one_after_the_other_and_none_is_lost(
+    caller, at_once
+):
     caller.create("t", pa.table({f"c{i}": [i] for i in range(8)}))
-    calls = [lambda one, i=i: one.alter("t", {"path": f"c{i}", "rename": f"d{i}"}) for i in range(8)]
-    assert sorted(answer.json()["version"] for answer in at_once(*calls)) == list(range(2, 10))
+    calls = [
+        lambda one, i=i: one.alter("t", {"path": f"c{i}", "rename": f"d{i}"})
+        for i in range(8)
+    ]
+    assert sorted(answer.json()["version"] for answer in at_once(*calls)) == list(
+        range(2, 10)
+    )
     assert caller.read("t").to_pylist() == [{f"d{i}": i for i in range(8)}]
     for i in range(0, 8, 2):  # to one name at once: one column has it
-        calls = [lambda one, d=f"d{j}", x=f"x{i}": one.alter("t", {"path": d, "rename": x}) for j in (i, i + 1)]
+        calls = [
+            lambda one, d=f"d{j}", x=f"x{i}": one.alter("t", {"path": d, "rename": x})
+            for j in (i, i + 1)
+        ]
         assert sorted(answer.status_code for answer in at_once(*calls)) == [200, 400]
         assert caller.read("t").column_names.count(f"x{i}") == 1
 
 
-def test_S06_S14_alters_of_two_processes_at_once_are_both_done_or_one_is_a_conflict(caller, other):
+def test_S06_S14_alters_of_two_processes_at_once_are_both_done_or_one_is_a_conflict(
+    caller, other
+):
     caller.create("t", pa.table({f"c{i}": range(1000) for i in range(20)}))
     start = threading.Barrier(2)
 
@@ -80,19 +100,25 @@ def test_S06_S14_alters_of_two_processes_at_once_are_both_done_or_one_is_a_confl
     assert set(statuses) <= {200, 409}
     assert statuses.count(200) >= 10
     after = caller.read("t")
-    assert [str(t) for t in after.schema.types] == ["int32" if status == 200 else "int64" for status in statuses]
+    assert [str(t) for t in after.schema.types] == [
+        "int32" if status == 200 else "int64" for status in statuses
+    ]
     assert all(column.to_pylist() == list(range(1000)) for column in after.columns)
 
 
 def replace(one: Caller, number: int) -> requests.Response:
     body = stream(pa.table({"n": [number] * 1000}))
-    return one.send("POST", "/v1/table/t/create/?mode=overwrite", body, content_type=ARROW)
+    return one.send(
+        "POST", "/v1/table/t/create/?mode=overwrite", body, content_type=ARROW
+    )
 
 
 def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, other):
     replace(caller, 0)
     with ThreadPoolExecutor(1) as pool:
-        replacing = pool.submit(lambda: [replace(other, i).json()["version"] for i in range(1, 21)])
+        replacing = pool.submit(
+            lambda: [replace(other, i).json()["version"] for i in range(1, 21)]
+        )
         altered, described = [], []
         while not replacing.done() or len(altered) < 5:
             answer = cast_to_int32(caller, "n")
@@ -100,7 +126,10 @@ def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, 
             altered.append(answer.json()["version"])
             answer = caller.send("POST", "/v1/table/t/describe/", "{}").json()
             described.append(answer["version"])
-            assert [field["type"]["type"] for field in answer["schema"]["fields"]] in (["int32"], ["int64"])
+            assert [field["type"]["type"] for field in answer["schema"]["fields"]] in (
+                ["int32"],
+                ["int64"],
+            )
             assert len(set(caller.read("t")["n"].to_pylist())) == 1
     versions = sorted(altered + replacing.result())
     assert versions == list(range(2, len(versions) + 2))
@@ -108,15 +137,24 @@ def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, 
     assert set(caller.read("t")["n"].to_pylist()) == {20}
 
 
-def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(caller, other):
+def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(
+    caller, other
+):
     theirs = [lambda i=i: replace(other, i) for i in range(15)]
     ours = [lambda i=i: replace(caller, i) for i in range(15)]
     runs = [
-        [call for one in theirs for call in (one, lambda: other.send("POST", "/v1/table/t/drop/"))],
+        [
+            call
+            for one in theirs
+            for call in (one, lambda: other.send("POST", "/v1/table/t/drop/"))
+        ],
         [call for one in ours for call in (lambda: cast_to_int32(caller, "n"), one)],
     ]
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(lambda run=run: [call().status_code for call in run]) for run in runs]
+        both = [
+            pool.submit(lambda run=run: [call().status_code for call in run])
+            for run in runs
+        ]
         while not all(one.done() for one in both):
             with contextlib.suppress(ValueError, OSError):  # it is not there now
                 assert len(set(caller.read("t")["n"].to_pylist())) == 1

@@ -34,7 +34,9 @@ def serving(root, keep):
 
 
 def insert(caller, body, mode="append"):
-    return caller.send("POST", f"/v1/table/t/insert/?mode={mode}", body, content_type=ARROW)
+    return caller.send(
+        "POST", f"/v1/table/t/insert/?mode={mode}", body, content_type=ARROW
+    )
 
 
 def append(caller):
@@ -48,7 +50,10 @@ def replace(caller):
 def in_parts(caller, mode="append", name="t"):
     write = Write(caller, name)
     for part in "ab":
-        assert write.part(ADDED if mode == "append" else ROWS, part, mode).status_code == 200
+        assert (
+            write.part(ADDED if mode == "append" else ROWS, part, mode).status_code
+            == 200
+        )
     return write
 
 
@@ -79,7 +84,10 @@ def create_and_drop(caller):
 
 
 def versions(root):
-    return [version["version"] for version in lance.dataset(str(root / "t.lance")).versions()]
+    return [
+        version["version"]
+        for version in lance.dataset(str(root / "t.lance")).versions()
+    ]
 
 
 def count_open_files() -> int:
@@ -97,14 +105,22 @@ THINGS = {  # what is done, and the status of its answer
     "alter": (alter_twice, 200),
     "create and drop": (create_and_drop, 200),
     "a taken name": (lambda caller: caller.create("t", ROWS), 409),
-    "rows that do not fit": (lambda caller: insert(caller, stream(pa.table({"x": [1]}))), 400),
-    "a table that breaks off": (lambda caller: insert(caller, stream(ROWS)[:-8], "overwrite"), 400),
+    "rows that do not fit": (
+        lambda caller: insert(caller, stream(pa.table({"x": [1]}))),
+        400,
+    ),
+    "a table that breaks off": (
+        lambda caller: insert(caller, stream(ROWS)[:-8], "overwrite"),
+        400,
+    ),
     "values that do not fit": (lambda caller: cast(caller, "n", "int8"), 400),
 }
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.long)])
-def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_are_all_that_stays(tmp_path, count):
+def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_are_all_that_stays(
+    tmp_path, count
+):
     with serving(tmp_path, NO_TIME) as caller:
         caller.create("t", ROWS)
         open_files = []
@@ -120,15 +136,25 @@ def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_ar
         assert caller.staged() == []
         assert versions(tmp_path) == [newest - 1, newest]
         assert unnamed(tmp_path) == []
-        assert [path.name for path in tmp_path.iterdir()] == [".rt_frames-staging", "t.lance"]
+        assert [path.name for path in tmp_path.iterdir()] == [
+            ".rt_frames-staging",
+            "t.lance",
+        ]
 
 
 @settings(max_examples=10)
-@given(st.lists(st.sampled_from(["append", "replace", "replace in parts", "alter"]), max_size=18), st.integers(0, 18))
+@given(
+    st.lists(
+        st.sampled_from(["append", "replace", "replace in parts", "alter"]), max_size=18
+    ),
+    st.integers(0, 18),
+)
 @example(["replace"] * 12, 0)
 @example(["replace in parts"] * 8 + ["append"] * 3 + ["replace", "alter"], 1)
 @example(["append"] * 12, 5)
-def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_ninth_overwrite(caller, history, old):
+def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_ninth_overwrite(
+    caller, history, old
+):
     shutil.rmtree(caller.root / "t.lance", ignore_errors=True)
     caller.create("t", ROWS)
     for what in history:
@@ -137,11 +163,27 @@ def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_nint
     old = min(old, newest - 1)
     for version in versions(caller.root):
         if version <= old + 1:  # what was replaced by it was replaced then
-            age(caller.root / "t.lance" / "_versions" / f"{2**64 - 1 - version}.manifest", hours=25 - version / 100)
-    overwrites = [1, *(number for number, what in enumerate(history, 2) if what.startswith("replace"))]
+            age(
+                caller.root
+                / "t.lance"
+                / "_versions"
+                / f"{2**64 - 1 - version}.manifest",
+                hours=25 - version / 100,
+            )
+    overwrites = [
+        1,
+        *(
+            number
+            for number, what in enumerate(history, 2)
+            if what.startswith("replace")
+        ),
+    ]
     ninth = overwrites[-9] if len(overwrites) >= 9 else 1
     append(caller)
-    assert versions(caller.root) == [*range(max(ninth, old + 1), newest + 1), newest + 1]
+    assert versions(caller.root) == [
+        *range(max(ninth, old + 1), newest + 1),
+        newest + 1,
+    ]
     assert unnamed(caller.root) == []
     assert caller.read("t").num_rows > 0
 
@@ -163,12 +205,20 @@ def test_of_thousands_of_versions_those_whose_day_is_over_go_together(caller):
         lance.write_dataset(ADDED, str(caller.root / "t.lance"), mode="append")
     for gone, left in ((3, 41), (4, 38)):
         for version in versions(caller.root)[: gone + 1]:
-            age(caller.root / "t.lance" / "_versions" / f"{2**64 - 1 - version}.manifest", hours=25)
+            age(
+                caller.root
+                / "t.lance"
+                / "_versions"
+                / f"{2**64 - 1 - version}.manifest",
+                hours=25,
+            )
         append(caller)
         assert len(versions(caller.root)) == left + 1
 
 
-@pytest.mark.parametrize("where", ["data/0.lance", "_transactions/1-0.txn", "_deletions/0-1-2.arrow"])
+@pytest.mark.parametrize(
+    "where", ["data/0.lance", "_transactions/1-0.txn", "_deletions/0-1-2.arrow"]
+)
 @pytest.mark.parametrize(("keep", "hours"), [(24, 23), (24, 25), (0, 0.5), (0, 2)])
 def test_a_file_that_a_killed_process_left_in_a_table_goes_with_a_version_unless_it_is_young(
     tmp_path, where, keep, hours
@@ -197,7 +247,11 @@ def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
         age(tmp_path / ".rt_frames-staging" / writes[0].id, hours=23)
         age(tmp_path / ".rt_frames-staging" / writes[1].id, hours=25)
         append(caller)
-        assert [write.end(caller=caller).status_code for write in writes] == [200, 404, *[200] * 48]
+        assert [write.end(caller=caller).status_code for write in writes] == [
+            200,
+            404,
+            *[200] * 48,
+        ]
         assert caller.read("t").num_rows == 2 + 2 + 49 * 4
         assert caller.staged() == []
 
@@ -210,8 +264,18 @@ def test_how_long_versions_are_kept_is_a_time(tmp_path, keep):
 
 @pytest.mark.parametrize(("hours", "kept"), [("0", [3, 4]), ("1", [1, 2, 3, 4])])
 def test_the_console_script_serves_with_a_time_of_its_own(tmp_path, hours, kept):
-    with python("-m", "rt_frames.cli", "serve", tmp_path, "--keep", hours, stdin=subprocess.DEVNULL) as process:
-        url, key = (process.stdout.readline().strip().partition("=")[2] for _ in range(2))
+    with python(
+        "-m",
+        "rt_frames.cli",
+        "serve",
+        tmp_path,
+        "--keep",
+        hours,
+        stdin=subprocess.DEVNULL,
+    ) as process:
+        url, key = (
+            process.stdout.readline().strip().partition("=")[2] for _ in range(2)
+        )
         caller = Caller(tmp_path, url, key)
         caller.create("t", ROWS)
         assert [replace(caller).status_code for _ in range(3)] == [200] * 3

@@ -24,8 +24,12 @@ if __name__ == "__main__":
     hear_interrupts()
     parser = argparse.ArgumentParser(prog="python -m tests.longer", description=__doc__)
     parser.add_argument("program", choices=PROGRAMS)
-    parser.add_argument("--count", type=int, default=300, help="how many kills, answers, …")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument(
+        "--count", type=int, default=300, help="how many kills, answers, …"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=random.SystemRandom().randrange(2**32)
+    )
     asked = parser.parse_args()
     print(f"seed {asked.seed}")
     for what, many in sorted(PROGRAMS[asked.program](asked.count, asked.seed).items()):

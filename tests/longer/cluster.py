@@ -48,7 +48,9 @@ def cluster(workers: int = 2) -> Iterator[str]:
     """Run a scheduler and workers, which have the key and are started again when they are killed."""
     command = [sys.executable, "-c", _CLUSTER, str(workers)]
     environment = {**os.environ, "RT_FRAMES_API_KEY": KEY}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
         assert process.stdout
         yield process.stdout.readline().decode().strip()
         process.communicate()
@@ -76,7 +78,9 @@ def run(runs: int, seed: int) -> Counter[str]:
             name = f"t{number}"
             with cluster() as address, distributed.Client(address) as workers:
                 pid = draw.choice([*workers.run(os.getpid).values()])
-                killing = threading.Timer(draw.uniform(0, 1), os.kill, (pid, signal.SIGKILL))
+                killing = threading.Timer(
+                    draw.uniform(0, 1), os.kill, (pid, signal.SIGKILL)
+                )
                 killing.start()
                 ends[end := write(service.caller.url, name)] += 1
                 killing.join()
@@ -87,13 +91,22 @@ def run(runs: int, seed: int) -> Counter[str]:
 def write(url: str, name: str) -> str:
     """Write a table, and tell how that ended."""
     try:
-        rt.connect(url, api_key=KEY, dialect="lancedb", default=False).create_table(name, frame(), compression=None)
+        rt.connect(url, api_key=KEY, dialect="lancedb", default=False).create_table(
+            name, frame(), compression=None
+        )
     except Exception as error:  # noqa: BLE001  # Dask's own, too
         return type(error).__name__
     return "whole"
 
 
-def check(folder: Path, name: str, *, is_there: bool, partitions: int = PARTITIONS, rows: int = ROWS) -> None:
+def check(
+    folder: Path,
+    name: str,
+    *,
+    is_there: bool,
+    partitions: int = PARTITIONS,
+    rows: int = ROWS,
+) -> None:
     """Read a table back, which has all rows in order, or is not there."""
     path, start = folder / f"{name}.lance", 0
     assert path.exists() == is_there, name
@@ -118,9 +131,24 @@ def measure(gigabytes: float, *, through_the_client: bool = False) -> Measured:
     """Write so much in partitions of 50 MB from two workers, and check it."""
     rows = 50 * 10**6 // 16
     partitions = round(gigabytes * 20)
-    with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service, cluster() as address:
-        command = [sys.executable, "-c", _CLIENT, address, service.caller.url, KEY, str(partitions), str(rows)]
-        told = subprocess.check_output([*command, str(int(through_the_client))], text=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Process(Path(folder)) as service,
+        cluster() as address,
+    ):
+        command = [
+            sys.executable,
+            "-c",
+            _CLIENT,
+            address,
+            service.caller.url,
+            KEY,
+            str(partitions),
+            str(rows),
+        ]
+        told = subprocess.check_output(
+            [*command, str(int(through_the_client))], text=True
+        )
         check(Path(folder), "t", is_there=True, partitions=partitions, rows=rows)
     return Measured(*json.loads(told))
 

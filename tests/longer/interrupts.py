@@ -68,7 +68,9 @@ def identity(part: pd.DataFrame, pause: float = 0.0) -> pd.DataFrame:
 
 def partitioned(pause: float = 0.0) -> Any:
     frame = dd.from_pandas(pd.DataFrame({"n": np.arange(ROWS)}), npartitions=5)
-    return frame.map_partitions(functools.partial(identity, pause=pause), meta=frame._meta)
+    return frame.map_partitions(
+        functools.partial(identity, pause=pause), meta=frame._meta
+    )
 
 
 def sources(folder: Path) -> dict[str, Callable[[], Any]]:
@@ -77,11 +79,17 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
     pq.write_table(numbers(), path, row_group_size=ROWS // 8)
     return {
         "table": numbers,
-        "pandas": lambda: pd.DataFrame({"n": np.arange(ROWS), "half": np.arange(ROWS) / 2}),
-        "pandas objects": lambda: pd.DataFrame({"text": pd.Series(texts(), dtype=object)}),
+        "pandas": lambda: pd.DataFrame(
+            {"n": np.arange(ROWS), "half": np.arange(ROWS) / 2}
+        ),
+        "pandas objects": lambda: pd.DataFrame(
+            {"text": pd.Series(texts(), dtype=object)}
+        ),
         "polars": lambda: pl.DataFrame({"text": texts()}),
         "lazy": lambda: pl.scan_parquet(path).filter(pl.col("n") >= 0),
-        "lazy, slow": lambda: pl.scan_parquet(path).map_batches(functools.partial(identity, pause=SLOW)),
+        "lazy, slow": lambda: pl.scan_parquet(path).map_batches(
+            functools.partial(identity, pause=SLOW)
+        ),
         "reader": reader,
         "reader, slow": functools.partial(reader, SLOW),
         "duckdb": lambda: duckdb.connect().sql(f"SELECT * FROM '{path}'"),
@@ -96,8 +104,15 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
 
 def arm(delay: float) -> subprocess.Popen[str]:
     """Have a SIGINT sent to this process some time after `go`, by one that says when; ended, it does both or none."""
-    script = 'read -r _; sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
-    return subprocess.Popen(["sh", "-c", script, str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    script = (
+        'read -r _; sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
+    )
+    return subprocess.Popen(
+        ["sh", "-c", script, str(delay)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def go(killer: subprocess.Popen[str]) -> None:
@@ -108,7 +123,9 @@ def go(killer: subprocess.Popen[str]) -> None:
 def disarm(killer: subprocess.Popen[str]) -> float | None:
     """Tell when it was sent, if it was; the SIGINT may come in here, too, and then this is called again."""
     killer.terminate()
-    said, _ = killer.communicate(timeout=30)  # without a time, what was read before it was interrupted is lost
+    said, _ = killer.communicate(
+        timeout=30
+    )  # without a time, what was read before it was interrupted is lost
     return float(said) if said else None
 
 
@@ -143,7 +160,9 @@ class Worker:
             start = time.monotonic()
             if not kind.endswith("slow"):
                 self.call(kind)
-            self._takes[kind] = SLOW if kind.endswith("slow") else time.monotonic() - start
+            self._takes[kind] = (
+                SLOW if kind.endswith("slow") else time.monotonic() - start
+            )
             self.check()
         killer = arm(self._random.uniform(0, 1.1 * self._takes[kind]))
         try:
@@ -152,7 +171,9 @@ class Worker:
             sent, ended = disarm(killer), "done"
             assert sent is None, f"{kind}: SIGINT was swallowed"
         except (KeyboardInterrupt, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and (kind != "duckdb" or "interrupt" not in str(error).lower()):
+            if isinstance(error, RuntimeError) and (
+                kind != "duckdb" or "interrupt" not in str(error).lower()
+            ):
                 raise  # but DuckDB's own word for it
             late, ended = time.time() - (disarm(killer) or 0), "interrupted"
             assert late < AT_ONCE, f"{kind}: {late:.1f} s late"
@@ -164,23 +185,45 @@ class Worker:
         until = time.monotonic() + 10 * SLOW
         while (left := self._left()) and time.monotonic() < until:
             time.sleep(0.1)
-            if not any(name.startswith("rt_frames") for name in left):  # threads need the interpreter to end
+            if not any(
+                name.startswith("rt_frames") for name in left
+            ):  # threads need the interpreter to end
                 gc.collect()
         assert not left, left
-        for name in set(self._client.list_tables()) - {"alter"}:  # also of a call before, which was interrupted late
+        for name in set(self._client.list_tables()) - {
+            "alter"
+        }:  # also of a call before, which was interrupted late
             stored = self._root / f"{name}.lance"
             assert lance.dataset(str(stored)).count_rows() in (ROWS, ROWS // 4)
             shutil.rmtree(stored)
 
     def _left(self) -> list[str]:
-        threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("rt_frames")]
-        return threads + [type(ref()).__name__ for ref in self._watched if ref() is not None]
+        threads = [
+            thread.name
+            for thread in threading.enumerate()
+            if thread.name.startswith("rt_frames")
+        ]
+        return threads + [
+            type(ref()).__name__ for ref in self._watched if ref() is not None
+        ]
 
 
 def run(count: int, seed: int) -> Counter[str]:
     """Interrupt so many calls of a process of its own."""
-    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
-        command = [sys.executable, "-m", "tests.longer.interrupts", service.caller.url, folder, str(count), str(seed)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        logged(),
+        Process(Path(folder)) as service,
+    ):
+        command = [
+            sys.executable,
+            "-m",
+            "tests.longer.interrupts",
+            service.caller.url,
+            folder,
+            str(count),
+            str(seed),
+        ]
         worker = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (worker.returncode, worker.stderr) == (0, ""), worker.stderr
     return Counter(json.loads(worker.stdout))

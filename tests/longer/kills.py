@@ -43,7 +43,9 @@ class Tables:
     def write(self, url: str) -> None:
         """Replace one table, create another one and alter that twice, again and again, until the service is killed."""
         with (
-            rt.connect(url, api_key=KEY, dialect="lancedb", retries=0, default=False) as client,
+            rt.connect(
+                url, api_key=KEY, dialect="lancedb", retries=0, default=False
+            ) as client,
             contextlib.suppress(rt.errors.RemoteError),
         ):
             while True:
@@ -51,14 +53,18 @@ class Tables:
                 number = self.attempted
                 client.create_table("kept", table(number), if_exists="replace")
                 self.replaced = number
-                client.create_table(f"t{number}", table(number)).rename({"half": "halves"}).cast({"n": "int32"})
+                client.create_table(f"t{number}", table(number)).rename(
+                    {"half": "halves"}
+                ).cast({"n": "int32"})
                 self.altered = number
 
     def break_off(self, service: Process, part: float) -> None:
         """Send a part of a table in place of the one that is replaced, and hang up."""
         body = stream(table(self.attempted), rows=10_000)
         with service.caller.connect() as connection:
-            connection.sendall(service.caller.head(REPLACE, f"Content-Length: {len(body)}"))
+            connection.sendall(
+                service.caller.head(REPLACE, f"Content-Length: {len(body)}")
+            )
             connection.sendall(body[: int(part * len(body))])
 
     def read(self) -> int:
@@ -87,8 +93,15 @@ class Tables:
             found = dataset.to_table()
             state = (found.column_names[1], str(found.schema.field("n").type))
             allowed = [("half", "int64"), ("halves", "int64"), ("halves", "int32")]
-            assert state in (allowed[2:] if number <= self.altered else allowed), (number, state)
-            assert found.rename_columns(["n", "half"]).cast(table(0).schema).equals(table(number)), number
+            assert state in (allowed[2:] if number <= self.altered else allowed), (
+                number,
+                state,
+            )
+            assert (
+                found.rename_columns(["n", "half"])
+                .cast(table(0).schema)
+                .equals(table(number))
+            ), number
             assert dataset.checkout_version(1).to_table().equals(table(number)), number
             states["-".join(state)] += 1
             shutil.rmtree(folder)
@@ -98,7 +111,11 @@ class Tables:
 def run(kills: int, seed: int) -> Counter[str]:
     """Kill the service or hang up in the middle, look at what is left, and go on."""
     draw, counts, stop = random.Random(seed), Counter[str](), threading.Event()
-    with tempfile.TemporaryDirectory() as folder, logged(), ThreadPoolExecutor(2) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        logged(),
+        ThreadPoolExecutor(2) as pool,
+    ):
         tables = Tables(Path(folder))
         with Process(Path(folder)) as service:
             service.client.create_table("kept", table(0))
@@ -119,4 +136,6 @@ def run(kills: int, seed: int) -> Counter[str]:
         finally:
             stop.set()
         reader.result(30)
-        return counts + Counter(replaced=tables.replaced, altered=tables.altered, reads=tables.reads)
+        return counts + Counter(
+            replaced=tables.replaced, altered=tables.altered, reads=tables.reads
+        )

@@ -31,14 +31,19 @@ def mutated(whole: bytes, draw: random.Random) -> bytes:
     data = bytearray(whole)
     if draw.random() < 0.5:
         for _ in range(draw.choice((1, 1, 2, 8))):
-            data[draw.randrange(len(data))] = draw.choice((0, 1, 127, 128, 255, draw.randrange(256)))
+            data[draw.randrange(len(data))] = draw.choice(
+                (0, 1, 127, 128, 255, draw.randrange(256))
+            )
         return bytes(data)
     for _ in range(draw.randint(1, 4)):
         at = draw.randrange(len(data))
         piece = bytes(data[at : at + draw.randint(1, 64)])
         changes = {
             "flip": bytes([piece[0] ^ 1 << draw.randrange(8)]) + piece[1:],
-            "overwrite": draw.choice([b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"\xff" * 4, bytes(4)]) + piece[4:],
+            "overwrite": draw.choice(
+                [b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"\xff" * 4, bytes(4)]
+            )
+            + piece[4:],
             "repeat": piece * 2,
             "insert": draw.randbytes(draw.randint(1, 16)) + piece,
             "drop": b"",
@@ -57,25 +62,46 @@ def corpus() -> list[bytes]:
     lists = pa.array([[1.0, 2.0]] * rows, pa.list_(pa.float32(), 2))
     maps = pa.array([[("k", 1)]] * rows, pa.map_("string", "int8"))
     tables = [
-        pa.table({"a": np.arange(rows), "f": np.random.default_rng(1).random(rows), "b": [True, None] * (rows // 2)}),
-        pa.table({"s": [f"text {i}" for i in range(rows)], "l": [[i, None] for i in range(rows)]}),
+        pa.table(
+            {
+                "a": np.arange(rows),
+                "f": np.random.default_rng(1).random(rows),
+                "b": [True, None] * (rows // 2),
+            }
+        ),
+        pa.table(
+            {
+                "s": [f"text {i}" for i in range(rows)],
+                "l": [[i, None] for i in range(rows)],
+            }
+        ),
         pa.table({"c": pa.array(["x", "y"] * (rows // 2)).dictionary_encode()}),
         pa.table({"st": [{"x": i, "y": [str(i)]} for i in range(rows)]}),
         pa.table({"v": lists, "d": pa.array([1] * rows).cast("date64")}),
         pa.table({"n": pa.array([1] * rows).cast(pa.decimal128(30, 2)), "m": maps}),
     ]
-    return [stream(table, compression=codec, rows=20) for table in tables for codec in (None, "lz4", "zstd")]
+    return [
+        stream(table, compression=codec, rows=20)
+        for table in tables
+        for codec in (None, "lz4", "zstd")
+    ]
 
 
 def streams(count: int, seed: int) -> Counter[int]:
     """Send mutated streams, and look at everything that was taken."""
     draw, ends, whole = random.Random(seed), Counter[int](), corpus()
-    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        logged(),
+        Process(Path(folder)) as service,
+    ):
         for one in whole:  # warm
             service.caller.create(f"w{len(one)}", one)
         before = service.memory()
         for number in range(count):
-            answer = service.caller.create(f"t{number}", mutated(draw.choice(whole), draw))
+            answer = service.caller.create(
+                f"t{number}", mutated(draw.choice(whole), draw)
+            )
             ends[answer.status_code] += 1
             assert answer.status_code in (200, 400), (number, answer.text)
         assert service.memory("VmHWM") - before < GROWTH
@@ -88,19 +114,36 @@ def streams(count: int, seed: int) -> Counter[int]:
 ALTERATIONS = [
     {"path": "a", "rename": "b", "data_type": {"type": "int32"}},
     {"path": "s.x", "nullable": True},
-    {"path": "l",
-     "data_type": {"type": "list", "fields": [{"name": "item", "type": {"type": "int8"}, "nullable": True}]}},
-]  # fmt: skip
+    {
+        "path": "l",
+        "data_type": {
+            "type": "list",
+            "fields": [{"name": "item", "type": {"type": "int8"}, "nullable": True}],
+        },
+    },
+]
 
 
 def alterations(count: int, seed: int) -> Counter[int]:
     """Send mutated alterations; the table's values stay."""
-    draw, ends, whole = random.Random(seed), Counter[int](), json.dumps({"alterations": ALTERATIONS}).encode()
-    with tempfile.TemporaryDirectory() as folder, logged(), Process(Path(folder)) as service:
-        service.client.create_table("t", pa.table({"a": [1, 2], "s": [{"x": 1}, None], "l": [[1], None]}))
+    draw, ends, whole = (
+        random.Random(seed),
+        Counter[int](),
+        json.dumps({"alterations": ALTERATIONS}).encode(),
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        logged(),
+        Process(Path(folder)) as service,
+    ):
+        service.client.create_table(
+            "t", pa.table({"a": [1, 2], "s": [{"x": 1}, None], "l": [[1], None]})
+        )
         for number in range(count):
             body = mutated(whole, draw)
-            answer = service.caller.send("POST", "/v1/table/t/alter_columns", body, content_type=JSON)
+            answer = service.caller.send(
+                "POST", "/v1/table/t/alter_columns", body, content_type=JSON
+            )
             ends[answer.status_code] += 1
             assert answer.status_code in (200, 400), (number, answer.text)
         assert service.tables()["t"].to_table().column(0).to_pylist() == [1, 2]
@@ -110,13 +153,25 @@ def alterations(count: int, seed: int) -> Counter[int]:
 def whole_answers() -> list[bytes]:
     """Make valid answers of several kinds."""
     error = {"error": {"code": 3, "message": f"the key {KEY} is wrong"}}
-    found = [{"tables": ["a", "b"], "page_token": None}, error, {"version": 7, "location": "s3://x"}]
+    found = [
+        {"tables": ["a", "b"], "page_token": None},
+        error,
+        {"version": 7, "location": "s3://x"},
+    ]
     answers = []
     for status in (200, 202, 301, 400, 401, 409, 429, 500):
         head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 0\r\n".encode()
-        for body in [*(json.dumps(one).encode() for one in found), b"", b"<html><body>no</body></html>"]:
+        for body in [
+            *(json.dumps(one).encode() for one in found),
+            b"",
+            b"<html><body>no</body></html>",
+        ]:
             answers.append(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            answers.append(head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+            answers.append(
+                head
+                + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+                % (len(body), body)
+            )
     return answers
 
 
@@ -138,7 +193,9 @@ def answers(count: int, seed: int) -> Counter[str]:
         connection.sock.sendall(mutated(draw.choice(whole), draw))
 
     with logged(), Server(script) as server:
-        client = rt.connect(server.url, api_key=KEY, timeout=1, retries=0, default=False)
+        client = rt.connect(
+            server.url, api_key=KEY, timeout=1, retries=0, default=False
+        )
         frame = pa.table({"a": [1, 2, 3]})
         calls = [
             client.list_tables,
@@ -148,7 +205,11 @@ def answers(count: int, seed: int) -> Counter[str]:
         for number in range(count):
             started = time.monotonic()
             error = failure(draw.choice(calls))
-            shown = "".join(traceback.format_exception(error)) + repr(vars(error)) if error else ""
+            shown = (
+                "".join(traceback.format_exception(error)) + repr(vars(error))
+                if error
+                else ""
+            )
             assert KEY not in shown + pickle.dumps(error).decode("latin-1")
             ends[type(error).__name__ if error else "a value"] += 1
             assert time.monotonic() - started < 5, number

@@ -22,10 +22,23 @@ ROWS, PARTS = 60_000, 5
 IN_PARTS = with_parts_of(16 * ROWS // PARTS + 2000)
 PATIENCE = 1.0  # seconds, in which the client expects an answer
 FAULTS = [
-    "cut the request", "cut the answer", "lose the answer", "answer late", "never answer", "429", "500", "502",
-    "500 when done", "kill",
-]  # fmt: skip
-NOTHING_STORED = (rt.errors.ConnectError, rt.errors.RateLimited, rt.errors.TableNotFoundError, rt.errors.BadRequest)
+    "cut the request",
+    "cut the answer",
+    "lose the answer",
+    "answer late",
+    "never answer",
+    "429",
+    "500",
+    "502",
+    "500 when done",
+    "kill",
+]
+NOTHING_STORED = (
+    rt.errors.ConnectError,
+    rt.errors.RateLimited,
+    rt.errors.TableNotFoundError,
+    rt.errors.BadRequest,
+)
 
 
 class Proxy:
@@ -46,7 +59,9 @@ class Proxy:
                 return
             connection.body(request)
             if fault.isdigit():
-                connection.answer(int(fault), {"error": "made up"}, {"Retry-After": "0"})
+                connection.answer(
+                    int(fault), {"error": "made up"}, {"Retry-After": "0"}
+                )
             elif fault == "kill":
                 self.service.kill()
                 return
@@ -63,16 +78,27 @@ class Proxy:
         if fault == "500 when done":
             connection.answer(500, {"error": "made up"})
             return True
-        sent = {"cut the answer": self.random.randrange(len(answer)), "lose the answer": 0}.get(fault, len(answer))
+        sent = {
+            "cut the answer": self.random.randrange(len(answer)),
+            "lose the answer": 0,
+        }.get(fault, len(answer))
         connection.sock.sendall(answer[:sent])
         return False
 
     def ask(self, request: Request) -> bytes:
         """Return the answer of the service, with its head, as it is."""
         lines = [
-            line for line in request.head.split(b"\r\n") if not line.lower().startswith((b"transfer", b"content-l"))
+            line
+            for line in request.head.split(b"\r\n")
+            if not line.lower().startswith((b"transfer", b"content-l"))
         ]
-        head = [*lines, b"Content-Length: %d" % len(request.body), b"Connection: close", b"", b""]
+        head = [
+            *lines,
+            b"Content-Length: %d" % len(request.body),
+            b"Connection: close",
+            b"",
+            b"",
+        ]
         url, answer = urlsplit(self.service.caller.url), b""
         with socket.create_connection((url.hostname, url.port), timeout=30) as upstream:
             upstream.sendall(b"\r\n".join(head) + request.body)
@@ -84,10 +110,14 @@ class Proxy:
 def added(number: int) -> pa.Table:
     """Make rows that say in which run they were added, in as many pieces as there are parts."""
     rows = pa.table({"run": pa.array([number] * ROWS, pa.int64()), "row": range(ROWS)})
-    return pa.concat_tables(rows.slice(at, ROWS // PARTS) for at in range(0, ROWS, ROWS // PARTS))
+    return pa.concat_tables(
+        rows.slice(at, ROWS // PARTS) for at in range(0, ROWS, ROWS // PARTS)
+    )
 
 
-def check_write(client: rt.Client, root: Path, number: int, if_exists: str, *, again: bool) -> str:
+def check_write(
+    client: rt.Client, root: Path, number: int, if_exists: str, *, again: bool
+) -> str:
     """Write through a fault; all rows are there once or none are, and what is said of them is so."""
     name = "t" if if_exists != "fail" else f"c{number}"
     before, said = read(root, name), ""
@@ -98,7 +128,11 @@ def check_write(client: rt.Client, root: Path, number: int, if_exists: str, *, a
     except rt.errors.RemoteError as error:
         outcome, said = type(error).__name__, str(error)
     found = read(root, name)
-    stored = added(number) if if_exists != "append" else pa.concat_tables([before, added(number)])
+    stored = (
+        added(number)
+        if if_exists != "append"
+        else pa.concat_tables([before, added(number)])
+    )
     there = found is not None and found.equals(stored)
     both = found is not None and before is not None
     unchanged = found.equals(before) if both else found is before
@@ -106,15 +140,23 @@ def check_write(client: rt.Client, root: Path, number: int, if_exists: str, *, a
     assert there or unchanged or left_empty, (outcome, said, found and found.num_rows)
     if outcome == "stored":
         assert there, "confirmed and lost"
-    if outcome in [kind.__name__ for kind in NOTHING_STORED] or "nothing of it is stored" in said:
+    if (
+        outcome in [kind.__name__ for kind in NOTHING_STORED]
+        or "nothing of it is stored" in said
+    ):
         assert not there, said
     if known := re.search(r"and has (\d+) and ([\d,]+) now", said):
         version = lance.dataset(str(root / f"{name}.lance")).version
-        assert (int(known[1]), int(known[2].replace(",", ""))) == (version, found.num_rows), said
+        assert (int(known[1]), int(known[2].replace(",", ""))) == (
+            version,
+            found.num_rows,
+        ), said
     if "nothing was done so far" in said:
         assert not there, said
     if left_empty:
-        assert known or re.search("without rows|drop table|could not be|is listed", said), said
+        assert known or re.search(
+            "without rows|drop table|could not be|is listed", said
+        ), said
     return f"{if_exists}: {outcome}"
 
 
@@ -141,26 +183,42 @@ def run(runs: int, seed: int) -> Counter[str]:
         service = Process(root)
         server.script = proxy = Proxy(service, random_)
         options = {"timeout": (2, 2, PATIENCE), "retries": 1}
-        whole, in_parts = (rt.Client(server.url, api_key=KEY, dialect=one, **options) for one in ("lancedb", IN_PARTS))
+        whole, in_parts = (
+            rt.Client(server.url, api_key=KEY, dialect=one, **options)
+            for one in ("lancedb", IN_PARTS)
+        )
         for number in range(runs):
             if number % 20 == 0:  # it grows
-                rt.connect(root, default=False).create_table("t", added(-1), if_exists="replace")
-            kind = random_.choice(["read", "append", "fail", "append", "replace", "fail"])
+                rt.connect(root, default=False).create_table(
+                    "t", added(-1), if_exists="replace"
+                )
+            kind = random_.choice(
+                ["read", "append", "fail", "append", "replace", "fail"]
+            )
             client, most = (
-                (whole, 2) if kind == "read" else random_.choice([(whole, 3), (in_parts, 10), (in_parts, 10)])
+                (whole, 2)
+                if kind == "read"
+                else random_.choice([(whole, 3), (in_parts, 10), (in_parts, 10)])
             )
             in_parts.list_tables()  # which tells the version of the server
             proxy.fault, proxy.left = random_.choice(FAULTS), random_.randint(1, most)
             if kind == "read":
                 counts[check_read(client.table("t"), str(root / "t.lance"))] += 1
             else:
-                counts[check_write(client, root, number, kind, again=random_.random() < 0.5)] += 1
+                counts[
+                    check_write(
+                        client, root, number, kind, again=random_.random() < 0.5
+                    )
+                ] += 1
             proxy.fault = ""
             if not service.alive:
                 service.__exit__()
                 service = proxy.service = Process(root)
                 # what was not sent in parts, which may go on
-                assert all((staged / "table" / "parts").exists() for staged in service.caller.staged())
+                assert all(
+                    (staged / "table" / "parts").exists()
+                    for staged in service.caller.staged()
+                )
         for client in (whole, in_parts):
             client.close()
         service.__exit__()

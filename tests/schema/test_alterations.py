@@ -30,35 +30,61 @@ def sent(*args, **options) -> list[dict]:
 
 CASES = {  # before, after, options, what is sent
     "the same columns are no change": ({"a": I32}, {"a": I32}, {}, []),
-    "the order of columns is no change": ({"a": I32, "b": I32}, {"b": I32, "a": I32}, {}, []),
+    "the order of columns is no change": (
+        {"a": I32, "b": I32},
+        {"b": I32, "a": I32},
+        {},
+        [],
+    ),
     "changes come in the order of before": (
-        {"b": I32, "a": I32}, {"a": I64, "b": I64}, {}, [{"path": "b", **LONG}, {"path": "a", **LONG}],
+        {"b": I32, "a": I32},
+        {"a": I64, "b": I64},
+        {},
+        [{"path": "b", **LONG}, {"path": "a", **LONG}],
     ),
     "a rename and a cast are one alteration": (
-        {"a": I32}, {"n": I64}, {"rename": {"a": "n"}}, [{"path": "a", "rename": "n", **LONG}],
+        {"a": I32},
+        {"n": I64},
+        {"rename": {"a": "n"}},
+        [{"path": "a", "rename": "n", **LONG}],
     ),
     "inside a struct": ({"s": POINT}, {"s": WIDE_POINT}, {}, [{"path": "s.x", **LONG}]),
     "through a list by the name of its child": (
-        {"l": pa.list_(pa.field("element", POINT))}, {"l": pa.list_(WIDE_POINT)}, {},
+        {"l": pa.list_(pa.field("element", POINT))},
+        {"l": pa.list_(WIDE_POINT)},
+        {},
         [{"path": "l.element.x", **LONG}],
     ),
     "paths stay those of before": (
-        {"s": POINT}, {"t": pa.struct([("q", I32), ("y", I32)])}, {"rename": {"s": "t", "s.x": "q"}},
+        {"s": POINT},
+        {"t": pa.struct([("q", I32), ("y", I32)])},
+        {"rename": {"s": "t", "s.x": "q"}},
         [{"path": "s", "rename": "t"}, {"path": "s.x", "rename": "q"}],
     ),
     "strict=False leaves one-sided columns alone": (
-        {"a": I32, "b": I32}, {"b": I64, "c": I32}, {"strict": False}, [{"path": "b", **LONG}],
+        {"a": I32, "b": I32},
+        {"b": I64, "c": I32},
+        {"strict": False},
+        [{"path": "b", **LONG}],
     ),
     "nullability is asked for by path": (
-        {"s": POINT}, {"s": POINT}, {"nullable": {"s.x": False}}, [{"path": "s.x", "nullable": False}],
+        {"s": POINT},
+        {"s": POINT},
+        {"nullable": {"s.x": False}},
+        [{"path": "s.x", "nullable": False}],
     ),
     "lists of structs are alike whether large or not": (
-        {"c": pa.list_(POINT)}, {"c": pa.large_list(WIDE_POINT)}, {}, [{"path": "c.item.x", **LONG}],
+        {"c": pa.list_(POINT)},
+        {"c": pa.large_list(WIDE_POINT)},
+        {},
+        [{"path": "c.item.x", **LONG}],
     ),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(("before", "after", "options", "expected"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("before", "after", "options", "expected"), CASES.values(), ids=CASES
+)
 def test_a_plan_says_what_leads_from_before_to_after(before, after, options, expected):
     made = plan(columns(**before), columns(**after), **options)
     assert made.to_json()["alterations"] == expected
@@ -67,7 +93,12 @@ def test_a_plan_says_what_leads_from_before_to_after(before, after, options, exp
 
 
 def test_lists_of_plain_items_are_cast_from_small_to_large():
-    assert sent(columns(c=pa.list_(I32)), columns(c=pa.large_list(I32)))[0]["data_type"]["type"] == "large_list"
+    assert (
+        sent(columns(c=pa.list_(I32)), columns(c=pa.large_list(I32)))[0]["data_type"][
+            "type"
+        ]
+        == "large_list"
+    )
     assert not plan(columns(c=pa.list_(POINT)), columns(c=pa.large_list(POINT)))
 
 
@@ -75,22 +106,53 @@ def test_nullability_is_compared_between_two_schemas_only():
     before, after = pa.schema([pa.field("a", I32, nullable=False)]), columns(a=I32)
     frame = pa.table({"a": pa.array([1], I32)})
     assert sent(before, frame) == sent(before, after, nullable={"a": False}) == []
-    assert sent(before, after) == sent(frame, frame, nullable={"a": True}) == [{"path": "a", "nullable": True}]
+    assert (
+        sent(before, after)
+        == sent(frame, frame, nullable={"a": True})
+        == [{"path": "a", "nullable": True}]
+    )
 
 
 REFUSED = {  # before, after, options, what is named
-    "unknown path, close match": ({"a": I32}, {"a": I32}, {"rename": {"aa": "a"}}, "'a'"),
-    "unknown target": ({"qty": I32}, {"quantity": I32}, {"rename": {"qty": "quantty"}}, "'quantity'"),
-    "name taken": ({"a": I32, "b": I32}, {"b": I32}, {"rename": {"a": "b"}, "strict": False}, "'b'"),
+    "unknown path, close match": (
+        {"a": I32},
+        {"a": I32},
+        {"rename": {"aa": "a"}},
+        "'a'",
+    ),
+    "unknown target": (
+        {"qty": I32},
+        {"quantity": I32},
+        {"rename": {"qty": "quantty"}},
+        "'quantity'",
+    ),
+    "name taken": (
+        {"a": I32, "b": I32},
+        {"b": I32},
+        {"rename": {"a": "b"}, "strict": False},
+        "'b'",
+    ),
     "unknown nullable": ({"a": I32}, {"a": I32}, {"nullable": {"zz": True}}, "'zz'"),
     "struct child gone": ({"s": POINT}, {"s": pa.struct([("x", I32)])}, {}, "'s.y'"),
-    "a dot in a changed name": ({"s": pa.struct([("p.q", I32)])}, {"s": pa.struct([("p.q", I64)])}, {}, "dot"),
-    "a dot in an item's name": ({"l": pa.list_(pa.field("p.q", POINT))}, {"l": pa.list_(WIDE_POINT)}, {}, "dot"),
+    "a dot in a changed name": (
+        {"s": pa.struct([("p.q", I32)])},
+        {"s": pa.struct([("p.q", I64)])},
+        {},
+        "dot",
+    ),
+    "a dot in an item's name": (
+        {"l": pa.list_(pa.field("p.q", POINT))},
+        {"l": pa.list_(WIDE_POINT)},
+        {},
+        "dot",
+    ),
     "a type without a word": ({"a": I32}, {"a": pa.map_(pa.string(), I32)}, {}, "'a'"),
 }
 
 
-@pytest.mark.parametrize(("before", "after", "options", "named"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(
+    ("before", "after", "options", "named"), REFUSED.values(), ids=REFUSED
+)
 def test_what_does_not_fit_is_refused_by_name(before, after, options, named):
     with pytest.raises((AlterationError, UnsupportedTypeError), match=re.escape(named)):
         plan(columns(**before), columns(**after), **options)
@@ -98,43 +160,83 @@ def test_what_does_not_fit_is_refused_by_name(before, after, options, named):
 
 OFFERS = {  # before, after, the renames that are offered, and whether other columns are left alone
     "one": ({"a": I32}, {"n": TEXT}, {"a": "n"}, False),
-    "a field": ({"s": POINT}, {"s": pa.struct([("x", I32), ("why", I32)])}, {"s.y": "why"}, False),
-    "of two": ({"city": TEXT, "sold": I32}, {"CITY": TEXT, "units": I64}, {"city": "CITY", "sold": "units"}, False),
+    "a field": (
+        {"s": POINT},
+        {"s": pa.struct([("x", I32), ("why", I32)])},
+        {"s.y": "why"},
+        False,
+    ),
+    "of two": (
+        {"city": TEXT, "sold": I32},
+        {"CITY": TEXT, "units": I64},
+        {"city": "CITY", "sold": "units"},
+        False,
+    ),
     "crosswise": (
-        {"net_price": I32, "gross_price": I32, "id": TEXT}, {"gross_prices": I32, "net_prices": I32, "key": TEXT},
-        {"net_price": "net_prices", "gross_price": "gross_prices", "id": "key"}, False,
+        {"net_price": I32, "gross_price": I32, "id": TEXT},
+        {"gross_prices": I32, "net_prices": I32, "key": TEXT},
+        {"net_price": "net_prices", "gross_price": "gross_prices", "id": "key"},
+        False,
     ),
     "spelled otherwise": (
-        {"unit price": I32, "list_price": I64}, {"UnitPrice": I32, "listPrice": I64},
-        {"unit price": "UnitPrice", "list_price": "listPrice"}, False,
+        {"unit price": I32, "list_price": I64},
+        {"UnitPrice": I32, "listPrice": I64},
+        {"unit price": "UnitPrice", "list_price": "listPrice"},
+        False,
     ),
     "one on each level": (
-        {"s": pa.struct([("x", I32)]), "t": TEXT}, {"s": pa.struct([("p", I32)]), "u": TEXT},
-        {"s.x": "p", "t": "u"}, False,
+        {"s": pa.struct([("x", I32)]), "t": TEXT},
+        {"s": pa.struct([("p", I32)]), "u": TEXT},
+        {"s.x": "p", "t": "u"},
+        False,
     ),
     "one is alike, one left": (
-        {"price": I32, "b": I32}, {"prices": I32, "m": I64}, {"price": "prices", "b": "m"}, False,
+        {"price": I32, "b": I32},
+        {"prices": I32, "m": I64},
+        {"price": "prices", "b": "m"},
+        False,
     ),
     "others are left over": (
-        {"price": I32, "b": I32, "c": I32}, {"prices": I32, "m": I64}, {"price": "prices"}, True,
+        {"price": I32, "b": I32, "c": I32},
+        {"prices": I32, "m": I64},
+        {"price": "prices"},
+        True,
     ),
     "none is alike": ({"a": I32, "b": I32}, {"n": I32, "m": I32}, None, True),
-    "alike, of another type": ({"price": I32, "b": I32}, {"prices": I64, "m": I64}, None, True),
-    "too many": ({str(n): I32 for n in range(51)}, {f"{n}_": I32 for n in range(51)}, None, True),
-}  # fmt: skip
+    "alike, of another type": (
+        {"price": I32, "b": I32},
+        {"prices": I64, "m": I64},
+        None,
+        True,
+    ),
+    "too many": (
+        {str(n): I32 for n in range(51)},
+        {f"{n}_": I32 for n in range(51)},
+        None,
+        True,
+    ),
+}
 
 
-@pytest.mark.parametrize(("before", "after", "offered", "others"), OFFERS.values(), ids=OFFERS)
-def test_columns_on_one_side_are_named_and_what_is_offered_for_them_works_when_pasted(before, after, offered, others):
+@pytest.mark.parametrize(
+    ("before", "after", "offered", "others"), OFFERS.values(), ids=OFFERS
+)
+def test_columns_on_one_side_are_named_and_what_is_offered_for_them_works_when_pasted(
+    before, after, offered, others
+):
     before, after = columns(**before), columns(**after)
-    with pytest.raises(AlterationError, match=r"only before: .*; only after: ") as refused:
+    with pytest.raises(
+        AlterationError, match=r"only before: .*; only after: "
+    ) as refused:
         plan(before, after)
     said = re.search(r"rename=(\{.*?\})", str(refused.value))
     assert (eval(said[1]) if said else None) == offered
     assert ("strict=False" in str(refused.value)) == bool(others)
     if offered:
         options = {"rename": offered, **({"strict": False} if others else {})}
-        assert {a["path"]: a["rename"] for a in sent(before, after, **options)} == offered
+        assert {
+            a["path"]: a["rename"] for a in sent(before, after, **options)
+        } == offered
         cast = [a["path"] for a in sent(before, after, **options) if "data_type" in a]
         assert re.findall(r"'([^']*)' is then cast", str(refused.value)) == cast
 
@@ -156,9 +258,18 @@ def test_a_plan_that_one_request_does_not_take_is_split_casts_first_and_both_kno
 
 def test_plans_and_alterations_are_values():
     one = plan(columns(a=I32), columns(a=I64))
-    assert pickle.loads(pickle.dumps(one)) == one == AlterationPlan([Alteration("a", data_type=int)])
-    assert len({Alteration("a", data_type="int64"), Alteration("a", data_type=pa.int64())}) == 1
-    assert all("nothing to alter" in shown for shown in (repr(one[:0]), one[:0]._repr_html_()))
+    assert (
+        pickle.loads(pickle.dumps(one))
+        == one
+        == AlterationPlan([Alteration("a", data_type=int)])
+    )
+    assert (
+        len({Alteration("a", data_type="int64"), Alteration("a", data_type=pa.int64())})
+        == 1
+    )
+    assert all(
+        "nothing to alter" in shown for shown in (repr(one[:0]), one[:0]._repr_html_())
+    )
 
 
 WRONG = [
@@ -174,7 +285,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("wrong", "named"), WRONG, ids=str)
-def test_alterations_that_cannot_be_sent_are_refused_before_sending(remote, server, wrong, named):
+def test_alterations_that_cannot_be_sent_are_refused_before_sending(
+    remote, server, wrong, named
+):
     with pytest.raises(ValueError, match=named):
         remote.alter_columns("t", wrong)
     assert server.requests == []
@@ -189,7 +302,9 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("path", "data_type", "lists", "refused"), ASKED)
-def test_an_alteration_can_be_asked_why_the_engine_refuses_it(path, data_type, lists, refused):
+def test_an_alteration_can_be_asked_why_the_engine_refuses_it(
+    path, data_type, lists, refused
+):
     told = Alteration(path, data_type=data_type, before=I64, lists=lists).refused
     assert told is None if refused is None else refused in told
 
@@ -197,14 +312,25 @@ def test_an_alteration_can_be_asked_why_the_engine_refuses_it(path, data_type, l
 def test_what_a_column_was_is_known_to_a_plan_and_neither_compared_nor_shown_nor_sent():
     (one,) = plan(columns(n=I64), columns(n=TEXT))
     plain = Alteration("n", data_type=TEXT)
-    assert (one.before, plain.before, plain.refused, plain.loss) == (I64, None, None, None)
+    assert (one.before, plain.before, plain.refused, plain.loss) == (
+        I64,
+        None,
+        None,
+        None,
+    )
     assert (one, repr(one), one.to_json()) == (plain, repr(plain), plain.to_json())
 
 
 def test_alterations_are_taken_in_every_form(remote, server):
     said = {"alterations": [{"path": "a", "rename": "b"}]}
     one = Alteration("a", rename="b")
-    forms = [one, [one], {"path": "a", "rename": "b"}, [{"path": "a", "rename": "b", "data_type": None}], said]
+    forms = [
+        one,
+        [one],
+        {"path": "a", "rename": "b"},
+        [{"path": "a", "rename": "b", "data_type": None}],
+        said,
+    ]
     for form in [*forms, AlterationPlan(), AlterationPlan().to_json()]:
         remote.alter_columns("t", form)
     assert [json.loads(request.body) for request in server.posts] == [said] * 5
@@ -229,7 +355,9 @@ def test_json_and_uuid_are_other_types_than_what_they_are_stored_as(extension, s
 
 def test_of_a_stored_table_its_service_tells_only_how_such_types_are_stored(tmp_path):
     texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["1", None]))
-    table = pa.table({"j": texts, "u": pa.array([b"0" * 16, None], pa.uuid()), "l": UUIDS})
+    table = pa.table(
+        {"j": texts, "u": pa.array([b"0" * 16, None], pa.uuid()), "l": UUIDS}
+    )
     with rt.connect(tmp_path, default=False) as client:
         assert not plan(client.create_table("t", table), table)
         assert not plan(client.table("t"), table)

@@ -27,19 +27,29 @@ RECORDED = [
 ]
 
 
-@pytest.mark.parametrize(("arrow", "said"), RECORDED, ids=[str(arrow) for arrow, _ in RECORDED])
+@pytest.mark.parametrize(
+    ("arrow", "said"), RECORDED, ids=[str(arrow) for arrow, _ in RECORDED]
+)
 def test_every_recorded_type_is_said_and_read_as_the_official_client_does(arrow, said):
     assert to_data_type(arrow) == said
     assert same(rt.arrow_type(said), arrow)
 
 
 FLAT = [(arrow, said) for arrow, said in RECORDED if "fields" not in said]
-ONE_WORD = [pair for pair in FLAT if set(pair[1]) == {"type"} and not pair[1]["type"].startswith(("null", "dict"))]
+ONE_WORD = [
+    pair
+    for pair in FLAT
+    if set(pair[1]) == {"type"} and not pair[1]["type"].startswith(("null", "dict"))
+]
 names = st.text(st.characters(codec="utf-8"), max_size=8)
 lengths = st.integers(0, 2**31 - 1)
 units = st.sampled_from(["s", "ms", "us", "ns"])
-zones = st.sampled_from(["UTC", "Europe/Paris", "+05:30", "-01:00", "Etc/GMT+5", "America/Port-au-Prince"])
-codes = st.sampled_from(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+zones = st.sampled_from(
+    ["UTC", "Europe/Paris", "+05:30", "-01:00", "Etc/GMT+5", "America/Port-au-Prince"]
+)
+codes = st.sampled_from(
+    ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+)
 
 
 def decimals(bits: int, most: int) -> st.SearchStrategy:
@@ -50,12 +60,16 @@ def decimals(bits: int, most: int) -> st.SearchStrategy:
 
 def categorical(parts: tuple) -> tuple:
     (value, said), index = parts
-    return pa.dictionary(pa.type_for_alias(index), value), {"type": f"dict:{said['type']}:{index}:false"}
+    return pa.dictionary(pa.type_for_alias(index), value), {
+        "type": f"dict:{said['type']}:{index}:false"
+    }
 
 
 flat = st.one_of(
     st.sampled_from(FLAT),
-    st.tuples(units, zones).map(lambda t: (pa.timestamp(*t), {"type": f"timestamp:{t[0]}:{t[1]}"})),
+    st.tuples(units, zones).map(
+        lambda t: (pa.timestamp(*t), {"type": f"timestamp:{t[0]}:{t[1]}"})
+    ),
     lengths.map(lambda n: (pa.binary(n), {"type": "fixed_size_binary", "length": n})),
     decimals(128, 38),
     decimals(256, 76),
@@ -66,19 +80,31 @@ flat = st.one_of(
 def field(parts: tuple) -> tuple:
     name, (arrow, said), nullable = parts
     nullable = nullable or pa.types.is_null(arrow)
-    return pa.field(name, arrow, nullable), {"name": name, "type": said, "nullable": nullable}
+    return pa.field(name, arrow, nullable), {
+        "name": name,
+        "type": said,
+        "nullable": nullable,
+    }
 
 
 def nested(inner: st.SearchStrategy) -> st.SearchStrategy:
     fields = st.tuples(names, inner, st.booleans()).map(field)
     kinds = st.sampled_from([(pa.list_, "list"), (pa.large_list, "large_list")])
     return st.one_of(
-        st.tuples(kinds, fields).map(lambda k: (k[0][0](k[1][0]), {"type": k[0][1], "fields": [k[1][1]]})),
+        st.tuples(kinds, fields).map(
+            lambda k: (k[0][0](k[1][0]), {"type": k[0][1], "fields": [k[1][1]]})
+        ),
         st.tuples(fields, lengths).map(
-            lambda s: (pa.list_(s[0][0], s[1]), {"type": "fixed_size_list", "fields": [s[0][1]], "length": s[1]})
+            lambda s: (
+                pa.list_(s[0][0], s[1]),
+                {"type": "fixed_size_list", "fields": [s[0][1]], "length": s[1]},
+            )
         ),
         st.lists(fields, max_size=4).map(
-            lambda fs: (pa.struct([f[0] for f in fs]), {"type": "struct", "fields": [f[1] for f in fs]})
+            lambda fs: (
+                pa.struct([f[0] for f in fs]),
+                {"type": "struct", "fields": [f[1] for f in fs]},
+            )
         ),
     )
 
@@ -104,7 +130,9 @@ SYNONYMS = {
     "date64": pa.date64(),
     "dict:utf8:int32:true": pa.dictionary(pa.int32(), pa.string(), ordered=True),
     "dict:float32:uint8:false": pa.dictionary(pa.uint8(), pa.float32()),
-    "dict:timestamp:s:UTC:int8:true": pa.dictionary(pa.int8(), pa.timestamp("s", "UTC"), ordered=True),
+    "dict:timestamp:s:UTC:int8:true": pa.dictionary(
+        pa.int8(), pa.timestamp("s", "UTC"), ordered=True
+    ),
 }
 
 
@@ -123,20 +151,48 @@ def struct(*fields: object) -> dict:
 
 INT = {"type": "int64"}
 UNKNOWN = [
-    *("nope", "", "INT64", "map", "timestamp:us", "timestamp:us:", "timestamp:d:-", "time32:ns", "decimal:128:39:0"),
-    *("decimal:128:0:0", "decimal:64:10:2", "decimal:128:10", "decimal:128: 10:2", "decimal:128:1_0:2"),
-    *("decimal:128:99999999999999999999:2", "decimal:128:10:99999999999999999999", "dict:string:int8"),
+    *(
+        "nope",
+        "",
+        "INT64",
+        "map",
+        "timestamp:us",
+        "timestamp:us:",
+        "timestamp:d:-",
+        "time32:ns",
+        "decimal:128:39:0",
+    ),
+    *(
+        "decimal:128:0:0",
+        "decimal:64:10:2",
+        "decimal:128:10",
+        "decimal:128: 10:2",
+        "decimal:128:1_0:2",
+    ),
+    *(
+        "decimal:128:99999999999999999999:2",
+        "decimal:128:10:99999999999999999999",
+        "dict:string:int8",
+    ),
     *("dict:string:float:false", "dict:string:int8:no", "dict:nope:int8:false"),
 ]
 WRONG = [  # objects, the path to what is wrong in them, and what is there
     *(
         (wrong, "", shown)
-        for wrong, shown in [(None, "None"), ("int64", "'int64'"), ({}, '"type"'), ({"type": 5}, "5")]
+        for wrong, shown in [
+            (None, "None"),
+            ("int64", "'int64'"),
+            ({}, '"type"'),
+            ({"type": 5}, "5"),
+        ]
     ),
     *(({"type": word}, ".type", "unknown") for word in UNKNOWN),
     ({"type": "int64", "fields": [child(INT)]}, ".fields", "no fields"),
     ({"type": "int64", "length": 8}, ".length", "no length"),
-    *(({"type": "fixed_size_binary", "length": n}, ".length", repr(n)) for n in (None, -1, 2**31, True, 2.0)),
+    *(
+        ({"type": "fixed_size_binary", "length": n}, ".length", repr(n))
+        for n in (None, -1, 2**31, True, 2.0)
+    ),
     ({"type": "fixed_size_list", "fields": [child(INT)]}, ".length", "None"),
     ({"type": "fixed_size_list", "length": 3}, ".fields", "None"),
     ({"type": "list"}, ".fields", "None"),
@@ -149,14 +205,24 @@ WRONG = [  # objects, the path to what is wrong in them, and what is there
     (struct(child(INT, name=None)), ".fields[0].name", "None"),
     (struct(child(INT, name="\ud800")), ".fields[0].name", "surrogates"),
     (struct(child({"type": "null"}, nullable=False)), ".fields[0].nullable", "null"),
-    *((struct(child(INT, nullable=odd)), ".fields[0].nullable", repr(odd)) for odd in (None, 1)),
+    *(
+        (struct(child(INT, nullable=odd)), ".fields[0].nullable", repr(odd))
+        for odd in (None, 1)
+    ),
     (
-        {"type": "list", "fields": [child(struct(child(INT), child({"type": "nope"})))]},
+        {
+            "type": "list",
+            "fields": [child(struct(child(INT), child({"type": "nope"})))],
+        },
         ".fields[0].type.fields[1].type.type",
         "'nope'",
     ),
     *(
-        ({"type": "map", "fields": [child(entries, "entries")] * many}, ".fields", "map")
+        (
+            {"type": "map", "fields": [child(entries, "entries")] * many},
+            ".fields",
+            "map",
+        )
         for entries, many in [
             (INT, 1),
             (struct(), 1),
@@ -168,9 +234,15 @@ WRONG = [  # objects, the path to what is wrong in them, and what is there
 ]
 
 
-@pytest.mark.parametrize(("wrong", "at", "shown"), WRONG, ids=[ascii(wrong)[:70] for wrong, *_ in WRONG])
-def test_a_wrong_object_is_a_value_error_that_shows_the_path_inside_it(wrong, at, shown):
-    for read in (rt.arrow_type, rt.data_type) if isinstance(wrong, dict) else (rt.arrow_type,):
+@pytest.mark.parametrize(
+    ("wrong", "at", "shown"), WRONG, ids=[ascii(wrong)[:70] for wrong, *_ in WRONG]
+)
+def test_a_wrong_object_is_a_value_error_that_shows_the_path_inside_it(
+    wrong, at, shown
+):
+    for read in (
+        (rt.arrow_type, rt.data_type) if isinstance(wrong, dict) else (rt.arrow_type,)
+    ):
         with pytest.raises(ValueError, match="data_type") as error:
             read(wrong)
         assert type(error.value) is ValueError
@@ -189,7 +261,9 @@ keys = st.sampled_from(["type", "fields", "length", "name", "nullable"])
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 json_values = st.recursive(
     scalars | st.sampled_from(["list", "struct"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5)
+    ),
     max_leaves=10,
 )
 
@@ -200,7 +274,11 @@ def spoiled(draw) -> dict:
     whole = copy.deepcopy(draw(composed)[1])
     at = whole
     while True:
-        key = draw(st.sampled_from(sorted(at)) if isinstance(at, dict) else st.integers(0, len(at) - 1))
+        key = draw(
+            st.sampled_from(sorted(at))
+            if isinstance(at, dict)
+            else st.integers(0, len(at) - 1)
+        )
         if not isinstance(at[key], dict | list) or not at[key] or draw(st.booleans()):
             break
         at = at[key]
@@ -218,7 +296,11 @@ def test_whatever_else_an_object_holds_it_is_read_or_a_value_error(value):
         said = to_data_type(rt.arrow_type(value))
     except ValueError as error:
         message = str(error)
-    assert message.startswith("data_type") if said is None else to_data_type(rt.arrow_type(said)) == said
+    assert (
+        message.startswith("data_type")
+        if said is None
+        else to_data_type(rt.arrow_type(said)) == said
+    )
 
 
 @pytest.mark.parametrize("levels", [32, 33, 5000])
@@ -226,7 +308,12 @@ def test_what_is_nested_too_deeply_is_an_error_on_either_side(levels):
     arrow, said = pa.int8(), {"type": "int8"}
     for _ in range(levels):
         arrow, said = pa.list_(arrow), {"type": "list", "fields": [child(said)]}
-    for convert, deep in ((to_data_type, arrow), (rt.data_type, arrow), (rt.data_type, said), (rt.arrow_type, said)):
+    for convert, deep in (
+        (to_data_type, arrow),
+        (rt.data_type, arrow),
+        (rt.data_type, said),
+        (rt.arrow_type, said),
+    ):
         if levels == 32:
             convert(deep)
         else:
@@ -251,8 +338,14 @@ def test_a_map_is_read_as_services_describe_it(arrow):
 STORED = [
     (pa.uuid(), {"type": "fixed_size_binary", "length": 16}),
     (pa.json_(pa.large_string()), {"type": "large_string"}),
-    (pa.list_(pa.field("u", pa.uuid())), {"type": "list", "fields": [child(rt.data_type(pa.binary(16)), "u")]}),
-    (pa.dictionary(pa.int8(), pa.string(), ordered=True), {"type": "dict:string:int32:false"}),
+    (
+        pa.list_(pa.field("u", pa.uuid())),
+        {"type": "list", "fields": [child(rt.data_type(pa.binary(16)), "u")]},
+    ),
+    (
+        pa.dictionary(pa.int8(), pa.string(), ordered=True),
+        {"type": "dict:string:int32:false"},
+    ),
     (pa.dictionary(pa.int8(), pa.float32()), {"type": "float"}),
 ]
 
@@ -263,9 +356,21 @@ def test_a_type_is_said_as_it_is_stored(arrow, said):
 
 
 WITHOUT_A_WORD = [
-    *(pa.map_(pa.string(), pa.int8()), pa.string_view(), pa.list_view(pa.int8()), pa.decimal32(5, 2)),
-    *(pa.run_end_encoded(pa.int32(), pa.int8()), pa.dense_union([pa.field("a", pa.int8())])),
-    *(pa.month_day_nano_interval(), pa.dictionary(pa.int8(), pa.binary(3)), pa.timestamp("us", "-")),
+    *(
+        pa.map_(pa.string(), pa.int8()),
+        pa.string_view(),
+        pa.list_view(pa.int8()),
+        pa.decimal32(5, 2),
+    ),
+    *(
+        pa.run_end_encoded(pa.int32(), pa.int8()),
+        pa.dense_union([pa.field("a", pa.int8())]),
+    ),
+    *(
+        pa.month_day_nano_interval(),
+        pa.dictionary(pa.int8(), pa.binary(3)),
+        pa.timestamp("us", "-"),
+    ),
 ]
 
 

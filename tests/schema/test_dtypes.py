@@ -31,7 +31,11 @@ UNITS = ("s", "ms", "us", "ns")
 
 def meant(dtype: object) -> pa.DataType:
     """Give the type in which a column is sent for which a dtype was asked."""
-    return send(pa.table({"outer": pa.nulls(1)}), dtypes={"outer": dtype}).schema.field("outer").type
+    return (
+        send(pa.table({"outer": pa.nulls(1)}), dtypes={"outer": dtype})
+        .schema.field("outer")
+        .type
+    )
 
 
 def column(frame: object) -> pa.DataType:
@@ -39,16 +43,42 @@ def column(frame: object) -> pa.DataType:
 
 
 PANDAS = [  # dtype, its Arrow type, a value of it
-    *((np.dtype(n), pa.type_for_alias(n), 1) for n in ("int8", "int16", "int32", "int64", "uint8", "uint16")),
-    *((np.dtype(n), pa.type_for_alias(n), 1) for n in ("uint32", "uint64", "float16", "float32", "float64", "bool")),
-    *((pd.api.types.pandas_dtype(n), pa.type_for_alias(n.lower()), 1) for n in ("Int8", "Int16", "Int32", "Int64")),
-    *((pd.api.types.pandas_dtype(n), pa.type_for_alias(n.lower()), 1) for n in ("UInt8", "UInt16", "UInt32", "UInt64")),
-    *((pd.api.types.pandas_dtype(n), pa.type_for_alias(n.lower()), 1) for n in ("Float32", "Float64")),
+    *(
+        (np.dtype(n), pa.type_for_alias(n), 1)
+        for n in ("int8", "int16", "int32", "int64", "uint8", "uint16")
+    ),
+    *(
+        (np.dtype(n), pa.type_for_alias(n), 1)
+        for n in ("uint32", "uint64", "float16", "float32", "float64", "bool")
+    ),
+    *(
+        (pd.api.types.pandas_dtype(n), pa.type_for_alias(n.lower()), 1)
+        for n in ("Int8", "Int16", "Int32", "Int64")
+    ),
+    *(
+        (pd.api.types.pandas_dtype(n), pa.type_for_alias(n.lower()), 1)
+        for n in ("UInt8", "UInt16", "UInt32", "UInt64")
+    ),
+    *(
+        (pd.api.types.pandas_dtype(n), pa.type_for_alias(n.lower()), 1)
+        for n in ("Float32", "Float64")
+    ),
     *((np.dtype(f"M8[{unit}]"), pa.timestamp(unit), NOON) for unit in UNITS),
     *((np.dtype(f"m8[{unit}]"), pa.duration(unit), dt.timedelta(1)) for unit in UNITS),
-    *((pd.DatetimeTZDtype(unit, "UTC"), pa.timestamp(unit, "UTC"), NOON) for unit in UNITS),
-    (pd.DatetimeTZDtype("ms", "Europe/Paris"), pa.timestamp("ms", "Europe/Paris"), NOON),
-    (pd.DatetimeTZDtype("us", dt.timezone(dt.timedelta(hours=-1.5))), pa.timestamp("us", "-01:30"), NOON),
+    *(
+        (pd.DatetimeTZDtype(unit, "UTC"), pa.timestamp(unit, "UTC"), NOON)
+        for unit in UNITS
+    ),
+    (
+        pd.DatetimeTZDtype("ms", "Europe/Paris"),
+        pa.timestamp("ms", "Europe/Paris"),
+        NOON,
+    ),
+    (
+        pd.DatetimeTZDtype("us", dt.timezone(dt.timedelta(hours=-1.5))),
+        pa.timestamp("us", "-01:30"),
+        NOON,
+    ),
     (pd.BooleanDtype(), pa.bool_(), True),
     (pd.StringDtype("python"), TEXT, "x"),
     (pd.StringDtype("pyarrow"), TEXT, "x"),
@@ -57,45 +87,93 @@ PANDAS = [  # dtype, its Arrow type, a value of it
     (pd.ArrowDtype(pa.string_view()), TEXT, "x"),
     (pd.ArrowDtype(pa.float32()), pa.float32(), 1.5),
     (pd.ArrowDtype(pa.date32()), pa.date32(), DATE),
-    (pd.ArrowDtype(pa.decimal128(10, 2)), pa.decimal128(10, 2), decimal.Decimal("1.25")),
+    (
+        pd.ArrowDtype(pa.decimal128(10, 2)),
+        pa.decimal128(10, 2),
+        decimal.Decimal("1.25"),
+    ),
     (pd.ArrowDtype(pa.list_(pa.int8())), pa.list_(pa.int8()), [1]),
     (pd.CategoricalDtype(["b", "a"]), CODED, "a"),
     (pd.CategoricalDtype(["b", "a"], ordered=True), CODED, "a"),
     (pd.CategoricalDtype(pd.Index(["a"], dtype=object)), CODED, "a"),
-    (pd.CategoricalDtype(pd.Index(["a"], dtype=pd.ArrowDtype(pa.string()))), CODED, "a"),
+    (
+        pd.CategoricalDtype(pd.Index(["a"], dtype=pd.ArrowDtype(pa.string()))),
+        CODED,
+        "a",
+    ),
     (pd.CategoricalDtype([3, 4]), pa.dictionary(pa.int32(), pa.int64()), 3),
-    (pd.CategoricalDtype(pd.array([3], dtype="UInt8")), pa.dictionary(pa.int32(), pa.uint8()), 3),
+    (
+        pd.CategoricalDtype(pd.array([3], dtype="UInt8")),
+        pa.dictionary(pa.int32(), pa.uint8()),
+        3,
+    ),
     (pd.CategoricalDtype([1.5]), pa.float64(), 1.5),
     (pd.CategoricalDtype([True]), pa.bool_(), True),
     (pd.CategoricalDtype([DATE]), pa.date32(), DATE),
 ]
 
 
-@pytest.mark.parametrize(("dtype", "arrow", "value"), PANDAS, ids=[str(dtype) for dtype, _, _ in PANDAS])
+@pytest.mark.parametrize(
+    ("dtype", "arrow", "value"), PANDAS, ids=[str(dtype) for dtype, _, _ in PANDAS]
+)
 def test_a_pandas_dtype_is_what_its_column_becomes(dtype, arrow, value):
-    value = pd.Timestamp(value).tz_localize("UTC") if getattr(dtype, "tz", None) else value
+    value = (
+        pd.Timestamp(value).tz_localize("UTC") if getattr(dtype, "tz", None) else value
+    )
     assert same(meant(dtype), arrow)
     assert same(column(pd.DataFrame({"c": pd.Series([value], dtype=dtype)})), arrow)
 
 
 POLARS = [
-    *((getattr(pl, n), pa.type_for_alias(n.lower())) for n in ("Int8", "Int16", "Int32", "Int64", "Float32")),
-    *((getattr(pl, n), pa.type_for_alias(n.lower())) for n in ("UInt8", "UInt16", "UInt32", "UInt64", "Float64")),
-    *((pl.Boolean, pa.bool_()), (pl.String, TEXT), (pl.Utf8, TEXT), (pl.Binary, pa.large_binary())),
-    *((pl.Date, pa.date32()), (pl.Time, pa.time64("ns")), (pl.Categorical, CODED), (pl.Enum(["a", "b"]), CODED)),
-    *((pl.Datetime, pa.timestamp("us")), (pl.Datetime("ms", "Europe/Paris"), pa.timestamp("ms", "Europe/Paris"))),
+    *(
+        (getattr(pl, n), pa.type_for_alias(n.lower()))
+        for n in ("Int8", "Int16", "Int32", "Int64", "Float32")
+    ),
+    *(
+        (getattr(pl, n), pa.type_for_alias(n.lower()))
+        for n in ("UInt8", "UInt16", "UInt32", "UInt64", "Float64")
+    ),
+    *(
+        (pl.Boolean, pa.bool_()),
+        (pl.String, TEXT),
+        (pl.Utf8, TEXT),
+        (pl.Binary, pa.large_binary()),
+    ),
+    *(
+        (pl.Date, pa.date32()),
+        (pl.Time, pa.time64("ns")),
+        (pl.Categorical, CODED),
+        (pl.Enum(["a", "b"]), CODED),
+    ),
+    *(
+        (pl.Datetime, pa.timestamp("us")),
+        (pl.Datetime("ms", "Europe/Paris"), pa.timestamp("ms", "Europe/Paris")),
+    ),
     *((pl.Duration, pa.duration("us")), (pl.Duration("ns"), pa.duration("ns"))),
-    *((pl.Decimal(10, 2), pa.decimal128(10, 2)), (pl.Decimal(scale=3), pa.decimal128(38, 3))),
-    *((pl.List(pl.String), pa.large_list(TEXT)), (pl.List(pl.Categorical), pa.large_list(CODED))),
+    *(
+        (pl.Decimal(10, 2), pa.decimal128(10, 2)),
+        (pl.Decimal(scale=3), pa.decimal128(38, 3)),
+    ),
+    *(
+        (pl.List(pl.String), pa.large_list(TEXT)),
+        (pl.List(pl.Categorical), pa.large_list(CODED)),
+    ),
     (pl.Array(pl.Int8, (2, 3)), pa.list_(pa.list_(pa.int8(), 3), 2)),
-    (pl.Struct({"y": pl.List(pl.Date)}), pa.struct([("y", pa.large_list(pa.date32()))])),
+    (
+        pl.Struct({"y": pl.List(pl.Date)}),
+        pa.struct([("y", pa.large_list(pa.date32()))]),
+    ),
 ]
 if hasattr(pl, "Float16"):  # since Polars 1.36
     POLARS.append((pl.Float16, pa.float16()))
 
 
-@pytest.mark.parametrize(("dtype", "arrow"), POLARS, ids=[str(dtype) for dtype, _ in POLARS])
-def test_a_polars_dtype_is_what_its_column_becomes_as_class_and_as_instance(dtype, arrow):
+@pytest.mark.parametrize(
+    ("dtype", "arrow"), POLARS, ids=[str(dtype) for dtype, _ in POLARS]
+)
+def test_a_polars_dtype_is_what_its_column_becomes_as_class_and_as_instance(
+    dtype, arrow
+):
     assert same(meant(dtype), arrow)
     assert same(meant(dtype() if isinstance(dtype, type) else dtype), arrow)
     assert same(column(pl.DataFrame(schema={"c": dtype})), arrow)
@@ -109,38 +187,81 @@ def test_a_map_of_polars_is_a_map():
             meant(kind)
 
 
-exportable = polars_dtypes(excluded_dtypes=[pl.Object, pl.Int128, pl.UInt128, pl.Unknown])
+exportable = polars_dtypes(
+    excluded_dtypes=[pl.Object, pl.Int128, pl.UInt128, pl.Unknown]
+)
 
 
 @given(exportable.filter(lambda dtype: "Extension" not in str(dtype)))
 def test_whatever_polars_nests_becomes_what_polars_itself_exports(dtype):
-    exported = pl.DataFrame(schema={"c": dtype}).to_arrow(compat_level=pl.CompatLevel.oldest())
+    exported = pl.DataFrame(schema={"c": dtype}).to_arrow(
+        compat_level=pl.CompatLevel.oldest()
+    )
     assert rt.data_type(dtype) == rt.data_type(exported.schema.field("c").type)
 
 
 OTHERS = [
-    *((pd.Int64Dtype, pa.int64()), (pd.Float32Dtype, pa.float32()), (pd.BooleanDtype, pa.bool_())),
+    *(
+        (pd.Int64Dtype, pa.int64()),
+        (pd.Float32Dtype, pa.float32()),
+        (pd.BooleanDtype, pa.bool_()),
+    ),
     *((pd.StringDtype, TEXT), (pd.ArrowDtype(pa.decimal32(5, 2)), pa.decimal128(5, 2))),
-    (pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string())), pa.dictionary(pa.int32(), pa.string())),
-    (pd.CategoricalDtype(pd.DatetimeIndex([NOON], tz="UTC").as_unit("ms")), pa.timestamp("ms", "UTC")),
-    *((np.int32, pa.int32()), (np.float16, pa.float16()), (np.longlong, pa.int64()), (np.bool_, pa.bool_())),
+    (
+        pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string())),
+        pa.dictionary(pa.int32(), pa.string()),
+    ),
+    (
+        pd.CategoricalDtype(pd.DatetimeIndex([NOON], tz="UTC").as_unit("ms")),
+        pa.timestamp("ms", "UTC"),
+    ),
+    *(
+        (np.int32, pa.int32()),
+        (np.float16, pa.float16()),
+        (np.longlong, pa.int64()),
+        (np.bool_, pa.bool_()),
+    ),
     *((np.str_, TEXT), (np.bytes_, pa.large_binary()), (np.dtypes.StringDType(), TEXT)),
-    *((np.dtype("U10"), TEXT), (np.dtype("S5"), pa.large_binary()), (np.dtype("M8[D]"), pa.date32())),
-    *((np.dtype(">i4"), pa.int32()), (np.dtype(">f8"), pa.float64()), (np.dtype(">M8[ms]"), pa.timestamp("ms"))),
-    *((int, pa.int64()), (float, pa.float64()), (bool, pa.bool_()), (str, TEXT), (bytes, pa.large_binary())),
-    *((dt.datetime, pa.timestamp("us")), (dt.date, pa.date32()), (dt.time, pa.time64("ns"))),
+    *(
+        (np.dtype("U10"), TEXT),
+        (np.dtype("S5"), pa.large_binary()),
+        (np.dtype("M8[D]"), pa.date32()),
+    ),
+    *(
+        (np.dtype(">i4"), pa.int32()),
+        (np.dtype(">f8"), pa.float64()),
+        (np.dtype(">M8[ms]"), pa.timestamp("ms")),
+    ),
+    *(
+        (int, pa.int64()),
+        (float, pa.float64()),
+        (bool, pa.bool_()),
+        (str, TEXT),
+        (bytes, pa.large_binary()),
+    ),
+    *(
+        (dt.datetime, pa.timestamp("us")),
+        (dt.date, pa.date32()),
+        (dt.time, pa.time64("ns")),
+    ),
     (dt.timedelta, pa.duration("us")),
 ]
 
 
 @pytest.mark.parametrize(("dtype", "arrow"), OTHERS, ids=str)
-def test_classes_of_pandas_dtypes_of_numpy_and_types_of_python_are_known_too(dtype, arrow):
+def test_classes_of_pandas_dtypes_of_numpy_and_types_of_python_are_known_too(
+    dtype, arrow
+):
     assert same(meant(dtype), arrow)
     if type(dtype) is type and dtype.__module__ in ("builtins", "datetime"):
         assert same(meant(pl.DataType.from_python(dtype)), arrow)
 
 
-@pytest.mark.parametrize("dtype", [pl.Null, pl.Null(), type(None), "null", pd.CategoricalDtype([]), pa.null()], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [pl.Null, pl.Null(), type(None), "null", pd.CategoricalDtype([]), pa.null()],
+    ids=str,
+)
 def test_the_type_of_nulls_is_known_and_no_column_is_sent_in_it(dtype):
     assert rt.data_type(dtype) == {"type": "null"}
     with pytest.raises(UnsupportedTypeError, match="'outer' has no values and no type"):
@@ -165,9 +286,13 @@ SPELLED = {  # spellings, one behind the other, of a type
     "time32[s]": pa.time32("s"),
     "time64[us]": pa.time64("us"),
     "timestamp[us]": pa.timestamp("us"),
-    "timestamp[us, tz=UTC]|timestamp[us,tz=UTC]|timestamp[us, tz=UTC][pyarrow]": pa.timestamp("us", "UTC"),
+    "timestamp[us, tz=UTC]|timestamp[us,tz=UTC]|timestamp[us, tz=UTC][pyarrow]": pa.timestamp(
+        "us", "UTC"
+    ),
     "timestamp[ns, tz=+05:30]": pa.timestamp("ns", "+05:30"),
-    "timestamp[s, tz=America/Port-au-Prince]": pa.timestamp("s", "America/Port-au-Prince"),
+    "timestamp[s, tz=America/Port-au-Prince]": pa.timestamp(
+        "s", "America/Port-au-Prince"
+    ),
     "datetime64[ms]|timestamp[ms]": pa.timestamp("ms"),
     "datetime64[ns, UTC]": pa.timestamp("ns", "UTC"),
     "datetime64[us, Europe/Paris]": pa.timestamp("us", "Europe/Paris"),
@@ -184,7 +309,11 @@ SPELLED = {  # spellings, one behind the other, of a type
 @pytest.mark.parametrize(("texts", "arrow"), SPELLED.items(), ids=SPELLED)
 def test_a_string_means_what_pandas_or_arrow_says(texts, arrow):
     assert {meant(text) for text in texts.split("|")} == {arrow}
-    printed = {pa.float16(): "float16", pa.float32(): "float32", pa.string(): "utf8"}.get(arrow, str(arrow))
+    printed = {
+        pa.float16(): "float16",
+        pa.float32(): "float32",
+        pa.string(): "utf8",
+    }.get(arrow, str(arrow))
     assert meant(printed) == arrow
 
 
@@ -194,11 +323,46 @@ def test_exactly_float_is_ambiguous():
 
 
 MEANINGLESS = [
-    *("", "nope", "Float", "INT64", " int64", "int64\n", "int 64", "list", "list<item: int64>", "pl.Int64"),
-    *("a5", "timestamp", "timestamp[x]", "timestamp[us, tz=]", "timestamp[us, tz=a b]", "timestamp[us, tz=a\nb]"),
-    *("decimal(10, 2)", "decimal128(39, 2)", "decimal128(0, 0)", "decimal128(10, 99999999999999999999)"),
-    *("int64; drop", "timestamp[us, tz=UTC][pyarrow", "fixed_size_binary[-1]", "datetime64[ns, Nowhere/Zone]"),
-    *("timestamp:us:UTC", "\0", "\ud800", "é", "x" * 100_000, "decimal128(" + "1" * 5000 + ", 2)"),
+    *(
+        "",
+        "nope",
+        "Float",
+        "INT64",
+        " int64",
+        "int64\n",
+        "int 64",
+        "list",
+        "list<item: int64>",
+        "pl.Int64",
+    ),
+    *(
+        "a5",
+        "timestamp",
+        "timestamp[x]",
+        "timestamp[us, tz=]",
+        "timestamp[us, tz=a b]",
+        "timestamp[us, tz=a\nb]",
+    ),
+    *(
+        "decimal(10, 2)",
+        "decimal128(39, 2)",
+        "decimal128(0, 0)",
+        "decimal128(10, 99999999999999999999)",
+    ),
+    *(
+        "int64; drop",
+        "timestamp[us, tz=UTC][pyarrow",
+        "fixed_size_binary[-1]",
+        "datetime64[ns, Nowhere/Zone]",
+    ),
+    *(
+        "timestamp:us:UTC",
+        "\0",
+        "\ud800",
+        "é",
+        "x" * 100_000,
+        "decimal128(" + "1" * 5000 + ", 2)",
+    ),
 ]
 
 
@@ -239,16 +403,35 @@ class HostileType(type):
 
 
 INTERVALS = pd.interval_range(0, 2)
-ODD_ZONES = [tz.tzoffset("X", 3600), tz.tzstr("EST5EDT"), dt.timezone(dt.timedelta(seconds=90))]
+ODD_ZONES = [
+    tz.tzoffset("X", 3600),
+    tz.tzstr("EST5EDT"),
+    dt.timezone(dt.timedelta(seconds=90)),
+]
 PARTS = pa.month_day_nano_interval()
 REFUSED = {  # what helps → the dtypes that are refused with it
     "to_timestamp": [pd.PeriodDtype("D"), pd.PeriodDtype, "period[D]"],
     ".array.left": [pd.IntervalDtype("int64"), "interval[int64, right]"],
-    'map(str, na_action="ignore")': [pd.CategoricalDtype(INTERVALS), pd.CategoricalDtype([object()])],
+    'map(str, na_action="ignore")': [
+        pd.CategoricalDtype(INTERVALS),
+        pd.CategoricalDtype([object()]),
+    ],
     "to_dense": [pd.SparseDtype("int64"), "Sparse[int64]"],
-    "CategoricalDtype or Enum": [pd.CategoricalDtype(), pd.CategoricalDtype, "category"],
-    "one plain kind": [pd.CategoricalDtype([1, "a"]), pd.CategoricalDtype([(1, 2), (3, 4)])],
-    "instance": [pd.DatetimeTZDtype, pd.ArrowDtype, Strange, *([pl.Extension] if hasattr(pl, "Extension") else [])],
+    "CategoricalDtype or Enum": [
+        pd.CategoricalDtype(),
+        pd.CategoricalDtype,
+        "category",
+    ],
+    "one plain kind": [
+        pd.CategoricalDtype([1, "a"]),
+        pd.CategoricalDtype([(1, 2), (3, 4)]),
+    ],
+    "instance": [
+        pd.DatetimeTZDtype,
+        pd.ArrowDtype,
+        Strange,
+        *([pl.Extension] if hasattr(pl, "Extension") else []),
+    ],
     "tz_convert": [pd.DatetimeTZDtype("us", zone) for zone in ODD_ZONES],
     "astype": [pd.api.extensions.ExtensionDtype, Strange()],
     "duration": [pd.ArrowDtype(PARTS), PARTS, "month_day_nano_interval"],
@@ -256,8 +439,13 @@ REFUSED = {  # what helps → the dtypes that are refused with it
     ".to_numpy().real": [np.dtype("c16"), complex, "complex128"],
     "float64": [np.longdouble, np.floating],
     "size": [np.floating, np.generic],
-    "column of each": [*map(np.dtype, ["V5", "i4,f8", ("i4", (3,))]), pa.dense_union([pa.field("a", pa.int8())])],
-    "unit of s, ms, us or ns": [*map(np.dtype, ["M8", "M8[h]", "M8[25s]", "M8[2D]", "m8[D]", "m8[10ns]"])],
+    "column of each": [
+        *map(np.dtype, ["V5", "i4,f8", ("i4", (3,))]),
+        pa.dense_union([pa.field("a", pa.int8())]),
+    ],
+    "unit of s, ms, us or ns": [
+        *map(np.dtype, ["M8", "M8[h]", "M8[25s]", "M8[2D]", "m8[D]", "m8[10ns]"])
+    ],
     "s, ms, us or ns": ["datetime64", "datetime64[h]"],
     "pl.List(pl.Int64)": [pl.List],
     "pl.Array(pl.Float32, 3)": [pl.Array],
@@ -273,17 +461,52 @@ REFUSED = {  # what helps → the dtypes that are refused with it
     "pyarrow.list_(": [list, list[int], typing.List[int]],  # noqa: UP006  # the old spelling is what is tried
     "precision": [decimal.Decimal],
     "for example": [
-        *(None, 5, 1.5, True, b"int64", (), [], set(), ..., NotImplemented, int | None, typing.Any, set, dt.tzinfo),
-        *(collections, pd.NaT, pd.NA, pd.Timestamp, pl.col("a"), np.int32(4), np.array([1, 2]), pd.Series([1, 2])),
-        *(pl.Series([1]), pa.int64, pa.field("a", pa.int8()), pa.schema([]), np.dtype, np.dtypes.Int32DType),
+        *(
+            None,
+            5,
+            1.5,
+            True,
+            b"int64",
+            (),
+            [],
+            set(),
+            ...,
+            NotImplemented,
+            int | None,
+            typing.Any,
+            set,
+            dt.tzinfo,
+        ),
+        *(
+            collections,
+            pd.NaT,
+            pd.NA,
+            pd.Timestamp,
+            pl.col("a"),
+            np.int32(4),
+            np.array([1, 2]),
+            pd.Series([1, 2]),
+        ),
+        *(
+            pl.Series([1]),
+            pa.int64,
+            pa.field("a", pa.int8()),
+            pa.schema([]),
+            np.dtype,
+            np.dtypes.Int32DType,
+        ),
     ],
     "an object of type Hostile": [Hostile(), HostileType("Named", (), {})],
-    ".ext.storage()": [pl.Extension("a.name", pl.String)] if hasattr(pl, "Extension") else [],  # since Polars 1.36
+    ".ext.storage()": [pl.Extension("a.name", pl.String)]
+    if hasattr(pl, "Extension")
+    else [],  # since Polars 1.36
 }
 
 
 @pytest.mark.parametrize(("helps", "dtypes"), REFUSED.items(), ids=REFUSED)
-def test_a_dtype_that_cannot_be_sent_is_refused_with_the_column_and_what_helps(helps, dtypes):
+def test_a_dtype_that_cannot_be_sent_is_refused_with_the_column_and_what_helps(
+    helps, dtypes
+):
     for dtype in dtypes:
         with pytest.raises(UnsupportedTypeError) as refused:
             meant(dtype)
@@ -313,7 +536,15 @@ def test_the_path_goes_down_to_what_cannot_be_sent(dtype, path):
 
 
 def in_a_struct(arrow: pa.DataType) -> pa.DataType:
-    return pa.struct([pa.field("a", pa.list_(pa.field("element", arrow, nullable=False)), nullable=False)])
+    return pa.struct(
+        [
+            pa.field(
+                "a",
+                pa.list_(pa.field("element", arrow, nullable=False)),
+                nullable=False,
+            )
+        ]
+    )
 
 
 class Money(pa.ExtensionType):
@@ -326,7 +557,9 @@ class Money(pa.ExtensionType):
         return b""
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Money:
+    def __arrow_ext_deserialize__(
+        cls, storage_type: pa.DataType, serialized: bytes
+    ) -> Money:
         return cls()
 
 
@@ -334,36 +567,62 @@ MARKED = pa.field("x", pa.int8(), metadata={"pandas": "3.0"})
 PORTABLE = [
     *((pa.string(), pa.string()), (pa.binary(), pa.binary()), (pa.string_view(), TEXT)),
     (pa.binary_view(), pa.large_binary()),
-    (pa.list_view(pa.field("x", pa.string_view(), nullable=False)), pa.list_(pa.field("x", TEXT, nullable=False))),
+    (
+        pa.list_view(pa.field("x", pa.string_view(), nullable=False)),
+        pa.list_(pa.field("x", TEXT, nullable=False)),
+    ),
     (pa.large_list_view(pa.int8()), pa.large_list(pa.int8())),
     (pa.run_end_encoded(pa.int32(), pa.string_view()), TEXT),
-    *((pa.decimal32(5, 2), pa.decimal128(5, 2)), (pa.decimal64(10, 2), pa.decimal128(10, 2))),
+    *(
+        (pa.decimal32(5, 2), pa.decimal128(5, 2)),
+        (pa.decimal64(10, 2), pa.decimal128(10, 2)),
+    ),
     (pa.decimal256(50, 2), pa.decimal256(50, 2)),
     (pa.dictionary(pa.int8(), pa.string_view()), CODED),
     (pa.dictionary(pa.uint64(), pa.binary()), pa.dictionary(pa.int32(), pa.binary())),
-    *((pa.dictionary(pa.int8(), pa.float32()), pa.float32()), (pa.dictionary(pa.int8(), pa.date32()), pa.date32())),
+    *(
+        (pa.dictionary(pa.int8(), pa.float32()), pa.float32()),
+        (pa.dictionary(pa.int8(), pa.date32()), pa.date32()),
+    ),
     (pa.dictionary(pa.int8(), pa.decimal32(5, 2)), pa.decimal128(5, 2)),
     (pa.dictionary(pa.int8(), pa.list_(pa.string_view())), pa.list_(TEXT)),
     (pa.map_(pa.string_view(), pa.decimal32(5, 2)), pa.map_(TEXT, pa.decimal128(5, 2))),
     (pa.map_(pa.int8(), pa.int8(), keys_sorted=True), pa.map_(pa.int8(), pa.int8())),
     (pa.list_(pa.decimal32(5, 2), 3), pa.list_(pa.decimal128(5, 2), 3)),
     *((pa.uuid(), pa.uuid()), (pa.json_(pa.string()), pa.json_(pa.string()))),
-    *((pa.json_(pa.string_view()), pa.json_(TEXT)), (pa.bool8(), pa.int8()), (Money(), TEXT)),
-    *((pa.opaque(pa.string_view(), "a", "b"), TEXT), (pa.struct([MARKED]), pa.struct([MARKED.remove_metadata()]))),
+    *(
+        (pa.json_(pa.string_view()), pa.json_(TEXT)),
+        (pa.bool8(), pa.int8()),
+        (Money(), TEXT),
+    ),
+    *(
+        (pa.opaque(pa.string_view(), "a", "b"), TEXT),
+        (pa.struct([MARKED]), pa.struct([MARKED.remove_metadata()])),
+    ),
     (pa.fixed_shape_tensor(pa.float32(), [2, 3]), pa.list_(pa.float32(), 6)),
     (pa.list_(MARKED), pa.list_(MARKED.remove_metadata())),
 ]
 
 
-@pytest.mark.parametrize(("arrow", "portable"), PORTABLE, ids=[str(arrow) for arrow, _ in PORTABLE])
-def test_an_arrow_type_is_sent_in_its_portable_form_at_any_depth_whether_asked_for_or_had(arrow, portable):
-    for asked, sent in ((arrow, portable), (in_a_struct(arrow), in_a_struct(portable)), (portable, portable)):
+@pytest.mark.parametrize(
+    ("arrow", "portable"), PORTABLE, ids=[str(arrow) for arrow, _ in PORTABLE]
+)
+def test_an_arrow_type_is_sent_in_its_portable_form_at_any_depth_whether_asked_for_or_had(
+    arrow, portable
+):
+    for asked, sent in (
+        (arrow, portable),
+        (in_a_struct(arrow), in_a_struct(portable)),
+        (portable, portable),
+    ):
         assert same(meant(asked), sent)
         assert same(column(pa.Table.from_batches([], pa.schema({"c": asked}))), sent)
 
 
 @pytest.mark.parametrize(
-    "values", [pd.period_range("2025", periods=1, freq="D"), INTERVALS], ids=["period", "interval"]
+    "values",
+    [pd.period_range("2025", periods=1, freq="D"), INTERVALS],
+    ids=["period", "interval"],
 )
 def test_pandas_own_extension_types_are_refused(values):
     arrow = pa.Table.from_pandas(pd.DataFrame({"c": values})).schema.field("c").type
@@ -373,18 +632,62 @@ def test_pandas_own_extension_types_are_refused(values):
 
 
 words = st.sampled_from(
-    ["int64", "float", "timestamp[", "us", ", tz=", "]", "decimal128(", "10", ",", ")", "[pyarrow]", "Sparse[",
-     "period[", "interval[", "datetime64[", "M8[", "U", "S", "V", "i4", "category", ">"]
-)  # fmt: skip
-spelling = st.text() | st.lists(words | st.characters(codec="ascii"), max_size=6).map("".join)
-plain_objects = st.none() | st.booleans() | st.integers() | st.floats() | st.binary() | st.dates() | st.decimals()
+    [
+        "int64",
+        "float",
+        "timestamp[",
+        "us",
+        ", tz=",
+        "]",
+        "decimal128(",
+        "10",
+        ",",
+        ")",
+        "[pyarrow]",
+        "Sparse[",
+        "period[",
+        "interval[",
+        "datetime64[",
+        "M8[",
+        "U",
+        "S",
+        "V",
+        "i4",
+        "category",
+        ">",
+    ]
+)
+spelling = st.text() | st.lists(words | st.characters(codec="ascii"), max_size=6).map(
+    "".join
+)
+plain_objects = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.binary()
+    | st.dates()
+    | st.decimals()
+)
 objects = st.recursive(
-    plain_objects | spelling | st.builds(Hostile) | st.sampled_from([int, str, list, pl.Int8, np.int8, pa.int8()]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(spelling, inner, max_size=3) | st.tuples(inner, inner),
+    plain_objects
+    | spelling
+    | st.builds(Hostile)
+    | st.sampled_from([int, str, list, pl.Int8, np.int8, pa.int8()]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(spelling, inner, max_size=3)
+        | st.tuples(inner, inner)
+    ),
     max_leaves=5,
 )
 any_class = st.sampled_from(
-    [v for m in (pd, np, pl, pa, dt, typing) for v in vars(m).values() if not isinstance(v, type(pd))]
+    [
+        v
+        for m in (pd, np, pl, pa, dt, typing)
+        for v in vars(m).values()
+        if not isinstance(v, type(pd))
+    ]
 )
 
 
@@ -407,6 +710,8 @@ def test_where_pandas_cannot_be_imported_its_spellings_are_unknown():
         "import sys; sys.modules['pandas'] = None\nimport rt_frames as rt\n"
         "try: rt.data_type('Int64')\nexcept ValueError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert "'Int64'" in done.stdout
     assert "int64" in done.stdout

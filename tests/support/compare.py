@@ -30,11 +30,15 @@ def assert_same_values(actual: pa.Table, expected: pa.Table) -> None:
         if pa.types.is_floating(kind):
             assert pc.is_null(one).equals(pc.is_null(other)), name
             assert pc.is_nan(one).equals(pc.is_nan(other)), name
-            one, other = (pc.if_else(pc.is_nan(c), pa.scalar(0, kind), c) for c in (one, other))
+            one, other = (
+                pc.if_else(pc.is_nan(c), pa.scalar(0, kind), c) for c in (one, other)
+            )
         assert one.equals(other), name
 
 
-def differing(stored: pa.ChunkedArray, column: pd.Series | pl.Series | pa.ChunkedArray) -> list[tuple]:
+def differing(
+    stored: pa.ChunkedArray, column: pd.Series | pl.Series | pa.ChunkedArray
+) -> list[tuple]:
     """List the rows, with both values, in which a stored column is not what a frame's column held."""
     if isinstance(column, pl.Series):
         column = pa.chunked_array([column.to_arrow()])
@@ -42,14 +46,26 @@ def differing(stored: pa.ChunkedArray, column: pd.Series | pl.Series | pa.Chunke
         wanted = column.to_pylist()
     elif isinstance(column.dtype, pd.ArrowDtype):
         wanted = column.array.__arrow_array__().to_pylist()
-    elif isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM":  # beyond Python's calendar, too
-        stored, counts = stored.cast(pa.int64()), column.to_numpy().astype("int64").tolist()
+    elif (
+        isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM"
+    ):  # beyond Python's calendar, too
+        stored, counts = (
+            stored.cast(pa.int64()),
+            column.to_numpy().astype("int64").tolist(),
+        )
         wanted = [None if count == -(2**63) else count for count in counts]
     else:
-        wanted = [None if isinstance(value, float) and np.isnan(value) else value for value in column]
+        wanted = [
+            None if isinstance(value, float) and np.isnan(value) else value
+            for value in column
+        ]
     found = stored.to_pylist()
     assert len(found) == len(wanted)
-    return [pair for pair in zip(range(len(found)), found, wanted, strict=True) if not _same(*pair[1:])]
+    return [
+        pair
+        for pair in zip(range(len(found)), found, wanted, strict=True)
+        if not _same(*pair[1:])
+    ]
 
 
 def _same(found: object, wanted: object) -> bool:
@@ -60,11 +76,21 @@ def _same(found: object, wanted: object) -> bool:
         return len(found) == len(wanted) and all(map(_same, found, wanted))
     if isinstance(wanted, dict):
         return all(_same(found[key], wanted[key]) for key in wanted)
-    if isinstance(found, float) and isinstance(wanted, float | np.floating) and np.isnan(found):
+    if (
+        isinstance(found, float)
+        and isinstance(wanted, float | np.floating)
+        and np.isnan(found)
+    ):
         return bool(np.isnan(wanted))
     if found is None or pd.isna(wanted):
         return found is None and bool(pd.isna(wanted))
     if isinstance(wanted, pd.Timestamp | pd.Timedelta | np.datetime64 | np.timedelta64):
-        kind = pd.Timestamp if isinstance(wanted, pd.Timestamp | np.datetime64) else pd.Timedelta
+        kind = (
+            pd.Timestamp
+            if isinstance(wanted, pd.Timestamp | np.datetime64)
+            else pd.Timedelta
+        )
         return kind(found) == kind(wanted)
-    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool | np.bool_)
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(
+        wanted, bool | np.bool_
+    )

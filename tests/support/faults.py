@@ -71,7 +71,11 @@ def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
         ]
         if isinstance(one, rt.errors.RemoteError):
             again = pickle.loads(pickle.dumps(one))
-            assert (type(again), str(again), again.__dict__) == (type(one), str(one), one.__dict__)
+            assert (type(again), str(again), again.__dict__) == (
+                type(one),
+                str(one),
+                one.__dict__,
+            )
             shown.append(pickle.dumps(one).decode("latin-1"))
         assert all(KEY not in text for text in shown), type(one)
     assert KEY not in caplog.text
@@ -79,14 +83,19 @@ def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
 
 def local_variables(error: BaseException) -> Iterator[str]:
     """Show what those see who print an error with the variables of its frames, but for the tests' own."""
-    for frame in traceback.TracebackException.from_exception(error, capture_locals=True).stack:
+    for frame in traceback.TracebackException.from_exception(
+        error, capture_locals=True
+    ).stack:
         if f"{os.sep}tests{os.sep}" not in frame.filename:
             yield repr(frame.locals)
 
 
 def resident(what: str) -> int:
     """Tell this process's memory in bytes: ``VmRSS`` now, ``VmHWM`` at its peak."""
-    return int(Path("/proc/self/status").read_text().split(f"{what}:")[1].split()[0]) * 1024
+    return (
+        int(Path("/proc/self/status").read_text().split(f"{what}:")[1].split()[0])
+        * 1024
+    )
 
 
 @contextlib.contextmanager
@@ -101,7 +110,10 @@ def in_bounds(seconds: float, mib: int) -> Iterator[None]:
 
 
 def fails(
-    call: object, kind: type[BaseException], caplog: pytest.LogCaptureFixture, words: str | None = None
+    call: object,
+    kind: type[BaseException],
+    caplog: pytest.LogCaptureFixture,
+    words: str | None = None,
 ) -> rt.errors.RemoteError:
     """Make a call that must fail in one way, and check what always holds."""
     caplog.set_level(logging.DEBUG)
@@ -128,4 +140,6 @@ def patient(server: Server, **options: object) -> rt.Client:
 
 def connected(server: Server, **options: object) -> rt.Client:
     """Connect to a server, impatiently."""
-    return rt.connect(server.url, api_key=KEY, **{"timeout": (1, 1, 1), "default": False, **options})
+    return rt.connect(
+        server.url, api_key=KEY, **{"timeout": (1, 1, 1), "default": False, **options}
+    )

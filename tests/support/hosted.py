@@ -53,7 +53,9 @@ class Hosted:
     fault: Callable[[int, str], str] = lambda _number, _step: ""
     version: str | None = "0.4.0"
     tables: dict[str, Table] = field(default_factory=dict)
-    uploads: dict[str, tuple[str, int, dict[str, pa.Table], set[str]]] = field(default_factory=dict)
+    uploads: dict[str, tuple[str, int, dict[str, pa.Table], set[str]]] = field(
+        default_factory=dict
+    )
     steps: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     part_ids: list[str] = field(default_factory=list)
@@ -80,7 +82,9 @@ class Hosted:
             connection.body(request)
             self.sizes.append(len(request.body))
             if fault.isdigit():
-                connection.answer(int(fault), {"error": "made up"}, {"Retry-After": "0"})
+                connection.answer(
+                    int(fault), {"error": "made up"}, {"Retry-After": "0"}
+                )
                 continue
             if fault == "late":
                 self.held.append((request, step))
@@ -97,7 +101,11 @@ class Hosted:
                 connection.sock.settimeout(20)
                 connection.sock.recv(1)
                 return None
-            connection.answer(status, answer, {"phalanx-version": self.version} if self.version else {})
+            connection.answer(
+                status,
+                answer,
+                {"phalanx-version": self.version} if self.version else {},
+            )
 
     def release(self) -> None:
         """Do what was answered before it was done."""
@@ -107,18 +115,25 @@ class Hosted:
     @staticmethod
     def step(request: Request) -> str:
         """Name what is asked for."""
-        path, query = urlsplit(request.path).path.strip("/"), parse_qs(urlsplit(request.path).query)
+        path, query = (
+            urlsplit(request.path).path.strip("/"),
+            parse_qs(urlsplit(request.path).query),
+        )
         if path.endswith("table/list"):
             return "list"
         return (
             "part"
             if "upload_id" in query and path.endswith("insert")
-            else path.rpartition("/")[2] + ("_parts" if path.endswith("multipart_write/create") else "")
+            else path.rpartition("/")[2]
+            + ("_parts" if path.endswith("multipart_write/create") else "")
         )
 
     def answer(self, request: Request, step: str) -> tuple[int, Any]:
         """Do what is asked."""
-        query = {name: values[-1] for name, values in parse_qs(urlsplit(request.path).query).items()}
+        query = {
+            name: values[-1]
+            for name, values in parse_qs(urlsplit(request.path).query).items()
+        }
         if step == "list":
             return 200, {"tables": sorted(self.tables)}
         found = re.match("/v1/table/([^/]+)/", request.path)
@@ -127,7 +142,11 @@ class Hosted:
         name = found[1]
         if len(request.body) > MOST:
             return 413, {"error": "Payload Too Large"}
-        rows = pa.ipc.open_stream(request.body).read_all() if step in ("create", "insert", "part") else None
+        rows = (
+            pa.ipc.open_stream(request.body).read_all()
+            if step in ("create", "insert", "part")
+            else None
+        )
         if step == "create":
             if name in self.tables and query.get("mode") != "overwrite":
                 return 409, {"error": "there is such a table"}
@@ -138,10 +157,15 @@ class Hosted:
             return 404, {"error": "there is no such table"}
         table = self.tables[name]
         if step in READS:
-            if "x-lancedb-min-timestamp" in request.headers or self.cached.get(name, 1) > len(table.versions):
+            if "x-lancedb-min-timestamp" in request.headers or self.cached.get(
+                name, 1
+            ) > len(table.versions):
                 self.cached[name] = len(table.versions)
             pinned = json.loads(request.body or b"{}").get("version")
-            seen = pinned or max(self.cached.get(name, 1), int(request.headers.get("x-lancedb-min-version", 1)))
+            seen = pinned or max(
+                self.cached.get(name, 1),
+                int(request.headers.get("x-lancedb-min-version", 1)),
+            )
             table = Table(table.versions[:seen])
         return getattr(self, step)(table, name, query, rows, request.body)
 
@@ -159,7 +183,9 @@ class Hosted:
         del self.tables[name]
         return 200, {}
 
-    def insert(self, table: Table, _name: str, _query: Any, rows: pa.Table, _body: bytes) -> tuple[int, Any]:
+    def insert(
+        self, table: Table, _name: str, _query: Any, rows: pa.Table, _body: bytes
+    ) -> tuple[int, Any]:
         table.versions.append([*table.versions[-1], rows])
         return 200, {"version": len(table.versions)}
 
@@ -168,8 +194,12 @@ class Hosted:
         self.uploads[upload] = name, len(table.versions), {}, set()
         return 200, {"upload_id": upload}
 
-    def part(self, _table: Table, name: str, query: Any, rows: pa.Table, _body: bytes) -> tuple[int, Any]:
-        found, _, parts, modes = self.uploads.get(query["upload_id"], ("", 0, {}, set()))
+    def part(
+        self, _table: Table, name: str, query: Any, rows: pa.Table, _body: bytes
+    ) -> tuple[int, Any]:
+        found, _, parts, modes = self.uploads.get(
+            query["upload_id"], ("", 0, {}, set())
+        )
         if found != name:
             return 404, {"error": "there is no such upload"}
         if query["upload_part_id"] in parts:
@@ -181,7 +211,9 @@ class Hosted:
         return 200, {}
 
     def complete(self, table: Table, name: str, query: Any, *_: Any) -> tuple[int, Any]:
-        found, version, parts, modes = self.uploads.pop(query["upload_id"], ("", 0, {}, set()))
+        found, version, parts, modes = self.uploads.pop(
+            query["upload_id"], ("", 0, {}, set())
+        )
         if found != name:
             return 404, {"error": "there is no such upload"}
         (mode,) = modes
@@ -192,7 +224,11 @@ class Hosted:
         return 200, {"version": len(table.versions)}
 
     def abort(self, _table: Table, _name: str, query: Any, *_: Any) -> tuple[int, Any]:
-        return (200, {}) if self.uploads.pop(query["upload_id"], None) else (404, {"error": "there is no such upload"})
+        return (
+            (200, {})
+            if self.uploads.pop(query["upload_id"], None)
+            else (404, {"error": "there is no such upload"})
+        )
 
 
 def serving(hosted: Hosted) -> Server:

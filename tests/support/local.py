@@ -28,7 +28,9 @@ from tests.support.servers import KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14  # earlier ones swap names and cast in one request
+STRICT_MERGES = (
+    int(lance.__version__.partition(".")[0]) >= 14
+)  # earlier ones swap names and cast in one request
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 
 _SERVE = """
@@ -41,7 +43,9 @@ with LocalService(sys.argv[1], api_key=sys.argv[2]) as service:
 """
 
 
-def stream(table: pa.Table, *, compression: str | None = None, rows: int | None = None) -> bytes:
+def stream(
+    table: pa.Table, *, compression: str | None = None, rows: int | None = None
+) -> bytes:
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -60,9 +64,16 @@ class Caller:
     def close(self) -> None:
         self._session.close()
 
-    def send(self, method: str, path: str, body: Any = None, **headers: str | None) -> requests.Response:
-        named = {"x-api-key": self.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        return self._session.request(method, self.url + path, data=body, headers=named, timeout=60)
+    def send(
+        self, method: str, path: str, body: Any = None, **headers: str | None
+    ) -> requests.Response:
+        named = {
+            "x-api-key": self.key,
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        return self._session.request(
+            method, self.url + path, data=body, headers=named, timeout=60
+        )
 
     def create(self, name: str, table: Any) -> requests.Response:
         body = stream(table) if isinstance(table, pa.Table) else table
@@ -70,7 +81,9 @@ class Caller:
 
     def alter(self, name: str, *alterations: Any) -> requests.Response:
         body = json.dumps({"alterations": alterations})
-        return self.send("POST", f"/v1/table/{name}/alter_columns", body, content_type=JSON)
+        return self.send(
+            "POST", f"/v1/table/{name}/alter_columns", body, content_type=JSON
+        )
 
     def tables(self) -> list[str]:
         return self.send("GET", "/v1/tables").json()["tables"]
@@ -99,9 +112,18 @@ class Caller:
         return "\r\n".join([*given, *lines, "", ""]).encode()
 
 
-TABLE = pa.table({"n": [1, None, 3], "text": ["a", "bb", None], "k": pa.array(["u", "v", "u"]).dictionary_encode()})
+TABLE = pa.table(
+    {
+        "n": [1, None, 3],
+        "text": ["a", "bb", None],
+        "k": pa.array(["u", "v", "u"]).dictionary_encode(),
+    }
+)
 NUMBERS = pa.table({"a": [1, 2, 3], "b": [1.5, None, 3.5], "c": ["x", None, "z"]})
-LIST_64 = {"type": "large_list", "fields": [{"name": "item", "type": {"type": "int64"}, "nullable": True}]}
+LIST_64 = {
+    "type": "large_list",
+    "fields": [{"name": "item", "type": {"type": "int64"}, "nullable": True}],
+}
 
 
 def nested() -> pa.Table:
@@ -129,7 +151,9 @@ def unnamed(root: Path) -> list[str]:
     """List the files of table ``t`` that no version names; a hint at the newest version is Lance's own."""
     folder = root / "t.lance"
     named = lance.dataset(str(folder)).tracked_files().read_all()["path"].to_pylist()
-    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    found = {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    }
     return sorted(found - {"_versions/latest_version_hint.json", *named})
 
 
@@ -171,7 +195,9 @@ def logged() -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-    assert KEY not in log.getvalue(), next(line for line in log.getvalue().splitlines() if KEY in line)
+    assert KEY not in log.getvalue(), next(
+        line for line in log.getvalue().splitlines() if KEY in line
+    )
 
 
 def run(code: str, *arguments: object) -> str:
@@ -190,9 +216,12 @@ class Process:
         self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed where this service ends
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVE.format(before=before), str(root), KEY],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
-            cwd=Path(__file__).parents[2], env={**os.environ, "RUST_BACKTRACE": "0"},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "RUST_BACKTRACE": "0"},
+        )
         assert self._process.stdout
         url = self._process.stdout.readline().decode().strip()
         self.caller = Caller(root, url, KEY)
@@ -216,7 +245,10 @@ class Process:
 
     def tables(self) -> dict[str, lance.LanceDataset]:
         """Open every listed table with lance."""
-        return {name: lance.dataset(str(self.root / f"{name}.lance")) for name in self.client.list_tables()}
+        return {
+            name: lance.dataset(str(self.root / f"{name}.lance"))
+            for name in self.client.list_tables()
+        }
 
     def kill(self) -> None:
         self._process.kill()

@@ -36,7 +36,9 @@ class Program(subprocess.Popen[str]):
         Popen's own.
     """
 
-    def __init__(self, *words: object, seconds: float = LONGEST, **options: Any) -> None:
+    def __init__(
+        self, *words: object, seconds: float = LONGEST, **options: Any
+    ) -> None:
         # on SIGABRT, Python then prints the stacks
         options["env"] = {**options.get("env", os.environ), "PYTHONFAULTHANDLER": "1"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

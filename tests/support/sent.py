@@ -43,6 +43,8 @@ def send(data: Any, **options: Any) -> Sent:
     server, client = _server()
     server.requests.clear()
     client.create_table("t", data, **{"compression": None, **options})
-    body = next(post.body for post in reversed(server.posts) if post.complete)  # one given up may come in late
+    body = next(
+        post.body for post in reversed(server.posts) if post.complete
+    )  # one given up may come in late
     with pa.ipc.open_stream(body) as stream:
         return Sent(stream.schema, list(stream), body)

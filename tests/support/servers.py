@@ -37,7 +37,9 @@ class Request:
     def headers(self) -> dict[str, str]:
         lines = self.head.decode("latin-1").split("\r\n")[1:]
         return {
-            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines) if name
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+            if name
         }
 
 
@@ -95,7 +97,12 @@ class Connection:
         self._left = data[size:]
         return data[:size]
 
-    def answer(self, status: int = 200, body: bytes | dict | list = b"", headers: dict[str, str] | None = None) -> None:
+    def answer(
+        self,
+        status: int = 200,
+        body: bytes | dict | list = b"",
+        headers: dict[str, str] | None = None,
+    ) -> None:
         """Send a whole answer."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = [f"HTTP/1.1 {status} Something", f"Content-Length: {len(raw)}"]
@@ -104,7 +111,9 @@ class Connection:
 
     def reset(self) -> None:
         """Hang up with RST."""
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        self.sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"
+        )
         self.sock.close()
 
 
@@ -112,7 +121,9 @@ def usual(connection: Connection) -> None:
     """Answer as the service would: nothing is listed, everything succeeds; until the client hangs up."""
     while True:
         request = connection.body(connection.head())
-        connection.answer(200, {"tables": []} if request.method == "GET" else {"version": 1})
+        connection.answer(
+            200, {"tables": []} if request.method == "GET" else {"version": 1}
+        )
 
 
 @dataclass
@@ -131,7 +142,9 @@ class Server:
     port_wanted: int = 0
 
     def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", self.port_wanted), backlog=64)
+        self._listener = socket.create_server(
+            ("127.0.0.1", self.port_wanted), backlog=64
+        )
         self.port = self._listener.getsockname()[1]
         self._stop = threading.Event()
         self._open: list[socket.socket] = []
@@ -173,7 +186,10 @@ class Server:
 
     def answering(self, *answers: tuple) -> Server:
         """Answer the POSTs in turn with ``(status, body, headers)``, the last one for ever; lists name ``listed``."""
-        self._answers, self._count = answers, itertools.count()  # for connections that are open already, too
+        self._answers, self._count = (
+            answers,
+            itertools.count(),
+        )  # for connections that are open already, too
 
         def script(connection: Connection) -> None:
             while True:
@@ -181,7 +197,9 @@ class Server:
                 if request.method == "GET":
                     connection.answer(200, {"tables": self.listed})
                 else:
-                    connection.answer(*self._answers[min(next(self._count), len(self._answers) - 1)])
+                    connection.answer(
+                        *self._answers[min(next(self._count), len(self._answers) - 1)]
+                    )
 
         self.script = script
         return self
@@ -200,7 +218,9 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._listener.shutdown(socket.SHUT_RDWR)  # closing it would not wake the thread that waits in `accept`
+        self._listener.shutdown(
+            socket.SHUT_RDWR
+        )  # closing it would not wake the thread that waits in `accept`
         self._listener.close()
         for sock in self._open:  # its own thread closes it: another one would free a number that this one still reads
             with contextlib.suppress(OSError):

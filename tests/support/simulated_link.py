@@ -66,10 +66,14 @@ class SimulatedLink:
         return self._now
 
     def _rate(self) -> float:
-        return ([self.rate] + [rate for after, rate in self.changes if after <= self._now])[-1]
+        return (
+            [self.rate] + [rate for after, rate in self.changes if after <= self._now]
+        )[-1]
 
     def _pass(self, until: float) -> None:
-        for edge in [after for after, _ in self.changes if self._now < after < until] + [until]:
+        for edge in [
+            after for after, _ in self.changes if self._now < after < until
+        ] + [until]:
             self._held = max(0, self._held - self._rate() * (edge - self._now))
             self._now = edge
 
@@ -77,7 +81,9 @@ class SimulatedLink:
         """Let time pass until no more than so much is held."""
         while self._held - left > 1:
             done = self._now + (self._held - left) / self._rate()
-            self._pass(min([after for after, _ in self.changes if after > self._now] + [done]))
+            self._pass(
+                min([after for after, _ in self.changes if after > self._now] + [done])
+            )
         return self._now
 
     def write(self, start: float, batch: Batch) -> float:
@@ -88,7 +94,9 @@ class SimulatedLink:
             nbytes = max(nbytes, batch.before * self.rate / self.service[batch.codec])
         while nbytes > 0:
             room = self.queue + self.socket - self._held
-            wanted = min(nbytes, self.socket / 3)  # a writer is woken up when there is room for more than a little
+            wanted = min(
+                nbytes, self.socket / 3
+            )  # a writer is woken up when there is room for more than a little
             if room < wanted - 1:
                 self._drain(self.queue + self.socket - wanted)
                 continue
@@ -145,11 +153,19 @@ class SimulatedUpload:
         coming, ahead = collections.deque([self._make(sent, policy)]), 1
         while (batch := coming.popleft()) is not None:
             start = max(sent, batch.ready)
-            ahead = max(ahead - 1, 1) if batch.ready <= sent else min(ahead + 1, self.threads)
-            while len(coming) < (ahead + 1 if self.threads > 1 else 1):  # one more waits to be sent
+            ahead = (
+                max(ahead - 1, 1)
+                if batch.ready <= sent
+                else min(ahead + 1, self.threads)
+            )
+            while len(coming) < (
+                ahead + 1 if self.threads > 1 else 1
+            ):  # one more waits to be sent
                 coming.append(self._make(start, policy))
             waited, sent = start - sent, self.link.write(start, batch)
-            policy.record(batch.codec, int(batch.before), int(batch.after), sent - start, waited)
+            policy.record(
+                batch.codec, int(batch.before), int(batch.after), sent - start, waited
+            )
         return self.link.finish()
 
     def _make(self, now: float, policy: CompressionPolicy) -> Batch | None:
@@ -172,4 +188,8 @@ class SimulatedUpload:
 
     def bytes_by(self, codec: Codec) -> float:
         """Tell how many bytes of data went by a codec."""
-        return sum(size for size, used in zip(self._sizes, self.codecs, strict=True) if used == codec)
+        return sum(
+            size
+            for size, used in zip(self._sizes, self.codecs, strict=True)
+            if used == codec
+        )

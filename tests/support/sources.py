@@ -28,7 +28,9 @@ class Source:
 
     def run(self) -> Iterator[Any]:
         try:
-            for number in itertools.count() if self._count is None else range(self._count):
+            for number in (
+                itertools.count() if self._count is None else range(self._count)
+            ):
                 self.made += 1
                 yield self._make(number)
             if self._error is not None:

@@ -98,18 +98,26 @@ def read_back(library: str, dtype: object) -> str:
     except rt.errors.UnsupportedTypeError:
         return ""
     if library == "Arrow":
-        return f"`{arrow}`".replace("dictionary<values=string, indices=int32, ordered=0>", "dictionary<int32, string>")
+        return f"`{arrow}`".replace(
+            "dictionary<values=string, indices=int32, ordered=0>",
+            "dictionary<int32, string>",
+        )
     if library == "Polars":
         return f"`{to_polars(pa.table([pa.nulls(0, arrow)], ['c'])).dtypes[0]!r}`"
     if pa.types.is_large_string(arrow):
         return "`str`; before pandas 3 `object`"
-    plain, nulls = (str(to_pandas(pa.table([pa.nulls(rows, arrow)], ["c"])).dtypes.iloc[0]) for rows in (0, 1))
+    plain, nulls = (
+        str(to_pandas(pa.table([pa.nulls(rows, arrow)], ["c"])).dtypes.iloc[0])
+        for rows in (0, 1)
+    )
     return f"`{plain}`" if plain == nulls else f"`{plain}`, with nulls `{nulls}`"
 
 
 def objects() -> str:
     """Make the row of columns of objects, whose type is that of their values."""
-    frame = pd.DataFrame({kind: pd.Series([value], dtype=object) for kind, value in OBJECTS.items()})
+    frame = pd.DataFrame(
+        {kind: pd.Series([value], dtype=object) for kind, value in OBJECTS.items()}
+    )
     types = frame.remote.schema.types
     sent = [f"`{rt.data_type(arrow)['type']}`" for arrow in types]
     read = [read_back("pandas", arrow) for arrow in types]
@@ -120,7 +128,10 @@ def table() -> str:
     """Make the whole block."""
     lines = ["| given | sent as | read back as |", "|---|---|---|"]
     for library, types in TYPES.items():
-        lines += [f"| {library} {n} | {said(dtype)} | {read_back(library, dtype)} |" for n, dtype in types.items()]
+        lines += [
+            f"| {library} {n} | {said(dtype)} | {read_back(library, dtype)} |"
+            for n, dtype in types.items()
+        ]
         if library == "pandas":
             lines.append(objects())
     return "\n".join([START, *lines, END])

@@ -12,13 +12,25 @@ import rt_frames as rt
 from rt_frames._accessor import RemoteAccessor
 from rt_frames.local import LocalService
 
-client = rt.connect("https://words-x1.us-east-1.example.com", api_key="k", timeout=(5, 30, 60), default=False)
+client = rt.connect(
+    "https://words-x1.us-east-1.example.com",
+    api_key="k",
+    timeout=(5, 30, 60),
+    default=False,
+)
 assert_type(client, rt.Client)
 
 pandas_frame = pd.DataFrame({"a": [1, 2]})
 polars_frame = pl.DataFrame({"a": [1, 2]})
 
-table = rt.to_table(pandas_frame, "t", client=client, dtypes={"a": "int32"}, index=False, clean_names=True)
+table = rt.to_table(
+    pandas_frame,
+    "t",
+    client=client,
+    dtypes={"a": "int32"},
+    index=False,
+    clean_names=True,
+)
 assert_type(table, rt.RemoteTable)
 rt.to_table(polars_frame, "t", compression="zstd", progress=False)
 rt.to_table(polars_frame.lazy(), "t", compression=None)
@@ -26,7 +38,12 @@ rt.to_table(pa.table({"a": [1]}), "t")
 assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
 
 rt.to_table(polars_frame, "t", if_exists="replace")
-assert_type(rt.alter_table(polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True), rt.RemoteTable)
+assert_type(
+    rt.alter_table(
+        polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True
+    ),
+    rt.RemoteTable,
+)
 rt.connect("https://words-x1.us-east-1.example.com", api_key="k", dialect="lancedb")
 
 assert_type(rt.table("t", client=client), rt.RemoteTable)
@@ -34,7 +51,10 @@ assert_type(table.schema, pa.Schema | None)
 assert_type(table.name, str)
 assert_type(table.rows, int | None)
 assert_type(table.created, bool | None)
-assert_type(table.rename({"a": "b"}).cast({"b": pl.Int16}).set_nullable({"b": False}), rt.RemoteTable)
+assert_type(
+    table.rename({"a": "b"}).cast({"b": pl.Int16}).set_nullable({"b": False}),
+    rt.RemoteTable,
+)
 
 assert_type(table.to_pandas(columns=["a"], where="a > 1", limit=1), pd.DataFrame)
 assert_type(table.to_polars(), pl.DataFrame)
@@ -43,18 +63,27 @@ assert_type(table.count(), int)
 table.drop()
 
 assert_type(rt.list_tables(client=client), list[str])
-plan = rt.plan_alterations(pandas_frame, polars_frame, rename={"a": "b"}, nullable={"a": True}, strict=False)
+plan = rt.plan_alterations(
+    pandas_frame, polars_frame, rename={"a": "b"}, nullable={"a": True}, strict=False
+)
 assert_type(plan, rt.AlterationPlan)
 assert_type(plan[0], rt.Alteration)
 assert_type(plan[:1], rt.AlterationPlan)
 assert_type(bool(plan), bool)
 assert_type(rt.alter_columns("t", plan), rt.RemoteTable)
 assert_type(rt.alter_columns("t", plan.to_json()), rt.RemoteTable)
-assert_type(rt.alter_columns("t", [{"path": "a", "rename": "b"}, rt.Alteration("c", data_type=int)]), rt.RemoteTable)
+assert_type(
+    rt.alter_columns(
+        "t", [{"path": "a", "rename": "b"}, rt.Alteration("c", data_type=int)]
+    ),
+    rt.RemoteTable,
+)
 
 assert_type(RemoteAccessor(pandas_frame).tee("t", index=False), pd.DataFrame)
 assert_type(RemoteAccessor(polars_frame).tee("t"), pl.DataFrame)
-assert_type(RemoteAccessor(polars_frame).plan_alterations(pandas_frame), rt.AlterationPlan)
+assert_type(
+    RemoteAccessor(polars_frame).plan_alterations(pandas_frame), rt.AlterationPlan
+)
 assert_type(RemoteAccessor(polars_frame).alter_table("t"), rt.RemoteTable)
 
 
@@ -79,6 +108,9 @@ except rt.errors.ResponseError as error:
     assert_type(error.status, int)
     assert_type(error.table, str | None)
 
-with LocalService("./tables", port=8080) as service, rt.connect(service.url, api_key=service.api_key) as local:
+with (
+    LocalService("./tables", port=8080) as service,
+    rt.connect(service.url, api_key=service.api_key) as local,
+):
     assert_type(service.url, str)
     assert_type(local, rt.Client)
