@@ -53,6 +53,8 @@ def main(folders: list[str]) -> None:
     """Print the measures of each folder, and our tokens by folder."""
     for folder in folders or ["rt_frames"]:
         files = sorted(Path(folder).rglob("*.py"))
+        if not files:
+            raise SystemExit(f"{folder} is not a folder with Python files")
         by_folder = Counter[str]()
         found = []
         for file in files:

@@ -20,6 +20,7 @@ import re
 import shlex
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -212,7 +213,10 @@ def check_date_format(text: str) -> str:
     # %y would make another century of it
     moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)
     try:
-        found = datetime.strptime(moment.strftime(text), text)
+        with warnings.catch_warnings():
+            # Python 3.13 warns of a format without a year, which is refused below
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = datetime.strptime(moment.strftime(text), text)
     except ValueError:
         found = datetime.min
     is_clock_known = found.time() in (time(), time(13), time(13, 45), time(13, 45, 56))
