@@ -209,7 +209,7 @@ class Client:
         """
         check_order(data, name, "client.create_table({}, df)")
         # so that its errors stay ours, and it can be read again
-        rows = Readable(data._reader) if isinstance(data, RemoteTable) else data  # noqa: SLF001
+        rows = Readable(data._reader) if isinstance(data, RemoteTable) else data  # noqa: SLF001  # same module
         how = WriteOptions(dtypes, index, clean_names, if_exists, compression, progress)
         with errors.about(name):
             return RemoteTable(name, self, *write(self._service, name, rows, how))

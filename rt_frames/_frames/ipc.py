@@ -172,9 +172,9 @@ class IPCStream:
                     and sent + size + len(_END_OF_STREAM) > self._most
                 )
                 if begins and batch is not None:
-                    buffers = encode.begin(batch, codec)  # noqa: PLW2901
+                    buffers = encode.begin(batch, codec)  # noqa: PLW2901  # as a stream's first
                 elif begins:
-                    buffers = [self._source.schema.serialize(), *buffers]  # noqa: PLW2901
+                    buffers = [self._source.schema.serialize(), *buffers]  # noqa: PLW2901  # as a stream's first
                 sent = size if begins else sent + size
                 left = None if left is None else left - rows
                 begun = True
@@ -218,7 +218,7 @@ class IPCStream:
             is_small = number > 0 and _is_small(part)
             if is_small and convert:
                 batch = convert(part.batch, part.place, part.rows_before)
-                part = part._replace(batch=batch)  # noqa: PLW2901
+                part = part._replace(batch=batch)  # noqa: PLW2901  # the unconverted is let go of
             is_late = not source.replayable and time.monotonic() - since > HELD_SECONDS
             if held and (
                 not is_small
