@@ -17,8 +17,8 @@ from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
-from rt_frames._http.dialects import Dialect
-from rt_frames._http.options import Key, hide_values
+from rt_frames._http.dialects import Dialect, parse_dialect
+from rt_frames._http.options import Key, hide_values, parse_options
 from rt_frames._http.response import parse_version
 from rt_frames._http.rows import query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
@@ -89,20 +89,15 @@ class Client:
         allow_insecure: bool = False,
         dialect: DialectName | Dialect = "documented",
     ) -> None:
-        options: dict[str, Any] = {
-            "timeout": timeout,
-            "retries": retries,
-            "verify": verify,
-            "dialect": dialect,
-        }
+        # first, so that no traceback shows them
         api_key = Key(api_key)
         headers = hide_values(headers)
         self._service = Service(
             url,
-            api_key=api_key,
-            headers=headers,
+            api_key,
+            parse_options(timeout, retries, headers, verify),
+            parse_dialect(dialect),
             allow_insecure=allow_insecure,
-            **options,
         )
 
     @property

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any
 from rt_frames import errors
 from rt_frames._client import Client, client_of, service_of
 from rt_frames._display import hide_frames
-from rt_frames._http.dialects import FOLDER, parse_dialect
-from rt_frames._http.options import Key, Secret, hide_values
+from rt_frames._http.dialects import parse_dialect
+from rt_frames._http.options import (
+    ConnectionOptions,
+    Key,
+    Secret,
+    hide_values,
+    parse_options,
+)
 from rt_frames._service.folder import FolderService, not_a_folder
+from rt_frames._service.service import Service
 from rt_frames._text import Message, show_value
 
 if TYPE_CHECKING:
@@ -101,15 +108,14 @@ def connect(
     __tracebackhide__ = True
     api_key = None if api_key is None else Key(api_key)
     headers = hide_values(headers)
-    options: dict[str, Any] = {
-        "timeout": timeout,
-        "retries": retries,
-        "headers": headers,
-        "verify": verify,
-    }
-    client = _make_client(
-        target, api_key, region, domain, dialect, allow_insecure, options
+    service = _make_service(
+        parse_target(target, region, domain),
+        api_key,
+        dialect,
+        parse_options(timeout, retries, headers, verify),
+        allow_insecure=allow_insecure,
     )
+    client = client_of(service)
     if default:
         global _default_client, _default_settings
         _default_client = client
@@ -118,34 +124,33 @@ def connect(
 
 
 @hide_frames
-def _make_client(
-    target: Any,
+def _make_service(
+    target: str | Path,
     api_key: Key | None,
-    region: str | None,
-    domain: str | None,
     dialect: str | None,
+    options: ConnectionOptions,
+    *,
     allow_insecure: bool,
-    options: dict[str, Any],
-) -> Client:
-    where = parse_target(target, region, domain)
-    spoken = parse_dialect(
-        dialect
-        if dialect is not None
-        else os.environ.get("RT_FRAMES_DIALECT") or "documented"
-    )
-    if isinstance(where, Path):
+) -> Service:
+    if dialect is None:
+        dialect = os.environ.get("RT_FRAMES_DIALECT") or "documented"
+    # checked for a folder, too, which has its own
+    parsed_dialect = parse_dialect(dialect)
+    if isinstance(target, Path):
         if api_key is not None:
             raise ValueError(
                 "api_key: the embedded service of a folder has its own; leave the option out"
             )
-        return client_of(FolderService(where, dialect=FOLDER, **options))
-    if api_key is None and not (api_key := Key(os.environ.get("RT_FRAMES_API_KEY"))):
-        text = f"no API key for {where.rpartition('@')[2]:.100}"
-        raise errors.NotConnectedError(
-            Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…")
-        )
-    return Client(
-        where, api_key=api_key, allow_insecure=allow_insecure, dialect=spoken, **options
+        return FolderService(target, options)
+    if api_key is None:
+        api_key = Key(os.environ.get("RT_FRAMES_API_KEY"))
+        if not api_key:
+            text = f"no API key for {target.rpartition('@')[2]:.100}"
+            raise errors.NotConnectedError(
+                Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…")
+            )
+    return Service(
+        target, api_key, options, parsed_dialect, allow_insecure=allow_insecure
     )
 
 
@@ -189,6 +194,7 @@ def resolve(client: Client | None) -> Client:
     return found
 
 
+@hide_frames
 def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
     """Return a URL as a string, a folder as a path."""
     if target is None:

@@ -10,11 +10,13 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
 
 from urllib3.util import parse_url
 
+from rt_frames._display import hide_frames
 from rt_frames._text import Message, show_value
 
 # below the limit of sockets, 2**31 ms
@@ -101,6 +103,41 @@ def _unescape(text: str) -> str:
 def _unescape_json(found: re.Match[str]) -> str:
     return (
         chr(int(found[1], 16)) if found[1] else " " if found[2] in "bfnrt" else found[2]
+    )
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How a service is spoken to; `parse_options` makes and checks them.
+
+    Parameters
+    ----------
+    timeouts : Timeouts
+        Seconds.
+    retries : int
+        Repetitions after the first attempt.
+    headers : dict of str to str
+        Extra headers of every request.
+    verify : bool or str
+        Whether to check the server's certificate, or the CA bundle to check it with.
+    """
+
+    timeouts: Timeouts
+    retries: int
+    headers: Mapping[str, str]
+    verify: bool | str
+
+
+@hide_frames
+def parse_options(
+    timeout: Any, retries: Any, headers: Any, verify: Any
+) -> ConnectionOptions:
+    """Read the options of `rt_frames.connect`; ``headers`` are hidden already."""
+    return ConnectionOptions(
+        parse_timeouts(timeout),
+        parse_retries(retries),
+        parse_headers(headers),
+        verify if isinstance(verify, bool) else os.fsdecode(verify),
     )
 
 

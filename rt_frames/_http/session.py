@@ -50,10 +50,10 @@ from rt_frames import errors
 from rt_frames._http.connection import Adapter
 from rt_frames._http.dialects import DIALECTS, Dialect
 from rt_frames._http.options import (
+    ConnectionOptions,
     Key,
     Secret,
     Secrets,
-    Timeouts,
     find_ca_bundle,
     is_loopback,
 )
@@ -230,14 +230,9 @@ class Session:
         Where tables are listed.
     key : Key
         The API key.
-    timeout : Timeouts
-        Seconds.
-    retries : int
-        Repetitions after the first attempt.
-    headers : dict
-        Further headers for every request.
-    verify : bool or str
-        Whether, or against which CA bundle, the server's certificate is checked; where True, the environment may say.
+    options : ConnectionOptions
+        Timeouts, retries, extra headers and certificates; ``verify=True`` lets the
+        environment name a CA bundle.
     """
 
     def __init__(
@@ -245,20 +240,18 @@ class Session:
         base: str,
         dialect: Dialect,
         key: Key,
-        timeout: Timeouts,
-        retries: int,
-        headers: Mapping[str, str],
-        verify: bool | str,
+        options: ConnectionOptions,
     ) -> None:
         self.base = base
-        self.timeouts = timeout
-        self.retries = retries
-        self.verify = find_ca_bundle(verify, base)
+        self.timeouts = options.timeouts
+        self.retries = options.retries
+        self.verify = find_ca_bundle(options.verify, base)
         self._dialect = dialect
         self._key = key
-        self._headers = dict(headers)
+        self._headers = options.headers
+        values = options.headers.values()
         self._secrets = Secrets(
-            [key, *(value for value in headers.values() if isinstance(value, Secret))]
+            [key, *(value for value in values if isinstance(value, Secret))]
         )
         self._adapter: tuple[int, Adapter] | None = None
         # as known from answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import secrets
@@ -10,7 +11,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rt_frames._http.options import Key
+from rt_frames._http.dialects import FOLDER
+from rt_frames._http.options import ConnectionOptions, Key
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
 
@@ -26,15 +28,14 @@ class FolderService(Service):
 
     about = ", the embedded service, which needs no key"
 
-    def __init__(self, folder: Path, *, start: bool = True, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, options: ConnectionOptions, *, start: bool = True
+    ) -> None:
         self._folder = folder
         self._leave: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
-        super().__init__(
-            self._start_service() if start else "http://127.0.0.1",
-            api_key=_services_key,
-            **options,
-        )
+        url = self._start_service() if start else "http://127.0.0.1"
+        super().__init__(url, _services_key, options, FOLDER)
         self.closed = not start
         # no link to compress for
         self.link = None
@@ -66,14 +67,9 @@ class FolderService(Service):
         return str(self._folder)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # raised when the service is used: an error while unpickling would break process pools
-        options = {
-            **self._options,
-            "dialect": self.dialect,
-            "verify": True,
-            "start": False,
-        }
-        return functools.partial(FolderService, **options), (self._folder,)
+        # started when it is used: an error while unpickling would break process pools
+        options = dataclasses.replace(self._options, verify=True)
+        return functools.partial(FolderService, start=False), (self._folder, options)
 
 
 # (process, folder) → service and number of clients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hmac
 import json
 import logging
@@ -14,16 +15,12 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
-from rt_frames._http.dialects import Dialect, parse_dialect
 from rt_frames._http.options import (
+    ConnectionOptions,
     Key,
     Secret,
-    hide_values,
     is_loopback,
     parse_base_url,
-    parse_headers,
-    parse_retries,
-    parse_timeouts,
 )
 from rt_frames._http.response import (
     parse_count,
@@ -34,13 +31,14 @@ from rt_frames._http.response import (
 )
 from rt_frames._http.rows import Rows, check_where, query
 from rt_frames._http.session import JSON, Request, Result, Session, fresh_headers
-from rt_frames._names import DialectName, check_table_name, duplicates
+from rt_frames._names import check_table_name, duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rt_frames._http.dialects import Dialect
     from rt_frames._http.response import Response
     from rt_frames.errors import Operation
 
@@ -63,33 +61,24 @@ class Service:
     def __init__(
         self,
         url: str,
+        key: Key,
+        options: ConnectionOptions,
+        dialect: Dialect,
         *,
-        api_key: str,
-        timeout: float | tuple[float, float, float] | None = None,
-        retries: int = 2,
-        headers: Mapping[str, str] | None = None,
-        verify: bool | str | os.PathLike[str] = True,
         allow_insecure: bool = False,
-        dialect: DialectName | Dialect = "documented",
     ) -> None:
-        api_key = self._key = Key(api_key)
-        headers = hide_values(headers)
-        self.dialect = parse_dialect(dialect)
-        self._options: dict[str, Any] = {
-            "timeout": parse_timeouts(timeout),
-            "retries": parse_retries(retries),
-            "headers": parse_headers(headers),
-            "verify": verify if isinstance(verify, bool) else os.fsdecode(verify),
-        }
+        self.dialect = dialect
+        self._options = options
         base = parse_base_url(url, allow_insecure=allow_insecure)
-        self._key.check()
+        key.check()
+        self._key = key
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
-        self._session = Session(base, self.dialect, self._key, **self._options)
+        self._session = Session(base, dialect, key, options)
         # salt and fingerprint of the key, for pickles
         self._proof: tuple[bytes, bytes] | None = None
-        # why it cannot be used, if it was unpickled without its key
-        self._unusable = ""
+        # set if it was unpickled without its key
+        self._unpickle_error = ""
         # whether `close` was called, after which a default client is forgotten
         self.closed = False
 
@@ -105,8 +94,7 @@ class Service:
         if self._proof is None:
             salt = os.urandom(16)
             self._proof = salt, self._key.fingerprint(salt)
-        options = {**self._options, "dialect": self.dialect, "allow_insecure": True}
-        return _unpickle, (self.url, options, *self._proof)
+        return _unpickle, (self.url, self._options, self.dialect, *self._proof)
 
     def close(self) -> None:
         """Close the connections; a call after that opens new ones."""
@@ -116,24 +104,22 @@ class Service:
     @property
     def session(self) -> Session:
         """The session; what keeps it from being used is said now that it is needed."""
-        if self._proof is not None and not self._unusable and not self._is_checked():
-            self._unusable = _explain(
-                self.url, "RT_FRAMES_API_KEY is not the key that it was made with"
-            )
-        if self._unusable:
-            raise errors.NotConnectedError(self._unusable)
+        if self._proof is not None and not self._unpickle_error:
+            salt, fingerprint = self._proof
+            # takes milliseconds the first time
+            if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
+                self._unpickle_error = _explain(
+                    self.url, "RT_FRAMES_API_KEY is not the key that it was made with"
+                )
+        if self._unpickle_error:
+            raise errors.NotConnectedError(self._unpickle_error)
         return self._session
-
-    def _is_checked(self) -> bool:
-        """Return whether its key is the one that it was pickled with, which takes milliseconds the first time."""
-        salt, fingerprint = self._proof or (b"", b"")
-        return hmac.compare_digest(self._key.fingerprint(salt), fingerprint)
 
     @property
     def is_picklable(self) -> bool:
         """Whether it can be pickled: further headers may be secrets, and no environment holds them."""
         return not any(
-            isinstance(value, Secret) for value in self._options["headers"].values()
+            isinstance(value, Secret) for value in self._options.headers.values()
         )
 
     @property
@@ -299,24 +285,31 @@ def _to_schema(response: Response) -> pa.Schema | None:
 
 
 def _unpickle(
-    url: str, options: dict[str, Any], salt: bytes, fingerprint: bytes
+    url: str,
+    options: ConnectionOptions,
+    dialect: Dialect,
+    salt: bytes,
+    fingerprint: bytes,
 ) -> Service:
-    """Make a service again in another process, whose environment must hold the same key: keys are not pickled.
+    """Make a service in another process, whose environment must hold the same key.
 
-    What is missing there is told when it is used: pools do not survive an error before that, and who only hands it on,
-    as a cluster's scheduler does, needs no key.
+    An error is raised only when the service is used: process pools do not survive an
+    error while unpickling, and a scheduler that only passes it on needs no key.
     """
     key = Key(os.environ.get("RT_FRAMES_API_KEY"))
     problem = ""
     if not key:
+        key = Key("none")
         problem = _explain(url, "RT_FRAMES_API_KEY is not set; keys are not pickled")
     try:
-        service = Service(url, api_key=key or "none", **options)
+        service = Service(url, key, options, dialect, allow_insecure=True)
     except ValueError as error:
         # a missing CA bundle, or an invalid key
         problem = problem or _explain(url, str(error))
-        service = Service(url, api_key="none", **{**options, "verify": False})
-    service._proof, service._unusable = (salt, fingerprint), problem  # noqa: SLF001  # same package
+        unverified = dataclasses.replace(options, verify=False)
+        service = Service(url, Key("none"), unverified, dialect, allow_insecure=True)
+    service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
+    service._unpickle_error = problem  # noqa: SLF001  # same module
     return service
 
 
