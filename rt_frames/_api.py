@@ -137,13 +137,20 @@ def to_table(
     )
 
 
-def table(name: str, *, client: Client | None = None) -> RemoteTable:
+def table(
+    name: str, *, version: int | None = None, client: Client | None = None
+) -> RemoteTable:
     """Return a handle to an existing table; no request is made.
 
     Parameters
     ----------
     name : str
         The table's name.
+    version : int, optional
+        A version to read. Such a handle never changes the table, except that
+        ``restore()`` makes its version the newest. Defaults to the newest version at
+        each read. Versions count from 1, anew after a drop; a folder keeps those that
+        were replaced for a day.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
@@ -164,7 +171,7 @@ def table(name: str, *, client: Client | None = None) -> RemoteTable:
     at: int64
     """
     __tracebackhide__ = True
-    return resolve(client).table(name)
+    return resolve(client).table(name, version=version)
 
 
 def list_tables(*, client: Client | None = None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import operator
 import os
 import time
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.compare import walk
 from rt_frames._service.rewrite import offer_rewrite, rewrite
-from rt_frames._service.service import Service
+from rt_frames._service.service import Description, Service
 from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
@@ -146,13 +147,15 @@ class Client:
         self._service.close()
 
     @hide_frames
-    def table(self, name: str) -> RemoteTable:
+    def table(self, name: str, *, version: int | None = None) -> RemoteTable:
         """Return a handle to an existing table; no request is made.
 
         Parameters
         ----------
         name : str
             The table's name.
+        version : int, optional
+            A version to read, as in `rt_frames.table`.
 
         Returns
         -------
@@ -166,7 +169,15 @@ class Client:
         2
         """
         self._service.check_name(name)
-        return RemoteTable(name, self)
+        if version is None:
+            return RemoteTable(name, self)
+        self._service.dialect.path("query", name)
+        is_number = hasattr(version, "__index__") and not isinstance(version, bool)
+        if not is_number or version < 1:
+            raise ValueError(
+                f"version: expected a positive whole number, got {show_value(version)}"
+            )
+        return RemoteTable(name, self, version=operator.index(version), _pinned=True)
 
     @hide_frames
     def list_tables(self) -> list[str]:
@@ -278,6 +289,8 @@ class RemoteTable:
         The ``x-request-id`` of the request that returned this object.
     _changed : AlterationPlan or None
         What was altered, for the repr.
+    _pinned : bool
+        Whether ``version`` is the one that is read, and nothing is ever written.
 
     Examples
     --------
@@ -297,11 +310,13 @@ class RemoteTable:
     created: bool | None = None
     request_id: str | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
+    # whether it reads this version alone
+    _pinned: bool = False
     # the version that a read is at least of
     _since: int | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_since", self.version)
+        object.__setattr__(self, "_since", None if self._pinned else self.version)
 
     @property
     @hide_frames
@@ -317,12 +332,18 @@ class RemoteTable:
         at: int64
         """
         if self._schema is None:
-            object.__setattr__(
-                self,
-                "_schema",
-                self._service.describe(self.name, since=self._since).schema,
-            )
+            object.__setattr__(self, "_schema", self._describe().schema)
         return self._schema
+
+    def _describe(self, **about: Any) -> Description:
+        return self._service.describe(
+            self.name, version=self._read_version, since=self._since, **about
+        )
+
+    @property
+    def _read_version(self) -> int | None:
+        """The version that is read; None for the newest."""
+        return self.version if self._pinned else None
 
     def __repr__(self) -> str:
         return f"RemoteTable({', '.join([repr(self.name), *self._facts()])}, at {self.client})"
@@ -332,9 +353,7 @@ class RemoteTable:
         if self._schema is None:
             # a display never raises
             with contextlib.suppress(Exception):
-                schema = self._service.describe(
-                    self.name, since=self._since, patience=SHOW_SECONDS
-                ).schema
+                schema = self._describe(patience=SHOW_SECONDS).schema
                 object.__setattr__(self, "_schema", schema)
         fields = [
             (f.name, str(f.type), "" if f.nullable else "no")
@@ -374,6 +393,7 @@ class RemoteTable:
                 )
         # some servers read 0 as no limit
         asked["k"] = max(asked["k"], 1)
+        asked["version"] = self._read_version
         try:
             rows = self._service.read(self.name, asked, since=self._since)
         except errors.BadRequest:
@@ -389,7 +409,7 @@ class RemoteTable:
         schema = None
         if columns:
             with contextlib.suppress(errors.RemoteError):
-                schema = self._service.describe(self.name).schema
+                schema = self._describe().schema
         if schema is None:
             return
         fields = [*walk(schema)]
@@ -534,7 +554,105 @@ class RemoteTable:
         >>> rt.table("readings").count("at > 0")
         2
         """
-        return self._service.count(self.name, where, since=self._since)
+        return self._service.count(
+            self.name, where, self._read_version, since=self._since
+        )
+
+    @hide_frames
+    def delete(self, where: str) -> int | None:
+        """Delete the rows for which a condition holds, in one commit.
+
+        A condition does not hold for a null: ``"day <> date '2024-03-01'"`` keeps rows
+        without a day, ``"day IS DISTINCT FROM date '2024-03-01'"`` deletes them.
+
+        Parameters
+        ----------
+        where : str
+            A condition, as in `to_arrow`.
+
+        Returns
+        -------
+        int or None
+            The number of rows that were deleted; None if the service does not report it.
+
+        Raises
+        ------
+        ValueError
+            If the condition cannot be used, or the service cannot delete rows.
+        OutcomeUnknown
+            If no response confirms it. Running it again gives the same result, unless
+            somebody added such rows meanwhile.
+        RemoteError
+            If the service refuses or cannot be reached; nothing was deleted.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("shrinking")
+        >>> table.delete("n > 1")
+        2
+        """
+        self._check_newest()
+        if where is None:
+            raise ValueError(
+                "where: a condition is needed to delete rows; drop() drops the table"
+            )
+        version, rows = self._service.delete(self.name, where)
+        if version is not None:
+            object.__setattr__(self, "_since", version)
+        return rows
+
+    @hide_frames
+    def restore(self) -> RemoteTable:
+        """Make the version of this handle the newest again, with its rows and columns.
+
+        Versions in between stay as they are. Needs ``rt.table(name, version=…)``.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with its new version.
+
+        Raises
+        ------
+        ValueError
+            If the handle has no version of its own, or the service cannot restore one.
+        TableNotFoundError
+            If the service keeps no such version.
+        RemoteError
+            If the service refuses or cannot be reached; nothing was changed.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("kept")
+        >>> table.delete("n > 1")
+        2
+        >>> rt.table("kept", version=1).restore().count()
+        3
+        """
+        if not self._pinned or self.version is None:
+            raise ValueError(
+                f"restore: which version? rt.table({self.name!r}, version=…).restore()"
+            )
+        result = self._service.restore(self.name, self.version)
+        return RemoteTable(
+            self.name,
+            self.client,
+            version=result.value,
+            created=False,
+            request_id=result.request_id,
+        )
+
+    def _check_newest(self) -> None:
+        if self._pinned:
+            raise ValueError(
+                f"this is version {self.version} of table {self.name!r}, which is only "
+                f"read; rt.table({self.name!r}) can be changed, and restore() makes "
+                "this version the newest"
+            )
 
     @hide_frames
     def drop(self) -> None:
@@ -555,6 +673,7 @@ class RemoteTable:
         >>> import rt_frames as rt
         >>> pl.DataFrame({"n": [1]}).remote.to_table("short_lived").drop()
         """
+        self._check_newest()
         self._service.drop(self.name)
         forget_schema(self)
         # another table of that name would count its versions from 1
@@ -592,6 +711,7 @@ class RemoteTable:
         >>> table.alter_columns({"path": "at", "rename": "time"}).version
         2
         """
+        self._check_newest()
         plan = as_plan(alterations)
         if not plan:
             return replace(self, _changed=plan)

@@ -35,7 +35,12 @@ Operation = Literal[
     "create",
     "replace",
     "append",
+    "upsert",
     "alter",
+    "add_columns",
+    "drop_columns",
+    "delete",
+    "restore",
     "drop",
 ]
 

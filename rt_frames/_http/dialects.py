@@ -13,9 +13,14 @@ from rt_frames._names import DialectName
 from rt_frames._text import Message
 from rt_frames.errors import Operation
 
-_UNDOCUMENTED: dict[str, str] = {
+UNDOCUMENTED: dict[str, str] = {
     "replace": "delete or replace a table",
     "append": "add rows to a table",
+    "upsert": "update and insert rows",
+    "add_columns": "add columns to a table",
+    "drop_columns": "drop columns of a table",
+    "delete": "delete rows",
+    "restore": "restore a version of a table",
     "describe": "describe a table",
     "query": "read rows back",
     "count_rows": "count rows",
@@ -36,7 +41,7 @@ class Dialect(NamedTuple):
         What people call it by.
     tables, create, alter : str
         The operations that every server has.
-    replace, append, describe, query, count_rows, drop, indices, multipart_* : str or None
+    replace, append, upsert, … : str or None
         Those that some have.
     names : str
         A pattern of the names that a table may have, beside what any address can carry.
@@ -50,6 +55,11 @@ class Dialect(NamedTuple):
     alter: str
     replace: str | None = None
     append: str | None = None
+    upsert: str | None = None
+    add_columns: str | None = None
+    drop_columns: str | None = None
+    delete: str | None = None
+    restore: str | None = None
     describe: str | None = None
     query: str | None = None
     count_rows: str | None = None
@@ -66,7 +76,7 @@ class Dialect(NamedTuple):
         """Return the address of an operation that such a server has, on one table."""
         template: str | None = getattr(self, operation)
         if template is None:
-            text = f"this dialect has no endpoint to {_UNDOCUMENTED[operation]}"
+            text = f"this dialect has no endpoint to {UNDOCUMENTED[operation]}"
             raise ValueError(
                 Message(
                     text,
@@ -95,7 +105,7 @@ class Dialect(NamedTuple):
             return
         others = " or ".join(f'"{word}"' for word in possible)
         undocumented = (
-            _UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
+            UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
         )
         if undocumented is None:
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
@@ -117,6 +127,13 @@ LANCEDB = Dialect(
     alter="/v1/table/{}/alter_columns/",
     replace="/v1/table/{}/create/?mode=overwrite",
     append="/v1/table/{}/insert/",
+    # servers want all three rules; keys follow
+    upsert="/v1/table/{}/merge_insert/?when_matched_update_all=true"
+    "&when_not_matched_insert_all=true&when_not_matched_by_source_delete=false",
+    add_columns="/v1/table/{}/add_columns/",
+    drop_columns="/v1/table/{}/drop_columns/",
+    delete="/v1/table/{}/delete/",
+    restore="/v1/table/{}/restore/",
     # without it, here or in the body, servers may leave schema and version out
     describe="/v1/table/{}/describe/?load_detailed_metadata=true",
     query="/v1/table/{}/query/",
@@ -129,7 +146,7 @@ LANCEDB = Dialect(
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
 FOLDER = DOCUMENTED._replace(
-    **{name: getattr(LANCEDB, name) for name in _UNDOCUMENTED}, part_bytes=None
+    **{name: getattr(LANCEDB, name) for name in UNDOCUMENTED}, part_bytes=None
 )
 
 

@@ -208,6 +208,13 @@ def parse_version(response: Response) -> int | None:
     )
 
 
+def parse_deleted(response: Response) -> tuple[int | None, int | None]:
+    """Read the version that a delete made and the number of rows, if reported."""
+    rows = _get(_decode_json(response.body), "num_deleted_rows")
+    is_number = isinstance(rows, int) and not isinstance(rows, bool)
+    return parse_version(response), rows if is_number else None
+
+
 def find_doubt(response: Response) -> str:
     """Say why an answer confirms no write though its status is that of a success; nothing where it does.
 

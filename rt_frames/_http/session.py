@@ -172,6 +172,10 @@ class Request(NamedTuple):
         words |= {
             "count_rows": f"count the rows of table {self.table!r}",
             "append": f"append to table {self.table!r}",
+            "upsert": f"upsert into table {self.table!r}",
+            "add_columns": f"add columns to table {self.table!r}",
+            "drop_columns": f"drop columns of table {self.table!r}",
+            "delete": f"delete rows of table {self.table!r}",
         }
         return words.get(self.operation, f"{self.operation} table {self.table!r}")
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
+from rt_frames._http.dialects import UNDOCUMENTED
 from rt_frames._http.options import (
     ConnectionOptions,
     Key,
@@ -24,6 +25,7 @@ from rt_frames._http.options import (
 )
 from rt_frames._http.response import (
     parse_count,
+    parse_deleted,
     parse_indices,
     parse_no_rows,
     parse_schema,
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rt_frames._http.dialects import Dialect
-    from rt_frames._http.response import Response
+    from rt_frames._http.response import Failure, Response
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
+
+# answers of servers to a path, method or content type that they do not know
+_NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
 
 class Description(NamedTuple):
@@ -168,13 +173,23 @@ class Service:
         return self.session.send(request)
 
     def describe(
-        self, name: str, *, since: int | None = None, **about: Any
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        since: int | None = None,
+        **about: Any,
     ) -> Description:
-        """Ask for a table's schema and version, as they are now; ``since`` is a version that is known."""
+        """Ask for a table's schema and version, as they are now or were then.
+
+        ``since`` is the least version that the answer may be of.
+        """
         if self.dialect.describe is None:
             return Description(None, None)
         # without it, some servers leave the schema out
-        asked = {"load_detailed_metadata": True}
+        asked: dict[str, Any] = {"load_detailed_metadata": True}
+        if version is not None:
+            asked["version"] = version
 
         def parse(answer: Response) -> Description:
             return Description(_to_schema(answer), parse_version(answer))
@@ -239,6 +254,92 @@ class Service:
         return self.send_json(
             operation, name, asked, parse, headers=headers, **about
         ).value
+
+    def delete(self, name: str, where: str) -> tuple[int | None, int | None]:
+        """Delete rows; return the new version and the number of rows, if reported."""
+        advice = (
+            "running it again gives the same result, unless somebody added such rows "
+            "meanwhile"
+        )
+        body = json.dumps({"predicate": check_where(where)}).encode()
+        result = self._change("delete", name, body, parse_deleted, advice)
+        version, rows = result.value
+        log.info(
+            "deleted %s rows of table %s, %s",
+            "an unknown number of" if rows is None else f"{rows:,}",
+            name,
+            result.request_id,
+        )
+        return version, rows
+
+    def restore(self, name: str, version: int) -> Result:
+        """Make an old version the newest; the value is the new version's number."""
+        body = json.dumps({"version": version}).encode()
+        advice = f"restoring version {version} again gives the same rows"
+        result = self._change("restore", name, body, parse_version, advice)
+        log.info(
+            "restored version %d of table %s, %s", version, name, result.request_id
+        )
+        return result
+
+    def _change(
+        self,
+        operation: Operation,
+        name: str,
+        body: bytes,
+        parse: Callable[[Response], Any],
+        advice: str,
+        content_type: str = JSON,
+    ) -> Result:
+        """Make one change of an existing table, in one commit.
+
+        If its outcome is unknown, the error reports the version before and now, and the
+        ``advice``.
+        """
+        self.check_name(name)
+        path = self.dialect.path(operation, name)
+        before = self.describe(name).version
+
+        def explain(failure: Failure) -> str:
+            if not failure.is_open:
+                return ""
+            now = self.describe(name).version
+            return f"it had version {before} before, and has {now} now; {advice}"
+
+        request = Request(
+            operation,
+            "POST",
+            path,
+            content_type,
+            parse,
+            table=name,
+            body=[[body]],
+            length=len(body),
+            look=explain,
+        )
+        try:
+            return self.session.send(request)
+        except errors.ResponseError as error:
+            self.explain_missing(operation, name, error)
+            raise
+
+    def explain_missing(
+        self, operation: Operation, name: str, error: errors.ResponseError
+    ) -> None:
+        """Raise ValueError if a server refused an operation because it has none such.
+
+        A 404 may also be about the table, or about the version to restore.
+        """
+        if error.status not in _NO_SUCH_OPERATION:
+            return
+        if error.status == 404:
+            if "version" in error.message.lower():
+                return
+            self.describe(name)
+        raise ValueError(
+            f"this server cannot {UNDOCUMENTED[operation]}: it answered {error.status}, "
+            f"{error.message or 'without a message'}; nothing was changed"
+        ) from error
 
     def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""
