@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
 from rt_frames._display import hide_frames
-from rt_frames._frames.any_frame import sent_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +62,7 @@ class RemoteAccessor(Generic[Frame]):
         n: int64
         s: large_string
         """
-        return sent_schema(self._frame)
+        return _api.schema(self._frame)
 
     def to_table(
         self,
@@ -120,7 +119,7 @@ class RemoteAccessor(Generic[Frame]):
         6
         """
         __tracebackhide__ = True
-        _api.to_table(
+        return _api.tee(
             self._frame,
             name,
             client=client,
@@ -131,7 +130,6 @@ class RemoteAccessor(Generic[Frame]):
             compression=compression,
             progress=progress,
         )
-        return self._frame
 
     def plan_alterations(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from rt_frames._client import (
 )
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_frames
-from rt_frames._frames.any_frame import arrow_schemas
+from rt_frames._frames.any_frame import arrow_schemas, sent_schema
 from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rt_frames._frames.compression import Compression
     from rt_frames._service.write import IfExists
 
+Frame = TypeVar("Frame")
+
 __all__ = [
     "Alteration",
     "AlterationPlan",
@@ -46,7 +48,9 @@ __all__ = [
     "disconnect",
     "list_tables",
     "plan_alterations",
+    "schema",
     "table",
+    "tee",
     "to_table",
 ]
 
@@ -135,6 +139,87 @@ def to_table(
         compression=compression,
         progress=progress,
     )
+
+
+def tee(
+    data: Frame,
+    name: str,
+    *,
+    client: Client | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    clean_names: bool = False,
+    if_exists: IfExists = "fail",
+    compression: Compression = "auto",
+    progress: bool | None = None,
+) -> Frame:
+    """Create a remote table and return the frame, unchanged, for method chaining.
+
+    Parameters
+    ----------
+    data, name, client, dtypes, index, clean_names, if_exists, compression, progress
+        As in `to_table`. An iterator or reader is exhausted afterwards.
+
+    Returns
+    -------
+    frame
+        ``data`` itself.
+
+    Raises
+    ------
+    RemoteError, ValueError, TypeError
+        As in `to_table`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames as rt
+    >>> pl.LazyFrame({"n": [1, 2]}).pipe(rt.tee, "numbered").select("n").collect().height
+    2
+    """
+    __tracebackhide__ = True
+    to_table(
+        data,
+        name,
+        client=client,
+        dtypes=dtypes,
+        index=index,
+        clean_names=clean_names,
+        if_exists=if_exists,
+        compression=compression,
+        progress=progress,
+    )
+    return data
+
+
+@hide_frames
+def schema(data: Any) -> pa.Schema:
+    """Return the Arrow schema in which a frame would be sent.
+
+    Parameters
+    ----------
+    data : frame
+        As in `to_table`. An iterator or reader loses its first item.
+
+    Returns
+    -------
+    pyarrow.Schema
+        The columns of the table that `to_table` would create.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If a column's type, or a value in it, cannot be sent.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import rt_frames as rt
+    >>> rt.schema(pl.LazyFrame({"n": [1], "s": ["x"]}))
+    n: int64
+    s: large_string
+    """
+    return sent_schema(data)
 
 
 def table(
