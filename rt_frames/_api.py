@@ -157,8 +157,12 @@ def tee(
 
     Parameters
     ----------
-    data, name, client, dtypes, index, clean_names, if_exists, compression, progress
+    data : frame
         As in `to_table`. An iterator or reader is exhausted afterwards.
+    name : str
+        The table's name.
+    client, dtypes, index, clean_names, if_exists, compression, progress : optional
+        As in `to_table`.
 
     Returns
     -------
