@@ -8,7 +8,7 @@ ignored.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,10 @@ from pyarrow import types
 from rt_frames._display import callers_level
 from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
-from rt_frames._schema.casts import through
+from rt_frames._schema.casts import list_kind_on_path
 from rt_frames._schema.data_type import (
-    child_fields,
     is_list,
+    iter_fields,
     list_kind,
     map_types,
     storage,
@@ -68,16 +68,6 @@ def plan(
     return AlterationPlan(found)
 
 
-def walk(
-    fields: Iterable[pa.Field], parent: str = "", lists: str = ""
-) -> Iterator[tuple[str, pa.Field, str]]:
-    """Give each column, and each field inside one, by its path, with the kind of the lists that it leads through."""
-    for column in fields:
-        path = join_path(parent, column.name)
-        yield path, column, lists
-        yield from walk(child_fields(column.type), path, through(lists, column.type))
-
-
 def _to_paths_of(
     before: pa.Schema,
     after: pa.Schema,
@@ -86,7 +76,7 @@ def _to_paths_of(
     stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
     """Return what is asked for by the paths of ``before``, without the renames that are done."""
-    old, new = ({path for path, *_ in walk(side)} for side in (before, after))
+    old, new = ({path for path, *_ in iter_fields(side)} for side in (before, after))
     # the given path → where the column is now
     done: dict[str, str] = {}
 
@@ -178,7 +168,7 @@ class _Comparison:
         before: list[pa.Field],
         after: list[pa.Field],
         prefix: str = "",
-        lists: str = "",
+        parents: tuple[pa.DataType, ...] = (),
     ) -> list[Alteration]:
         """Compare the columns of two schemas, or the fields of two structs, whose paths begin with ``prefix``."""
         targets = [
@@ -201,7 +191,7 @@ class _Comparison:
             path = prefix + old.name
             new = free.pop(target, None)
             if new is not None:
-                found += self._compare_column(path, old, new, lists)
+                found += self._compare_column(path, old, new, parents)
             elif target == old.name:
                 gone.append(old)
             else:
@@ -213,7 +203,11 @@ class _Comparison:
         return found
 
     def _compare_column(
-        self, path: str, old: pa.Field, new: pa.Field, lists: str
+        self,
+        path: str,
+        old: pa.Field,
+        new: pa.Field,
+        parents: tuple[pa.DataType, ...],
     ) -> list[Alteration]:
         self.seen.add(path)
         rename = new.name if new.name != old.name else None
@@ -234,7 +228,7 @@ class _Comparison:
         if types.is_struct(item) and types.is_struct(new_item):
             # it may concern a nested field
             if before != after or self.rename or self.nullable:
-                inside = self._compare_inside(path, old.type, new.type, lists)
+                inside = self._compare_inside(path, old.type, new.type, parents)
         elif item != new_item or (self.compare_nullability and before != after):
             data_type = _check_cast(path, before, after, is_stored=self.is_stored)
         changes = rename is not None or data_type is not None or nullable is not None
@@ -245,22 +239,26 @@ class _Comparison:
             )
         if not changes:
             return inside
-        return [
-            Alteration(path, rename, data_type, nullable, before=before, lists=lists),
-            *inside,
-        ]
+        lists = list_kind_on_path(parents)
+        change = Alteration(
+            path, rename, data_type, nullable, before=before, lists=lists
+        )
+        return [change, *inside]
 
     def _compare_inside(
-        self, path: str, before: pa.DataType, after: pa.DataType, lists: str
+        self,
+        path: str,
+        before: pa.DataType,
+        after: pa.DataType,
+        parents: tuple[pa.DataType, ...],
     ) -> list[Alteration]:
         """Compare structs field by field, also those in lists, or in lists of lists."""
+        parents = (*parents, before)
         if types.is_struct(before):
-            return self.compare(list(before), list(after), f"{path}.", lists)
+            return self.compare(list(before), list(after), f"{path}.", parents)
         item = before.value_field
         new = after.value_field.with_name(item.name)
-        return self._compare_column(
-            f"{path}.{item.name}", item, new, through(lists, before)
-        )
+        return self._compare_column(f"{path}.{item.name}", item, new, parents)
 
     def advice(self, *, strict: bool) -> Message:
         """Name the columns on one side only, and write the call that takes them for renamed."""
