@@ -27,6 +27,9 @@ from rt_frames.errors import UnsupportedTypeError
 MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
+# the types around a field, from the column down
+Parents = tuple[pa.DataType, ...]
+
 # types without parameters, by name; Arrow shares most names
 _PLAIN = (
     "null",
@@ -115,8 +118,8 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def iter_fields(
-    fields: Iterable[pa.Field], path: str = "", parents: tuple[pa.DataType, ...] = ()
-) -> Iterator[tuple[str, pa.Field, tuple[pa.DataType, ...]]]:
+    fields: Iterable[pa.Field], path: str = "", parents: Parents = ()
+) -> Iterator[tuple[str, pa.Field, Parents]]:
     """Yield fields and all inside them: path, field, and the types it is inside of."""
     for field in fields:
         here = join_path(path, field.name)
