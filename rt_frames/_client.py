@@ -29,7 +29,7 @@ from rt_frames._schema.alterations import (
     as_plan,
     check_values_kept,
 )
-from rt_frames._schema.compare import walk
+from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service.rewrite import offer_rewrite, rewrite
 from rt_frames._service.service import Description, Service
 from rt_frames._service.write import IfExists, WriteOptions, write
@@ -412,10 +412,12 @@ class RemoteTable:
                 schema = self._describe().schema
         if schema is None:
             return
-        fields = [*walk(schema)]
+        fields = [*iter_fields(schema)]
         known = {*RESERVED, *(path for path, _, _ in fields)}
         if unknown := [name for name in columns if name.replace("`", "") not in known]:
-            readable = [path for path, _, lists in fields if not lists]
+            readable = [
+                path for path, _, parents in fields if not any(map(is_list, parents))
+            ]
             text = f"columns: table {self.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], readable)}"
             raise ValueError(text) from None
 

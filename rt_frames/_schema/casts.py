@@ -109,9 +109,14 @@ def refusal(before: pa.DataType, after: pa.DataType, lists: str = "") -> str | N
     )
 
 
-def through(lists: str, arrow: pa.DataType) -> str:
-    """Return the kind of the lists that a path leads through once it goes on inside a type; all but ``"list"`` stay."""
-    return (list_kind(arrow)[0] or lists) if lists in ("", "list") else lists
+def list_kind_on_path(parents: Iterable[pa.DataType]) -> str:
+    """Return the kind of the lists around a field: the first that is no ``"list"``."""
+    kind = ""
+    for arrow in parents:
+        kind = list_kind(arrow)[0] or kind
+        if kind not in ("", "list"):
+            break
+    return kind
 
 
 def _incompatibility(before: pa.DataType, after: pa.DataType) -> str | None:

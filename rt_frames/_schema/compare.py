@@ -8,7 +8,7 @@ ignored.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,11 @@ from pyarrow import types
 from rt_frames._display import callers_level
 from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
-from rt_frames._schema.casts import through
+from rt_frames._schema.casts import family, list_kind_on_path
 from rt_frames._schema.data_type import (
-    child_fields,
+    Parents,
     is_list,
+    iter_fields,
     list_kind,
     map_types,
     storage,
@@ -43,39 +44,24 @@ def plan(
     stored: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
-    """Compare two schemas in portable types; everything that does not fit is an AlterationError.
+    """Compare two schemas in portable types; what does not fit is an AlterationError.
 
-    Where ``before`` is what is ``stored``, renames of which the old name is gone and the new one there are done, and
-    extension types count as their storage, which is all that a service tells.
+    If ``before`` is ``stored``, a rename counts as done when the old name is gone and
+    the new one exists, and extension types count as their storage.
     """
-    asked = _check_asked("rename", rename, str)
-    nulls = _check_asked("nullable", nullable, bool)
-    if asked or nulls:
-        asked, nulls = _to_paths_of(before, after, asked, nulls, stored)
-    sides = ("in the table", "in the frame") if stored else ("before", "after")
-    comparison = _Comparison(asked, nulls, stored, compare_nullability, sides)
-    found = comparison.compare(list(before), list(after))
+    renames = _check_option("rename", rename, str)
+    nulls = _check_option("nullable", nullable, bool)
+    if renames or nulls:
+        renames, nulls = _to_paths_of(before, after, renames, nulls, stored)
+    comparison = _Comparison(renames, nulls, stored, compare_nullability)
+    changes = comparison.compare(list(before), list(after))
     if comparison.one_sided and strict:
         raise AlterationError(comparison.advice(strict=True))
-    if comparison.one_sided and not found:
+    if comparison.one_sided and not changes:
         warnings.warn(comparison.advice(strict=False), stacklevel=callers_level())
-    for option, paths in (("rename", asked), ("nullable", nulls)):
-        if unknown := [path for path in paths if path not in comparison.seen]:
-            raise AlterationError(
-                f"{option} names {unknown[0]!r}, but no such column is on both sides; "
-                f"{did_you_mean(unknown[0], comparison.seen)}"
-            )
-    return AlterationPlan(found)
-
-
-def walk(
-    fields: Iterable[pa.Field], parent: str = "", lists: str = ""
-) -> Iterator[tuple[str, pa.Field, str]]:
-    """Give each column, and each field inside one, by its path, with the kind of the lists that it leads through."""
-    for column in fields:
-        path = join_path(parent, column.name)
-        yield path, column, lists
-        yield from walk(child_fields(column.type), path, through(lists, column.type))
+    comparison.check_seen("rename", renames)
+    comparison.check_seen("nullable", nulls)
+    return AlterationPlan(changes)
 
 
 def _to_paths_of(
@@ -85,58 +71,68 @@ def _to_paths_of(
     nullable: Mapping[str, bool],
     stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
-    """Return what is asked for by the paths of ``before``, without the renames that are done."""
-    old, new = ({path for path, *_ in walk(side)} for side in (before, after))
-    # the given path → where the column is now
-    done: dict[str, str] = {}
-
-    def now(path: str) -> str:
-        parent, _, name = path.rpartition(".")
-        return done.get(path) or join_path(parent and now(parent), name)
-
-    taken = set[str]()
-    found = -1
-    # one may have taken a name that another gave up
-    while found < len(done):
-        found = len(done)
-        for path in rename.keys() - done.keys():
-            here = now(path)
-            there = join_path(here.rpartition(".")[0], rename[path])
-            if there not in old or (here in old and here not in taken):
-                continue
-            if path in new and there not in new:
-                text = f"rename is the wrong way round: {there!r} is the name before, and {path!r} the one after"
-                raise AlterationError(
-                    Message(text, "pass {}", rename={there: path.rpartition(".")[2]})
-                )
-            if stored:
-                done[path] = there
-                taken.add(there)
-    left = {now(path): name for path, name in rename.items() if path not in done}
-
-    def later(path: str) -> str:
-        parent, _, name = path.rpartition(".")
-        return join_path(parent and later(parent), left.get(path, name))
-
-    renamed = {later(path): path for path in old} if left else {}
-    paths = [
-        path if path in old else renamed.get(path, path) for path in map(now, nullable)
-    ]
+    """Translate ``rename`` and ``nullable`` to paths of ``before``; drop renames already done."""
+    old = {path for path, *_ in iter_fields(before)}
+    new = {path for path, *_ in iter_fields(after)}
+    done = _find_done(old, new, rename, stored)
+    open_renames = {}
+    for path, name in rename.items():
+        if path not in done:
+            open_renames[_renamed_path(path, done)] = name
+    former = {_renamed_path(path, open_renames): path for path in old}
+    paths = []
+    for given in nullable:
+        path = _renamed_path(given, done)
+        if path not in old:
+            path = former.get(path, path)
+        paths.append(path)
     if twice := duplicates(paths):
         raise AlterationError(
             f"nullable names one column twice: {list_names(twice)}; leave one out"
         )
-    return left, dict(zip(paths, nullable.values(), strict=True))
+    return open_renames, dict(zip(paths, nullable.values(), strict=True))
+
+
+def _find_done(
+    old: set[str], new: set[str], rename: Mapping[str, str], stored: bool
+) -> dict[str, str]:
+    """Return the renames that are done already."""
+    done: dict[str, str] = {}
+    taken = set[str]()
+    known = -1
+    # one column may have taken a name that another gave up
+    while known < len(done):
+        known = len(done)
+        for path, name in rename.items():
+            here = _renamed_path(path, done)
+            there = join_path(here.rpartition(".")[0], name)
+            may_be_done = there in old and (here not in old or here in taken)
+            if path in done or not may_be_done:
+                continue
+            if path in new and there not in new:
+                text = f"rename is the wrong way round: {there!r} is the name before, and {path!r} the one after"
+                swapped = {there: path.rpartition(".")[2]}
+                raise AlterationError(Message(text, "pass {}", rename=swapped))
+            if stored:
+                done[path] = name
+                taken.add(there)
+    return done
+
+
+def _renamed_path(path: str, renames: Mapping[str, str]) -> str:
+    """Return a column's path after renames of it and of what it is inside of."""
+    parent, _, name = path.rpartition(".")
+    return join_path(parent and _renamed_path(parent, renames), renames.get(path, name))
 
 
 def check_no_cycle(rename: Mapping[str, str]) -> None:
     """Refuse columns that exchange their names: the schema does not tell whether they have done so."""
     for start in rename:
-        seen = [start]
-        while (
-            path := join_path(seen[-1].rpartition(".")[0], rename[seen[-1]])
-        ) in rename and path not in seen:
+        seen: list[str] = []
+        path = start
+        while path in rename and path not in seen:
             seen.append(path)
+            path = join_path(path.rpartition(".")[0], rename[path])
         if path == start and len(seen) > 1:
             text = f"rename: columns {list_names(seen)} exchange their names, which a second call would undo"
             raise AlterationError(
@@ -144,19 +140,27 @@ def check_no_cycle(rename: Mapping[str, str]) -> None:
             )
 
 
-def _check_asked(option: str, asked: Any, kind: type) -> Mapping[str, Any]:
-    if asked is None:
+def _check_option(option: str, given: Any, kind: type) -> Mapping[str, Any]:
+    if given is None:
         return {}
-    if not isinstance(asked, Mapping):
+    if not isinstance(given, Mapping):
         raise TypeError(
-            f"{option}: expected a dict by path, got {type(asked).__name__}"
+            f"{option}: expected a dict by path, got {type(given).__name__}"
         )
-    for path, value in asked.items():
+    for path, value in given.items():
         if not isinstance(path, str) or not isinstance(value, kind):
             raise TypeError(
                 f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}"
             )
-    return asked
+    return given
+
+
+def _check_unique(names: list[str], prefix: str, side: str) -> None:
+    if twice := duplicates(names):
+        paths = list_names(prefix + name for name in twice)
+        raise AlterationError(
+            f"columns occur more than once {side}: {paths}; give each a name of its own"
+        )
 
 
 @dataclass
@@ -165,8 +169,6 @@ class _Comparison:
     nullable: Mapping[str, bool]
     is_stored: bool
     compare_nullability: bool
-    # what they are called
-    sides: tuple[str, str]
     seen: set[str] = field(default_factory=set)
     # with their prefix
     one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(
@@ -178,174 +180,225 @@ class _Comparison:
         before: list[pa.Field],
         after: list[pa.Field],
         prefix: str = "",
-        lists: str = "",
+        parents: Parents = (),
     ) -> list[Alteration]:
-        """Compare the columns of two schemas, or the fields of two structs, whose paths begin with ``prefix``."""
-        targets = [
-            self.rename.get(prefix + column.name, column.name) for column in before
-        ]
+        """Compare two schemas' columns, or two structs' fields; paths get the ``prefix``."""
         free = {column.name: column for column in after}
         gone = []
-        found = []
-        every = {
-            "before": [column.name for column in before],
-            "after": [column.name for column in after],
-        }
-        for side, names in (every | {"before, when renamed": targets}).items():
-            if twice := duplicates(names):
-                paths = list_names(prefix + name for name in twice)
-                raise AlterationError(
-                    f"columns occur more than once {side}: {paths}; give each a name of its own"
-                )
-        for old, target in zip(before, targets, strict=True):
+        changes = []
+        for old, target in self._match(before, after, prefix):
             path = prefix + old.name
             new = free.pop(target, None)
             if new is not None:
-                found += self._compare_column(path, old, new, lists)
+                changes += self._compare_column(path, old, new, parents)
             elif target == old.name:
                 gone.append(old)
             else:
-                offer = did_you_mean(target, every["after"])
+                offer = did_you_mean(target, [column.name for column in after])
                 text = f"rename: {path!r} to {target!r}, but after has no column {prefix + target!r}; {offer}"
                 raise AlterationError(text)
         if gone or free:
             self.one_sided.append((prefix, gone, list(free.values())))
-        return found
+        return changes
+
+    def _match(
+        self, before: list[pa.Field], after: list[pa.Field], prefix: str
+    ) -> list[tuple[pa.Field, str]]:
+        """Return each column with the name that it has after; all names must be unique."""
+        old_names = [column.name for column in before]
+        new_names = [column.name for column in after]
+        targets = [self.rename.get(prefix + name, name) for name in old_names]
+        _check_unique(old_names, prefix, "before")
+        _check_unique(new_names, prefix, "after")
+        _check_unique(targets, prefix, "before, when renamed")
+        return list(zip(before, targets, strict=True))
 
     def _compare_column(
-        self, path: str, old: pa.Field, new: pa.Field, lists: str
+        self,
+        path: str,
+        old: pa.Field,
+        new: pa.Field,
+        parents: Parents,
     ) -> list[Alteration]:
         self.seen.add(path)
-        rename = new.name if new.name != old.name else None
-        nullable = self.nullable.get(
-            path, new.nullable if self.compare_nullability else None
-        )
-        # frames are always nullable, so only "not null" carries information
-        is_known = self.is_stored or self.compare_nullability
-        if nullable == old.nullable and (is_known or not nullable):
-            nullable = None
         before = old.type
         after = new.type
         if self.is_stored:
             before, after = _as_described(before, after)
-        item, new_item = _innermost(before, after)
-        data_type = None
         inside = []
-        if types.is_struct(item) and types.is_struct(new_item):
-            # it may concern a nested field
+        data_type = None
+        if all(map(types.is_struct, _innermost(before, after))):
+            # an option may concern a nested field
             if before != after or self.rename or self.nullable:
-                inside = self._compare_inside(path, old.type, new.type, lists)
-        elif item != new_item or (self.compare_nullability and before != after):
-            data_type = _check_cast(path, before, after, is_stored=self.is_stored)
-        changes = rename is not None or data_type is not None or nullable is not None
-        if (changes or inside) and ("." in old.name or "." in new.name):
-            raise AlterationError(
-                f"column {path!r} cannot be changed{f' to {rename!r}' if rename else ''}: a dot separates the levels "
-                "of a path, so no path leads to a name with a dot; keep its name and type, or create a new table"
-            )
-        if not changes:
+                inside = self._compare_inside(path, old.type, new.type, parents)
+        else:
+            data_type = self._new_type(path, before, after)
+        rename = None
+        if new.name != old.name:
+            rename = new.name
+        nullable = self._new_nullability(path, old, new)
+        is_changed = rename is not None or data_type is not None or nullable is not None
+        if (is_changed or inside) and ("." in old.name or "." in new.name):
+            raise _dot_error(path, rename)
+        if not is_changed:
             return inside
-        return [
-            Alteration(path, rename, data_type, nullable, before=before, lists=lists),
-            *inside,
-        ]
+        lists = list_kind_on_path(parents)
+        change = Alteration(
+            path, rename, data_type, nullable, before=before, lists=lists
+        )
+        return [change, *inside]
+
+    def _new_type(
+        self, path: str, before: pa.DataType, after: pa.DataType
+    ) -> pa.DataType | None:
+        """Return what a column is cast to, or None if it has that type."""
+        item, new_item = _innermost(before, after)
+        if item == new_item and not (self.compare_nullability and before != after):
+            return None
+        extension = pa.BaseExtensionType
+        has_extension = isinstance(item, extension) or isinstance(new_item, extension)
+        if has_extension and not self.is_stored:
+            text = f"column {path!r} is {before} before and {after} after, which the service never casts"
+            raise AlterationError(f"{text}; keep its type, or create a new table")
+        if types.is_null(before):
+            text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
+            column = path.partition(".")[0]
+            raise AlterationError(
+                Message(text, "create a new table with {}", dtypes={column: "…"})
+            )
+        if types.is_null(after):
+            raise AlterationError(
+                f"column {path!r} has no values and no type after; cast it there, before it was {before}"
+            )
+        return after
+
+    def _new_nullability(self, path: str, old: pa.Field, new: pa.Field) -> bool | None:
+        nullable: bool | None = self.nullable.get(path)
+        if nullable is None and self.compare_nullability:
+            nullable = new.nullable
+        # frames are always nullable, so only "not null" carries information
+        is_known = self.is_stored or self.compare_nullability
+        if nullable == old.nullable and (is_known or not nullable):
+            return None
+        return nullable
 
     def _compare_inside(
-        self, path: str, before: pa.DataType, after: pa.DataType, lists: str
+        self,
+        path: str,
+        before: pa.DataType,
+        after: pa.DataType,
+        parents: Parents,
     ) -> list[Alteration]:
         """Compare structs field by field, also those in lists, or in lists of lists."""
+        parents = (*parents, before)
         if types.is_struct(before):
-            return self.compare(list(before), list(after), f"{path}.", lists)
+            return self.compare(list(before), list(after), f"{path}.", parents)
         item = before.value_field
         new = after.value_field.with_name(item.name)
-        return self._compare_column(
-            f"{path}.{item.name}", item, new, through(lists, before)
-        )
+        return self._compare_column(f"{path}.{item.name}", item, new, parents)
+
+    def check_seen(self, option: str, paths: Iterable[str]) -> None:
+        """Refuse paths that an option names, and that are not on both sides."""
+        for path in paths:
+            if path not in self.seen:
+                raise AlterationError(
+                    f"{option} names {path!r}, but no such column is on both sides; "
+                    f"{did_you_mean(path, self.seen)}"
+                )
 
     def advice(self, *, strict: bool) -> Message:
         """Name the columns on one side only, and write the call that takes them for renamed."""
-        gone = [
-            prefix + column.name
-            for prefix, columns, _ in self.one_sided
-            for column in columns
-        ]
-        come = [
-            prefix + column.name
-            for prefix, _, columns in self.one_sided
-            for column in columns
-        ]
-        both = " and ".join(side.removeprefix("in ") for side in self.sides)
-        text = f"{both} don't have the same columns"
-        for side, names in zip(self.sides, (gone, come), strict=True):
-            if names:
-                text += f"; only {side}: {list_names(names)}"
-        text += "; the service can neither add nor drop columns"
+        gone = []
+        come = []
+        pairs = []
+        for prefix, old_columns, new_columns in self.one_sided:
+            gone += [prefix + old.name for old in old_columns]
+            come += [prefix + new.name for new in new_columns]
+            for old, new in _pair_up(old_columns, new_columns):
+                pairs.append((prefix + old.name, old, new))
+        text = self._describe_sides(gone, come)
         if not strict:
             text += (
                 "; they are left alone, and nothing else differs, so nothing is altered"
             )
-        pairs = [
-            (prefix + old.name, old, new)
-            for prefix, *both in self.one_sided
-            for old, new in _pair_up(*both)
-        ]
-        if not pairs:
+        if pairs:
+            return self._advise_renames(
+                text, pairs, are_all=len(pairs) == len(gone) == len(come)
+            )
+        hint = ""
+        if strict:
             hint = "make both sides alike, name renamed columns with rename= (--rename), or leave them alone with {}"
-            return Message(text, hint if strict else "", strict=False)
+        return Message(text, hint, strict=False)
+
+    def _describe_sides(self, gone: list[str], come: list[str]) -> str:
+        text = "before and after don't have the same columns"
+        sides = ("before", "after")
+        if self.is_stored:
+            text = "the table and the frame don't have the same columns"
+            sides = ("in the table", "in the frame")
+        for side, names in zip(sides, (gone, come), strict=True):
+            if names:
+                text += f"; only {side}: {list_names(names)}"
+        return f"{text}; the service can neither add nor drop columns"
+
+    def _advise_renames(
+        self, text: str, pairs: list[tuple[str, pa.Field, pa.Field]], *, are_all: bool
+    ) -> Message:
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }
-        renames |= {path: new.name for path, _, new in pairs}
-        casts = [
-            f"; {path!r} is then cast from {a.type} to {b.type}"
-            for path, a, b in pairs
-            if a.type != b.type
-        ]
-        if len(pairs) == len(gone) == len(come):
-            return Message(
-                text, "".join(["if they were renamed, pass {}", *casts]), rename=renames
-            )
-        hint = "".join(
-            ["if they were renamed, pass {}, which leaves the others alone", *casts]
-        )
-        return Message(text, hint, rename=renames, strict=False)
+        casts = ""
+        for path, old, new in pairs:
+            renames[path] = new.name
+            if old.type != new.type:
+                casts += f"; {path!r} is then cast from {old.type} to {new.type}"
+        hint = "if they were renamed, pass {}"
+        if are_all:
+            return Message(text, hint + casts, rename=renames)
+        hint += ", which leaves the others alone"
+        return Message(text, hint + casts, rename=renames, strict=False)
+
+
+def _dot_error(path: str, rename: str | None) -> AlterationError:
+    target = f" to {rename!r}" if rename else ""
+    return AlterationError(
+        f"column {path!r} cannot be changed{target}: a dot separates the levels "
+        "of a path, so no path leads to a name with a dot; keep its name and type, or create a new table"
+    )
 
 
 def _pair_up(
     gone: list[pa.Field], come: list[pa.Field]
 ) -> list[tuple[pa.Field, pa.Field]]:
-    """Pair columns of one type whose names are alike, and those that alone are left over then, whatever they are."""
+    """Guess renames: same type and similar name; then a single leftover pair."""
+    if len(gone) * len(come) > _MAX_COMPARED:
+        return []
     pairs = []
     left = []
     free = {column.name: column for column in come}
-    if len(gone) * len(come) > _MAX_COMPARED:
-        return []
     for old in gone:
-        if alike := closest_names(
-            old.name, [name for name, new in free.items() if new.type == old.type]
-        ):
+        names = [name for name, new in free.items() if new.type == old.type]
+        if alike := closest_names(old.name, names):
             pairs.append((old, free.pop(alike[0])))
         else:
             left.append(old)
-    return [*pairs, (left[0], *free.values())] if len(left) == len(free) == 1 else pairs
+    if len(left) == len(free) == 1:
+        pairs.append((left[0], *free.values()))
+    return pairs
 
 
 def _as_described(
     before: pa.DataType, after: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Return the types of a stored column and of a frame's as what they are stored as, which is what services tell.
+    """Return a stored column's type and a frame's as their storage, as services do.
 
     What libraries read UUIDs and JSON as is no other type.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
-    if isinstance(before, pa.UuidType) and (
-        types.is_binary(plain) or types.is_large_binary(plain)
-    ):
+    if isinstance(before, pa.UuidType) and family(plain) == "binary":
         return stored, stored
-    if isinstance(before, pa.JsonType) and (
-        types.is_string(plain) or types.is_large_string(plain)
-    ):
+    if isinstance(before, pa.JsonType) and family(plain) == "text":
         return stored, stored
     if isinstance(after, pa.UuidType) and stored != plain:
         return stored, after
@@ -363,26 +416,3 @@ def _innermost(
         before = before.value_type
         after = after.value_type
     return before, after
-
-
-def _check_cast(
-    path: str, before: pa.DataType, after: pa.DataType, *, is_stored: bool
-) -> pa.DataType:
-    has_extension = any(
-        isinstance(side, pa.BaseExtensionType) for side in _innermost(before, after)
-    )
-    if has_extension and not is_stored:
-        text = f"column {path!r} is {before} before and {after} after, which the service never casts"
-        raise AlterationError(f"{text}; keep its type, or create a new table")
-    if types.is_null(before):
-        text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
-        raise AlterationError(
-            Message(
-                text, "create a new table with {}", dtypes={path.partition(".")[0]: "…"}
-            )
-        )
-    if types.is_null(after):
-        raise AlterationError(
-            f"column {path!r} has no values and no type after; cast it there, before it was {before}"
-        )
-    return after

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,9 @@ from rt_frames.errors import UnsupportedTypeError
 # levels of nesting: half of Arrow's limit, so that a service can wrap a column; a map counts as two
 MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
+
+# the types around a field, from the column down
+Parents = tuple[pa.DataType, ...]
 
 # types without parameters, by name; Arrow shares most names
 _PLAIN = (
@@ -112,6 +115,17 @@ def storage(arrow: pa.DataType) -> pa.DataType:
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     """Return the fields of a nested type; none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]
+
+
+def iter_fields(
+    fields: Iterable[pa.Field], path: str = "", parents: Parents = ()
+) -> Iterator[tuple[str, pa.Field, Parents]]:
+    """Yield fields and all inside them: path, field, and the types it is inside of."""
+    for field in fields:
+        here = join_path(path, field.name)
+        yield here, field, parents
+        inside = child_fields(storage(field.type))
+        yield from iter_fields(inside, here, (*parents, field.type))
 
 
 def map_fields(

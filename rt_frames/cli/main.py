@@ -687,13 +687,14 @@ def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteT
 def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
     """Return a plan with the types that the table's columns have so far, where the service tells."""
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames._schema.compare import walk
+    from rt_frames._schema.casts import list_kind_on_path
+    from rt_frames._schema.data_type import iter_fields
 
     if table.schema is None:
         return plan
     known = {
-        path: {"before": field.type, "lists": lists}
-        for path, field, lists in walk(table.schema)
+        path: {"before": field.type, "lists": list_kind_on_path(parents)}
+        for path, field, parents in iter_fields(table.schema)
     }
     if unknown := [one.path for one in plan if one.path not in known]:
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections import defaultdict
 from typing import Any, NamedTuple
@@ -11,11 +10,11 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import closest_names, duplicates, join_path
-from rt_frames._schema.casts import refusal, refused_together, through
-from rt_frames._schema.data_type import arrow_type, child_fields
+from rt_frames._schema.casts import list_kind_on_path, refusal, refused_together
+from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields
 from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.validate import check_field, check_name, walk
+from rt_frames.local.validate import check_field, check_name
 
 # ours → the engine's
 _FIELDS = {
@@ -61,7 +60,8 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
             400,
             f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
         )
-    fields = dict(walk(pa.field("", pa.struct(list(schema))), depth=-1))
+    table = pa.field("", pa.struct(list(schema)))
+    fields = {path: field for path, field, _ in iter_fields([table])}
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
     if twice := duplicates(change.given["path"] for change in changes):
         raise HTTPError(
@@ -172,8 +172,8 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
     """Refuse casts that the engine does not do."""
     refused = []
     for arrow, given in changes:
-        lists = functools.reduce(
-            through, (fields[above].type for above in _parents(given["path"])), ""
+        lists = list_kind_on_path(
+            fields[above].type for above in _parents(given["path"])
         )
         if "data_type" in given and (
             reason := refusal(arrow, given["data_type"], lists)

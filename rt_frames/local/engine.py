@@ -29,12 +29,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import is_list
+from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.validate import walk
 
 # bytes of a column; for larger pages the engine copies the data first
 PAGE_BYTES = 2 * 2**20
@@ -377,7 +376,7 @@ def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
         for field in schema
         if any(
             is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32
-            for _, inside in walk(field)
+            for _, inside, _ in iter_fields([field])
         )
     ]
 

@@ -23,6 +23,7 @@ from rt_frames._schema.data_type import (
     child_fields,
     fixed_items,
     has_variable_items,
+    iter_fields,
     storage,
 )
 from rt_frames._text import list_names, one_line
@@ -70,9 +71,7 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
     wide = any(
-        is_.is_decimal(storage(inside.type))
-        for field in schema
-        for _, inside in walk(field)
+        is_.is_decimal(storage(inside.type)) for _, inside, _ in iter_fields(schema)
     )
     return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
 
@@ -86,7 +85,7 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
         for field in schema
         if any(
             not inside.nullable or isinstance(inside.type, pa.JsonType)
-            for _, inside in walk(field)
+            for _, inside, _ in iter_fields([field])
         )
     ]
     for number in itertools.count(1):
@@ -252,10 +251,15 @@ def _check_schema(schema: pa.Schema) -> None:
             f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}",
         )
     _check_unique(schema.names, "columns")
-    fields = itertools.chain.from_iterable(map(walk, schema))
-    if beyond := next(itertools.islice(fields, MAX_FIELDS, None), None):
-        what = f"a table has at most {MAX_FIELDS} fields, those inside its columns included"
-        raise HTTPError(400, f"{what}; send fewer: {beyond[0]!r:.200} is one too many")
+    for number, (path, _, parents) in enumerate(iter_fields(schema), 1):
+        if len(parents) > MAX_DEPTH:
+            raise HTTPError(
+                400,
+                f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it",
+            )
+        if number > MAX_FIELDS:
+            what = f"a table has at most {MAX_FIELDS} fields, those inside its columns included"
+            raise HTTPError(400, f"{what}; send fewer: {path!r:.200} is one too many")
     for field in schema:
         check_name(field.name)
         if not is_.is_null(field.type):
@@ -286,7 +290,7 @@ def _check_unique(names: list[str], what: str) -> None:
 
 def check_field(column: pa.Field) -> None:
     """Refuse types that make Lance panic, or write what it cannot read back."""
-    for path, field in walk(column):
+    for path, field, _ in iter_fields([column]):
         if advice := _unsupported_reason(field):
             raise HTTPError(
                 400,
@@ -300,21 +304,6 @@ def check_field(column: pa.Field) -> None:
                     400,
                     f"column {path!r:.200} has a field with the name {name!r:.100}; rename that",
                 )
-
-
-def walk(
-    field: pa.Field, above: str = "", depth: int = 0
-) -> Iterator[tuple[str, pa.Field]]:
-    """Return a field, and all fields inside it, with their paths."""
-    path = join_path(above, field.name)
-    if depth > MAX_DEPTH:
-        raise HTTPError(
-            400,
-            f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it",
-        )
-    yield path, field
-    for inside in child_fields(storage(field.type)):
-        yield from walk(inside, path, depth + 1)
 
 
 def _unsupported_reason(field: pa.Field) -> str | None:
