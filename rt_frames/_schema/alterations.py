@@ -9,7 +9,12 @@ from typing import Any, Self, SupportsIndex, overload
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._schema.casts import INSTEAD, loss, refusal, refused_together
+from rt_frames._schema.casts import (
+    INSTEAD,
+    lossy_reason,
+    refusal_reason,
+    split_reason,
+)
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import Message, count, list_names, list_some, show_value
 from rt_frames.errors import AlterationError
@@ -115,7 +120,7 @@ class Alteration:
             return "cannot forbid nulls inside a list"
         if self.before is None or self.data_type is None:
             return None
-        return refusal(self.before, self.data_type, self.lists)
+        return refusal_reason(self.before, self.data_type, self.lists)
 
     @property
     def loss(self) -> str | None:
@@ -128,23 +133,20 @@ class Alteration:
         >>> rt.plan_alterations(pl.Schema({"price": pl.Float64}), pl.Schema({"price": pl.Float32}))[0].loss
         'double to float keeps 7 digits'
         """
-        return (
-            None
-            if self.before is None or self.data_type is None
-            else loss(self.before, self.data_type)
-        )
+        if self.before is None or self.data_type is None:
+            return None
+        return lossy_reason(self.before, self.data_type)
 
     def __str__(self) -> str:
-        words = [f"renamed to {self.rename}"] if self.rename is not None else []
+        changes = []
+        if self.rename is not None:
+            changes.append(f"renamed to {self.rename}")
         if self.data_type is not None:
-            words.append(
-                f"to {self.data_type}"
-                if self.before is None
-                else f"{self.before} to {self.data_type}"
-            )
-        return (
-            f"{self.path}: {', '.join(filter(None, [*words, _NULLS[self.nullable]]))}"
-        )
+            before = "" if self.before is None else f"{self.before} "
+            changes.append(f"{before}to {self.data_type}")
+        if self.nullable is not None:
+            changes.append(_NULLS[self.nullable])
+        return f"{self.path}: {', '.join(changes)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the service's form.
@@ -161,15 +163,14 @@ class Alteration:
         >>> rt.Alteration("outer.inner", nullable=False).to_json()
         {'path': 'outer.inner', 'nullable': False}
         """
-        data_type = (
-            None if self.data_type is None else to_data_type(self.data_type, self.path)
-        )
-        values = (self.path, self.rename, data_type, self.nullable)
-        return {
-            name: value
-            for name, value in zip(_SENT, values, strict=True)
-            if value is not None
-        }
+        alteration: dict[str, Any] = {"path": self.path}
+        if self.rename is not None:
+            alteration["rename"] = self.rename
+        if self.data_type is not None:
+            alteration["data_type"] = to_data_type(self.data_type, self.path)
+        if self.nullable is not None:
+            alteration["nullable"] = self.nullable
+        return alteration
 
 
 class AlterationPlan(tuple[Alteration, ...]):
@@ -198,11 +199,9 @@ class AlterationPlan(tuple[Alteration, ...]):
     @overload
     def __getitem__(self, at: slice) -> AlterationPlan: ...
     def __getitem__(self, at: SupportsIndex | slice) -> Alteration | AlterationPlan:
-        return (
-            AlterationPlan(super().__getitem__(at))
-            if isinstance(at, slice)
-            else super().__getitem__(at)
-        )
+        if isinstance(at, slice):
+            return AlterationPlan(super().__getitem__(at))
+        return super().__getitem__(at)
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the request.
@@ -235,24 +234,23 @@ class AlterationPlan(tuple[Alteration, ...]):
         >>> [[one.path for one in part] for part in plan.requests()]
         [['n'], ['s']]
         """
-        if self._refused_together is None:
-            return [self] if self else []
-        casts = (
-            replace(one, rename=None, nullable=None)
-            for one in self
-            if one.data_type is not None
-        )
-        others = (
-            replace(one, data_type=None)
-            for one in self
-            if (one.rename, one.nullable) != (None, None)
-        )
+        if not self:
+            return []
+        if self._split_reason is None:
+            return [self]
+        casts = []
+        others = []
+        for one in self:
+            if one.data_type is not None:
+                casts.append(replace(one, rename=None, nullable=None))
+            if one.rename is not None or one.nullable is not None:
+                others.append(replace(one, data_type=None))
         return [AlterationPlan(casts), AlterationPlan(others)]
 
     @property
-    def _refused_together(self) -> str | None:
-        return refused_together(
-            (one.path, one.rename, one.data_type, one.nullable) for one in self
+    def _split_reason(self) -> str | None:
+        return split_reason(
+            [(one.path, one.rename, one.data_type, one.nullable) for one in self]
         )
 
     def __repr__(self) -> str:
@@ -262,28 +260,24 @@ class AlterationPlan(tuple[Alteration, ...]):
         return as_html(self._listing()) if self else f"<p><b>{self!r}</b></p>"
 
     def _listing(self) -> Listing:
-        rows = [_row(one) for one in self]
-        marked = {
-            number: word
-            for number, (*_, what) in enumerate(rows)
-            for word in _NOTES
-            if f"; {word}: " in what
-        }
+        rows = []
+        marked = {}
+        for number, one in enumerate(self):
+            rows.append(_row(one))
+            if one.refused:
+                marked[number] = "refused"
+            elif one.loss:
+                marked[number] = "lossy"
         notes = [note for word, note in _NOTES.items() if word in marked.values()]
-        if reason := self._refused_together:
-            first, then = (
+        if reason := self._split_reason:
+            requests = [
                 ", ".join(one.path for one in part[:10]) for part in self.requests()
-            )
-            advice = f"Send two, as plan.requests() and rt-frames alter make them: {first}; then {then}."
+            ]
+            advice = f"Send two, as plan.requests() and rt-frames alter make them: {'; then '.join(requests)}."
             notes.append(f"The embedded engine refuses: {reason}. {advice}")
+        title = f"AlterationPlan: {count(len(self), 'alteration')}"
         head = ("path", "new name", "before", "after", "what")
-        return Listing(
-            f"AlterationPlan: {count(len(self), 'alteration')}",
-            head,
-            rows,
-            notes,
-            marked,
-        )
+        return Listing(title, head, rows, notes, marked)
 
 
 # mark of a change → note below the plan
@@ -294,30 +288,27 @@ _NOTES = {
         "casts them exactly and replaces them, where the service can read and replace."
     ),
 }
-_NULLS = {None: "", True: "nullable", False: "not null"}
+_NULLS = {True: "nullable", False: "not null"}
 
 
 def _row(one: Alteration) -> tuple[str, ...]:
-    before, arrow = (
-        "" if known is None else str(known) for known in (one.before, one.data_type)
-    )
-    nulls = _NULLS[one.nullable]
-    words = {"renames": one.rename, "casts": arrow, "changes nullability": nulls}
-    what = ", ".join(word for word, part in words.items() if part)
-    against = (
-        f"; refused: {one.refused}"
-        if one.refused
-        else f"; lossy: {one.loss}"
-        if one.loss
-        else ""
-    )
-    return (
-        one.path,
-        one.rename or "",
-        before,
-        " ".join(filter(None, (arrow, nulls))),
-        what + against,
-    )
+    before = "" if one.before is None else str(one.before)
+    after = []
+    actions = []
+    if one.rename is not None:
+        actions.append("renames")
+    if one.data_type is not None:
+        actions.append("casts")
+        after.append(str(one.data_type))
+    if one.nullable is not None:
+        actions.append("changes nullability")
+        after.append(_NULLS[one.nullable])
+    what = ", ".join(actions)
+    if one.refused:
+        what += f"; refused: {one.refused}"
+    elif one.loss:
+        what += f"; lossy: {one.loss}"
+    return one.path, one.rename or "", before, " ".join(after), what
 
 
 def check_values_kept(
@@ -327,27 +318,24 @@ def check_values_kept(
 
     ``instead`` says what else can be done.
     """
-    if refused := [f"{one}: {one.refused}" for one in plan if one.refused]:
+    refused = []
+    lost = []
+    for one in plan:
+        if one.refused:
+            refused.append(f"{one}: {one.refused}")
+        if one.loss:
+            lost.append(f"{one.path}: {one.loss}")
+        elif one.data_type is not None and one.before is None:
+            lost.append(f"{one.path}: its type so far is not known")
+    if refused:
         other = instead() if instead else Message(INSTEAD)
         text = (
             f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
         )
         raise AlterationError(Message(text, other.hint, **other.options))
-    if not lossy and (
-        lost := [
-            f"{one.path}: {why}" for one in plan if (why := one.loss or _unknown(one))
-        ]
-    ):
+    if lost and not lossy:
         text = f"nothing was sent, as stored values may change; {list_some(lost)}"
         raise AlterationError(Message(text, "pass {} to cast them anyway", lossy=True))
-
-
-def _unknown(one: Alteration) -> str:
-    return (
-        ""
-        if one.data_type is None or one.before is not None
-        else "its type so far is not known"
-    )
 
 
 def as_plan(
@@ -381,7 +369,12 @@ def _from_dict(given: Any) -> Alteration:
             f"alterations: expected an Alteration or a dict, got {type(given).__name__}"
         )
     unknown = sorted(map(str, set(given) - set(_SENT)))
-    if unknown or "path" not in given:
-        what = f"{show_value(dict(given), 200)} {f'has unknown {list_names(unknown)}' if unknown else 'needs a path'}"
-        raise ValueError(f"alterations: {what}; an alteration has {', '.join(_SENT)}")
+    fault = "" if "path" in given else "needs a path"
+    if unknown:
+        fault = f"has unknown {list_names(unknown)}"
+    if fault:
+        shown = show_value(dict(given), 200)
+        raise ValueError(
+            f"alterations: {shown} {fault}; an alteration has {', '.join(_SENT)}"
+        )
     return Alteration(**given)

@@ -8,7 +8,7 @@ and extension types.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -39,57 +39,50 @@ _DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 
 
-def loss(before: pa.DataType, after: pa.DataType) -> str | None:
-    """Say how a cast may change stored values; None where the engine keeps or refuses each of them.
+def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
+    """Return how a cast may change values, or None if it is exact.
 
-    What is exact is a list, each entry tried at the edges of its values; every other cast is called lossy.
+    Exact casts are listed, each tried at the edges of its values; all others count as
+    lossy.
     """
     if is_list(before) and is_list(after):
-        return loss(before.value_type, after.value_type)
-    before = _plain(before)
-    after = _plain(after)
+        return lossy_reason(before.value_type, after.value_type)
+    before = _value_type(before)
+    after = _value_type(after)
     kind = family(before)
-    if before == after or (
-        kind == family(after) and kind in ("integers", "text", "binary")
-    ):
+    is_same_kind = kind == family(after)
+    if before == after or (is_same_kind and kind in ("integers", "text", "binary")):
         return None
     if types.is_timestamp(before) and not types.is_timestamp(after):
-        return f"the {'day' if types.is_time(after) else 'time of day'} would be lost"
-    if kind != family(after) or not kind:
+        lost = "day" if types.is_time(after) else "time of day"
+        return f"the {lost} would be lost"
+    if not kind or not is_same_kind:
         return f"{before} to {after} is not known to keep values"
     if types.is_floating(before):
-        narrows = after.bit_width < before.bit_width
-        return (
-            f"{before} to {after} keeps {_DIGITS[after.bit_width]} digits"
-            if narrows
-            else None
-        )
+        if after.bit_width < before.bit_width:
+            return f"{before} to {after} keeps {_DIGITS[after.bit_width]} digits"
+        return None
     if types.is_decimal(before):
-        rounds = after.scale < before.scale
-        return (
-            f"{before.scale} decimal places would be rounded to {after.scale}"
-            if rounds
-            else None
-        )
-    return (
-        _loss_of_dates(before, after)
-        if types.is_date(before)
-        else _loss_of_times(before, after)
-    )
+        if after.scale < before.scale:
+            return f"{before.scale} decimal places would be rounded to {after.scale}"
+        return None
+    if types.is_date(before):
+        return _lossy_date_reason(before, after)
+    return _lossy_time_reason(before, after)
 
 
-def _loss_of_dates(before: pa.DataType, after: pa.DataType) -> str | None:
+def _lossy_date_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     if types.is_date(after):
-        return None if types.is_date32(before) else "dates in far years would wrap"
-    return (
-        None
-        if after.tz in (None, *_UTC)
-        else f"midnight would become another time in {after.tz}"
-    )
+        if types.is_date64(before):
+            return "dates in far years would wrap"
+    elif after.tz not in (None, *_UTC):
+        return f"midnight would become another time in {after.tz}"
+    return None
 
 
-def _loss_of_times(before: pa.DataType, after: pa.DataType) -> str | None:
-    old, new = (getattr(arrow, "tz", None) for arrow in (before, after))
+def _lossy_time_reason(before: pa.DataType, after: pa.DataType) -> str | None:
+    old = getattr(before, "tz", None)
+    new = getattr(after, "tz", None)
     if old is None and new not in (None, *_UTC):
         return f"clock times would be taken for those of {new}"
     if new is None and old not in (None, *_UTC):
@@ -100,13 +93,52 @@ def _loss_of_times(before: pa.DataType, after: pa.DataType) -> str | None:
     return None
 
 
-def refusal(before: pa.DataType, after: pa.DataType, lists: str = "") -> str | None:
-    """Say why the engine does not do a cast; None where it does. ``lists`` are those that the path leads `through`."""
-    return (
-        _incompatibility(before, after)
-        if lists in ("", "list")
-        else f"nothing inside a {lists} is cast"
-    )
+def refusal_reason(
+    before: pa.DataType, after: pa.DataType, lists: str = ""
+) -> str | None:
+    """Return why the engine refuses a cast, or None; ``lists`` is the path's kind of list."""
+    if lists not in ("", "list"):
+        return f"nothing inside a {lists} is cast"
+    old, size = list_kind(before)
+    new, new_size = list_kind(after)
+    if not old or not new:
+        return _scalar_refusal_reason(before, after)
+    item = after.value_field
+    is_default = item.nullable and item.name == "item"
+    if new == "fixed_size_list":
+        if old == new and size != new_size:
+            return "the length of a fixed_size_list stays"
+        if not item.nullable:
+            return "the items of a fixed_size_list stay nullable"
+    elif old == "fixed_size_list" and before.value_type == item.type and not is_default:
+        return 'what was in a fixed_size_list is nullable and named "item"'
+    return refusal_reason(before.value_type, item.type)
+
+
+def _scalar_refusal_reason(before: pa.DataType, after: pa.DataType) -> str | None:
+    # the one type without a family that is cast to itself
+    if before == after and types.is_boolean(after):
+        return None
+    before = _value_type(before)
+    after = _value_type(after)
+    kind = family(before)
+    if kind and kind == family(after):
+        return _corruption_reason(before, after)
+    if types.is_timestamp(before) and types.is_time(after):
+        return None
+    if kind:
+        return f"{before} can be cast to {kind} only"
+    return f"{before} cannot be cast"
+
+
+def _corruption_reason(before: pa.DataType, after: pa.DataType) -> str | None:
+    """Return how the engine would silently corrupt values, or None."""
+    if types.is_date(before) and types.is_timestamp(after):
+        if after.unit in ("us", "ns"):
+            return f"dates in far years would wrap, unless cast to {pa.timestamp('ms', after.tz)} first"
+    elif types.is_timestamp(before) and types.is_date64(after):
+        return "its values would not be whole days, as those of date32 are"
+    return None
 
 
 def list_kind_on_path(parents: Iterable[pa.DataType]) -> str:
@@ -119,62 +151,17 @@ def list_kind_on_path(parents: Iterable[pa.DataType]) -> str:
     return kind
 
 
-def _incompatibility(before: pa.DataType, after: pa.DataType) -> str | None:
-    (old, size), (new, new_size) = list_kind(before), list_kind(after)
-    if not old or not new:
-        is_same_bool = before == after and types.is_boolean(after)
-        before = _plain(before)
-        after = _plain(after)
-        kind = family(before)
-        if (
-            is_same_bool
-            or (kind == family(after) != "")
-            or (types.is_timestamp(before) and types.is_time(after))
-        ):
-            return _corruption(before, after)
-        return (
-            f"{before} can be cast to {kind} only"
-            if kind
-            else f"{before} cannot be cast"
-        )
-    item = after.value_field
-    if new == "fixed_size_list":
-        if old == new and size != new_size:
-            return "the length of a fixed_size_list stays"
-        if not item.nullable:
-            return "the items of a fixed_size_list stay nullable"
-    elif (
-        old == "fixed_size_list"
-        and before.value_type == item.type
-        and (item.name, item.nullable) != ("item", True)
-    ):
-        return 'what was in a fixed_size_list is nullable and named "item"'
-    return _incompatibility(before.value_type, item.type)
-
-
-def _corruption(before: pa.DataType, after: pa.DataType) -> str | None:
-    """Say what the engine does wrong in a cast without a word, which nobody can mean; None where it does it right."""
-    if (
-        types.is_date(before)
-        and types.is_timestamp(after)
-        and after.unit in ("us", "ns")
-    ):
-        return f"dates in far years would wrap, unless cast to {pa.timestamp('ms', after.tz)} first"
-    if types.is_timestamp(before) and types.is_date64(after):
-        return "its values would not be whole days, as those of date32 are"
-    return None
-
-
-def refused_together(
-    changes: Iterable[tuple[str, str | None, Any, bool | None]],
+def split_reason(
+    changes: Sequence[tuple[str, str | None, Any, bool | None]],
 ) -> str | None:
-    """Say why one request does not do changes that the engine does one by one; None where it does.
+    """Return why these changes need two requests, or None.
 
-    They are given as path, new name, new type and nullability. With a cast among them, every column that is not cast
-    itself must keep what it has: the engine lets it take neither a name that was in use nor another nullability, and
-    forbids nulls nowhere. Fields of a struct that are cast and take each other's names would take the values, too.
+    A change is given as path, new name, new type and nullability. With a cast among
+    them, every column that is not cast itself must keep what it has: the engine lets it
+    take neither a name that was in use nor another nullability, and forbids nulls
+    nowhere. Fields of a struct that are cast and take each other's names would take the
+    values, too.
     """
-    changes = list(changes)
     if all(cast is None for _, _, cast, _ in changes):
         return None
     given_up = {path for path, name, _, _ in changes if name is not None}
@@ -182,27 +169,20 @@ def refused_together(
         if nullable is False or (nullable is not None and cast is None):
             return f"one request cannot change the nullability of {path!r} together with a cast"
         parent = path.rpartition(".")[0]
-        if (
-            (cast is None or parent)
-            and name is not None
-            and join_path(parent, name) in given_up
-        ):
+        is_mixed_up = cast is None or parent != ""
+        if is_mixed_up and name is not None and join_path(parent, name) in given_up:
             return f"one request cannot rename {path!r} to a name that is in use together with a cast"
     return None
 
 
-def _plain(arrow: pa.DataType) -> pa.DataType:
+def _value_type(arrow: pa.DataType) -> pa.DataType:
     return arrow.value_type if types.is_dictionary(arrow) else arrow
 
 
 @functools.lru_cache
 def family(arrow: pa.DataType) -> str:
-    """Name the family of a type; the empty string where it has none."""
-    return next(
-        (
-            name
-            for name, tests in _FAMILIES.items()
-            if any(test(arrow) for test in tests)
-        ),
-        "",
-    )
+    """Name the family of a type; empty if it has none."""
+    for name, tests in _FAMILIES.items():
+        if any(test(arrow) for test in tests):
+            return name
+    return ""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import closest_names, duplicates, join_path
-from rt_frames._schema.casts import list_kind_on_path, refusal, refused_together
+from rt_frames._schema.casts import list_kind_on_path, refusal_reason, split_reason
 from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields
 from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
@@ -172,15 +172,16 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
     """Refuse casts that the engine does not do."""
     refused = []
     for arrow, given in changes:
+        target = given.get("data_type")
+        if target is None:
+            continue
         lists = list_kind_on_path(
             fields[above].type for above in _parents(given["path"])
         )
-        if "data_type" in given and (
-            reason := refusal(arrow, given["data_type"], lists)
-        ):
-            refused.append(
-                f"column {given['path']!r:.200} (from {arrow} to {given['data_type']}): {reason}"
-            )
+        reason = refusal_reason(arrow, target, lists)
+        if reason:
+            column = f"column {given['path']!r:.200} (from {arrow} to {target})"
+            refused.append(f"{column}: {reason}")
     if refused:
         others = (
             f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
@@ -208,11 +209,11 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 def _check_together(changes: list[Change]) -> None:
     """Refuse what the engine does in two requests alone, or wrongly in one."""
-    asked = (
+    asked = [
         (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
         for _, one in changes
-    )
-    if reason := refused_together(asked):
+    ]
+    if reason := split_reason(asked):
         what = f"nothing was changed, {describe(changes)}: {reason}"
         raise HTTPError(
             400, f"{what}; send two: casts first, then names and nullability"
