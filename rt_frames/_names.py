@@ -107,48 +107,28 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     return list(names)
 
 
-class CleanNames:
-    """Clean names for frames that belong together: what the labels of the first are called, others call them, too."""
+class CleanLabels:
+    """Clean the labels of the frames of one table, which must be those of the first."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bool, str, int], str] = {}
+        self._first: list[Any] = []
 
     def __call__(self, labels: Iterable[Any]) -> list[str]:
-        """Return the names of one frame's columns, in the order of its labels."""
+        """Return the names of one frame's columns."""
         labels = list(labels)
-        seen = Counter[tuple[bool, str]]()
-        keys = []
-        for label in labels:
-            # so that NaN is itself, and 1 is not True
-            said = isinstance(label, str), str(label)
-            keys.append((*said, seen[said]))
-            seen[said] += 1
-        names = [
-            self._known.get(key, name)
-            for key, name in zip(keys, clean_names(labels), strict=True)
-        ]
-        if not self._known:
-            self._known = dict(zip(keys, names, strict=True))
-            return names
-        cleaned = [
-            (_clean(label), *key[:2]) for label, key in zip(labels, keys, strict=True)
-        ]
-        alike = Counter(
-            name
-            for name, is_text, text in set(cleaned)
-            if not (is_text and name == text)
-        )
-        new = [
-            text
-            for (name, _, text), key in zip(cleaned, keys, strict=True)
-            if key not in self._known and alike[name] > 1
-        ]
-        if unclear := new or duplicates(names):
-            text = (
-                f"only their order would tell which columns {list_names(unclear)} are"
-            )
-            raise ValueError(f"clean_names: {text}; rename them")
-        return names
+        first = self._first or labels
+        self._first = first
+        # a frame with more or fewer columns is refused when its rows are converted
+        for number, (label, expected) in enumerate(zip(labels, first, strict=False), 1):
+            # by their text: NaN does not equal itself
+            is_alike = str(label) == str(expected)
+            if not is_alike or isinstance(label, str) != isinstance(expected, str):
+                raise ValueError(
+                    f"clean_names: column {number} is {show_value(label)}, and "
+                    f"{show_value(expected)} in the first frame; give all frames the "
+                    "same labels in the same order"
+                )
+        return clean_names(labels)
 
 
 def _clean(label: Any) -> str:

@@ -22,7 +22,7 @@ from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
-from rt_frames._names import CleanNames, check_column_names, check_no_dots
+from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
@@ -91,7 +91,7 @@ def _parse_options(
     return Options(
         casts,
         index if index is None else bool(index),
-        CleanNames() if clean_names else None,
+        CleanLabels() if clean_names else None,
     )
 
 
@@ -149,11 +149,11 @@ def arrow_schemas(
 
     A side that is ``stored`` already may hold columns that could not be sent; they stay what they are.
     """
-    options = _parse_options(dtypes, index, clean_names)
-    first = _arrow_schema(
-        before, "before", options._replace(casts={}), "before" in stored
-    )
-    return first, _arrow_schema(after, "after", options, "after" in stored)
+    new_options = _parse_options(dtypes, index, clean_names)
+    old_options = _parse_options(None, index, clean_names)
+    old = _arrow_schema(before, "before", old_options, "before" in stored)
+    new = _arrow_schema(after, "after", new_options, "after" in stored)
+    return old, new
 
 
 def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa.Schema:
@@ -287,7 +287,7 @@ def _check_index(data: Any, options: Options) -> None:
         )
 
 
-def _open_arrow(data: Any, clean: CleanNames | None) -> Source:
+def _open_arrow(data: Any, clean: CleanLabels | None) -> Source:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):

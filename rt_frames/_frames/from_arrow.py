@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rt_frames._frames.source import Chunk, Source, nbytes
-from rt_frames._names import CleanNames
+from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
-def open_table(table: pa.Table, clean: CleanNames | None) -> Source:
+def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
     """Open a table; its chunks may have different dictionaries."""
     if clean:
         table = table.rename_columns(clean(table.column_names))
@@ -34,7 +34,7 @@ def open_table(table: pa.Table, clean: CleanNames | None) -> Source:
     return Source(table.schema, lambda: chunks, table.num_rows, size)
 
 
-def open_reader(reader: pa.RecordBatchReader, clean: CleanNames | None) -> Source:
+def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Source:
     """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
     if reader in _BEGUN:
         raise ValueError(
@@ -69,7 +69,7 @@ class Readable:
     read: Callable[[], pa.RecordBatchReader]
 
 
-def open_readable(data: Readable, clean: CleanNames | None) -> Source:
+def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
     """Open rows that are asked for again each time; the first answer tells the schema."""
     first = open_reader(data.read(), clean)
     unread = [first]
@@ -85,7 +85,7 @@ def open_readable(data: Readable, clean: CleanNames | None) -> Source:
     return replace(first, chunks=chunks, replayable=True, close=close)
 
 
-def open_dataset(dataset: ds.Dataset, clean: CleanNames | None) -> Source:
+def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
     """Open a dataset, which is read anew each time."""
     schema = clean_schema(dataset.schema, clean) if clean else dataset.schema
     names = schema.names if clean else None
@@ -98,7 +98,7 @@ def open_dataset(dataset: ds.Dataset, clean: CleanNames | None) -> Source:
     return Source(schema, chunks, zero_copy=False)
 
 
-def clean_schema(schema: pa.Schema, clean: CleanNames) -> pa.Schema:
+def clean_schema(schema: pa.Schema, clean: CleanLabels) -> pa.Schema:
     """Return a schema under names that can be sent."""
     return pa.schema(
         [f.with_name(name) for f, name in zip(schema, clean(schema.names), strict=True)]

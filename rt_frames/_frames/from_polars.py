@@ -17,7 +17,7 @@ from rt_frames._frames.convert import contains
 from rt_frames._frames.from_arrow import clean_schema
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
-from rt_frames._names import CleanNames
+from rt_frames._names import CleanLabels
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
@@ -54,7 +54,7 @@ def open_frame(
 
 
 def _open_lazy(
-    frame: pl.LazyFrame, clean: CleanNames | None, refusals: Refusals
+    frame: pl.LazyFrame, clean: CleanLabels | None, refusals: Refusals
 ) -> Source:
     """Open a query; the streaming engine runs it anew each time."""
     schema = frame.collect_schema()

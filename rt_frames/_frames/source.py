@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._names import CleanNames
+from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 
 BATCH_BYTES = 16 * 2**20
@@ -42,7 +42,7 @@ class Options(NamedTuple):
 
     casts: Mapping[str, pa.DataType]
     keep_index: bool | None
-    clean: CleanNames | None
+    clean: CleanLabels | None
 
 
 class Part(NamedTuple):
