@@ -1,4 +1,4 @@
-"""The JSON of an alter request → changes for the engine, every one checked against the table's schema first."""
+"""The JSON of an alter request → changes for the engine, checked against the schema."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 
 def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
-    """Read ``{"alterations": [...]}``; nothing of it is applied unless all of it makes sense."""
+    """Parse ``{"alterations": [...]}``. One invalid change refuses all of them."""
     alterations = asked.get("alterations")
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
@@ -76,7 +76,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
 
 
 def _parents(path: str) -> list[str]:
-    """Return the paths of all that a column is inside of, from the whole table down."""
+    """Return the paths of a field's ancestors, the table ("") first."""
     return ["", *itertools.accumulate(path.split(".")[:-1], join_path)]
 
 
@@ -111,7 +111,7 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
 
 
 def _check_there(path: str, fields: Fields) -> None:
-    """Refuse the path of no column; only its first unknown step is looked at, however many there are."""
+    """Refuse the path of no column, naming its first unknown step."""
     if path and path in fields:
         return
     known, (step, _, rest) = "", path.partition(".")
@@ -127,7 +127,10 @@ def _check_there(path: str, fields: Fields) -> None:
 
 
 def _check_values(given: dict[str, Any], fields: Fields) -> None:
-    """Refuse what the engine would not take or not survive, and put an Arrow type in the place of its name."""
+    """Check the values of a change, and replace the type's name by the Arrow type.
+
+    Some values that are refused here would end the process in the engine.
+    """
     if not isinstance(given.get("nullable", True), bool):
         raise ValueError(f'"nullable" is true or false, not {given["nullable"]!r:.100}')
     if not isinstance(given.get("name", ""), str):
@@ -141,7 +144,10 @@ def _check_values(given: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_inside(given: dict[str, Any], fields: Fields) -> None:
-    """Refuse what the engine does not do inside lists and maps, or breaks the table with."""
+    """Refuse changes inside lists and maps that the engine cannot do.
+
+    Some of them leave a table that cannot be read.
+    """
     field = fields[given["path"]]
     above = [fields[path].type for path in _parents(given["path"])]
     if any(map(is_.is_map, above)):
@@ -157,7 +163,7 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_conflicts(changes: list[Change]) -> None:
-    """Refuse a change inside a column that is cast as a whole, which the engine mixes up."""
+    """Refuse changes inside a column that is cast: the engine confuses the two."""
     casts = {change.given["path"] for change in changes if "data_type" in change.given}
     for path in [change.given["path"] for change in changes]:
         if cast := casts.intersection(_parents(path)):
@@ -169,7 +175,7 @@ def _check_conflicts(changes: list[Change]) -> None:
 
 
 def _check_casts(changes: list[Change], fields: Fields) -> None:
-    """Refuse casts that the engine does not do."""
+    """Refuse casts that the engine does not support."""
     refused = []
     for arrow, given in changes:
         lists = functools.reduce(
@@ -191,7 +197,7 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
-    """Refuse names that two columns of one level would then have."""
+    """Refuse renames that would give two columns of one level the same name."""
     levels: dict[str, dict[str, str]] = defaultdict(dict)
     for _, given in changes:
         if "name" in given:
@@ -207,7 +213,7 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_together(changes: list[Change]) -> None:
-    """Refuse what the engine does in two requests alone, or wrongly in one."""
+    """Refuse changes that need two requests: in one, the engine fails or does harm."""
     asked = (
         (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
         for _, one in changes
@@ -220,7 +226,7 @@ def _check_together(changes: list[Change]) -> None:
 
 
 def describe(changes: list[Change]) -> str:
-    """Name the columns of a change that was refused, casts first, with both types; as many as leave room for why."""
+    """List changes for a message, casts first; as many as leave room for the reason."""
     first, *others = sorted(changes, key=lambda change: "data_type" not in change.given)
     text = str(first)
     left = len(others)
