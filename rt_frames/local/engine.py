@@ -28,10 +28,8 @@ from typing import Any
 import lance
 import lance.fragment
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import is_list
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
@@ -123,7 +121,7 @@ def not_stored(schema: pa.Schema) -> str:
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
-    """Open a table for reading, at the newest or a given version."""
+    """Open a table for reading, at the newest or a alteration version."""
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -265,13 +263,13 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
     return table.schema, ids(table.lance_schema.fields())
 
 
-def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
+def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
     """Append staged rows to their table in one commit; return the new version."""
     table = lance.dataset(str(folder))
     if _identity(table) != _identity(lance.dataset(str(staged))):
         text = "the table's columns were changed while rows for it came, and nothing was added"
         raise Conflict(409, f"{text}; try again")
-    fragments = [lance.FragmentMetadata.from_json(one) for one in told]
+    fragments = [lance.FragmentMetadata.from_json(one) for one in fragments_json]
     return _commit(
         folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments)
     )
@@ -325,11 +323,11 @@ def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
             replaced = 0
         table: Any = lance.dataset(str(folder))
         if gone := versions[: max(replaced, _count_overwritten(table, versions))]:
-            asked = {"versions": gone, "error_if_tagged_old_versions": False}
+            options = {"versions": gone, "error_if_tagged_old_versions": False}
             found = table.explain_cleanup_old_versions(
-                delete_unverified=True, include_files=True, **asked
+                delete_unverified=True, include_files=True, **options
             )
-            table.cleanup_old_versions(**asked)
+            table.cleanup_old_versions(**options)
             _remove_unnamed(
                 folder,
                 found.candidate_files,
@@ -397,28 +395,29 @@ def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     ]
 
 
-def alter(folder: Path, asked: dict[str, Any]) -> int:
+def alter(folder: Path, request: dict[str, Any]) -> int:
     """Apply the changes of a request, all or none; return the new version."""
     dataset: Any = lance.dataset(str(folder))
     before = dataset.version
-    changes = parse_alterations(asked, dataset.schema)
+    changes = parse_alterations(request, dataset.schema)
     try:
-        dataset.alter_columns(*(change.given for change in changes))
+        dataset.alter_columns(*(change.alteration for change in changes))
     except BaseException as error:
-        with as_http_errors(
-            f"nothing was changed, {describe(_find_refused(dataset, changes, str(error)))}"
-        ):
+        suspects = _find_suspects(changes, str(error))
+        with as_http_errors(f"nothing was changed, {describe(suspects)}"):
             raise
     with as_http_errors(
         f"the change was taken back, the table could not be read after it, {describe(changes)}"
     ):
         renames = {
-            given["path"]: given["name"] for _, given in changes if "name" in given
+            alteration["path"]: alteration["name"]
+            for _, alteration in changes
+            if "name" in alteration
         }
         cast = {
-            given["path"].partition(".")[0]
-            for _, given in changes
-            if "data_type" in given
+            alteration["path"].partition(".")[0]
+            for _, alteration in changes
+            if "data_type" in alteration
         }
         rewritten = [renames.get(name, name) for name in cast]
         try:
@@ -432,58 +431,14 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
             raise
 
 
-def _find_refused(dataset: Any, changes: list[Change], reason: str) -> list[Change]:
+def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
     """Return the change that the engine names, or all that may have failed."""
     path = reason.partition(_COLUMN)[2].partition('"')[0]
-    named = [change for change in changes if change.given["path"] == path]
-    if not named and _OF_A_VALUE in reason and len(changes) > 1:
-        named = [change for change in changes if _cast_error(dataset, change)]
+    named = [change for change in changes if change.alteration["path"] == path]
+    casts = [change for change in changes if "data_type" in change.alteration]
+    if not named and _OF_A_VALUE in reason:
+        return casts
     return named or changes
-
-
-def _cast_error(dataset: Any, change: Change) -> str | None:
-    """Return why Arrow cannot cast a column's values, or None."""
-    old = _innermost(change.type)
-    new = _innermost(change.given.get("data_type", change.type))
-    if old == new or is_.is_nested(old):
-        return None
-    column, *steps = change.given["path"].split(".")
-    for batch in dataset.to_batches(columns=[column]):
-        values = _values(batch.column(0), steps)
-        try:
-            if (
-                is_.is_timestamp(new)
-                and is_.is_timestamp(old)
-                and new.tz
-                and not old.tz
-            ):
-                pc.call_function(
-                    "assume_timezone", [values], pc.AssumeTimezoneOptions(new.tz)
-                )
-            else:
-                plain = pa.timestamp(new.unit) if is_.is_timestamp(new) else new
-                values.cast(options=pc.CastOptions(plain, allow_time_truncate=True))
-        except pa.ArrowException as error:
-            return str(error)
-    return None
-
-
-def _innermost(arrow: pa.DataType) -> pa.DataType:
-    while is_list(arrow):
-        arrow = arrow.value_type
-    return arrow
-
-
-def _values(array: Any, steps: list[str]) -> Any:
-    """Return the values at a path, through structs by name and through lists."""
-    while is_.is_nested(array.type):
-        if is_.is_struct(array.type):
-            array = array.flatten()[array.type.get_field_index(steps[0])]
-            steps = steps[1:]
-        else:
-            array = array.flatten()
-            steps = steps[1:]
-    return array
 
 
 @contextlib.contextmanager

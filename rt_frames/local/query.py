@@ -40,9 +40,9 @@ _QUERY = {
 }
 
 
-def parse_request(given: dict[str, Any]) -> dict[str, Any]:
+def parse_request(body: dict[str, Any]) -> dict[str, Any]:
     """Validate the numbers of a request; null counts as absent."""
-    request = {name: value for name, value in given.items() if value is not None}
+    request = {name: value for name, value in body.items() if value is not None}
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
         if (

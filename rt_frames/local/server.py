@@ -10,9 +10,9 @@ Internals of cheroot that this depends on, each covered by a test in ``tests/loc
 - A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
   `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
   figures in `logging.statistics`.
-- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s with
-  a `server`, and a `conn` while they respond, and daemons if the thread that prepares
-  the server is one.
+- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s,
+  with a `server`, and a `conn` while they respond. They are daemons if the thread that
+  prepares the server is one.
 """
 
 from __future__ import annotations
@@ -336,7 +336,7 @@ class _Request(HTTPRequest):
                 )
             values[name].append(value.strip(b" \t"))
         headers.update(
-            (name, b", ".join(filter(None, given))) for name, given in values.items()
+            (name, b", ".join(filter(None, lines))) for name, lines in values.items()
         )
         length = headers.get(b"Content-Length")
         coding = headers.get(b"Transfer-Encoding")

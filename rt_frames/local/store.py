@@ -137,9 +137,12 @@ class Store:
         """
         # free space before it is needed
         if replace:
-            with contextlib.suppress(Missing), self.held(name) as folder:
+            with contextlib.suppress(Missing), self.locked_table(name) as folder:
                 engine.forget_versions(folder, self.keep)
-        with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
+        with (
+            engine.as_http_errors(engine.not_stored(schema)),
+            self._temporary_folder() as folder,
+        ):
             version = engine.write(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
             replaced = self._publish(folder / "table", name, replace=replace)
@@ -151,23 +154,23 @@ class Store:
         """Append rows to a table, all or none; return its new version."""
         with (
             engine.as_http_errors("the rows were not added"),
-            self.staged_rows(name) as folder,
+            self.append_folder(name) as folder,
         ):
-            told = engine.stage_append(folder, schema, batches)
-            with self.held(name) as target:
+            fragments_json = engine.stage_append(folder, schema, batches)
+            with self.locked_table(name) as target:
                 if not (folder / UPLOAD).exists():
                     raise engine.Conflict(
                         409,
                         "the table was dropped while rows for it came; send them again",
                     )
-                return engine.append(target, folder, told)
+                return engine.append(target, folder, fragments_json)
 
     @contextlib.contextmanager
-    def staged_rows(self, name: str) -> Iterator[Path]:
+    def append_folder(self, name: str) -> Iterator[Path]:
         """Yield a staging folder for an append, with manifest and name of its table."""
-        with self._staged() as staged:
+        with self._temporary_folder() as staged:
             folder = staged / "table"
-            with self.held(name) as target:
+            with self.locked_table(name) as target:
                 engine.forget_versions(target, self.keep)
                 engine.begin(target, folder)
                 (folder / UPLOAD).write_text(name)
@@ -187,12 +190,12 @@ class Store:
             if not replace:
                 break
             # dropped meanwhile, so the name is free
-            with contextlib.suppress(Missing), self.held(name):
+            with contextlib.suppress(Missing), self.locked_table(name):
                 return engine.replace(target, staged)
         raise self._taken(name)
 
     @contextlib.contextmanager
-    def _staged(self) -> Iterator[Path]:
+    def _temporary_folder(self) -> Iterator[Path]:
         self._wipe()
         folder = self.staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
@@ -235,23 +238,23 @@ class Store:
                     if all(inside.name == "table" for inside in folder.iterdir()):
                         yield folder
 
-    def alter(self, name: str, asked: dict[str, Any]) -> int:
+    def alter(self, name: str, request: dict[str, Any]) -> int:
         """Apply the changes of a request, all or none; return the new version."""
         with engine.as_http_errors("nothing was changed"):
             self._wipe()
-        with self.held(name) as folder:
+        with self.locked_table(name) as folder:
             engine.forget_versions(folder, self.keep)
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
-                    return engine.alter(folder, asked)
-            return engine.alter(folder, asked)
+                    return engine.alter(folder, request)
+            return engine.alter(folder, request)
 
     def drop(self, name: str, etag: str = "") -> None:
         """Drop a table atomically, with ``etag`` only if unchanged.
 
         Open readers lose its files.
         """
-        with self.held(name) as target, self._staged() as folder:
+        with self.locked_table(name) as target, self._temporary_folder() as folder:
             check_unchanged(target, etag)
             target.rename(folder / "table")
             # staged rows must not reach a later table of the same name
@@ -262,7 +265,7 @@ class Store:
             self._wipe()
 
     @contextlib.contextmanager
-    def held(self, name: str) -> Iterator[Path]:
+    def locked_table(self, name: str) -> Iterator[Path]:
         """Lock a table's folder against changes by other threads and processes."""
         folder = self._folder(name)
         there = False
@@ -297,12 +300,12 @@ def _in_parts(staged: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+def locked(folder: Path, lock_mode: int = fcntl.LOCK_EX) -> Iterator[int]:
     """Lock a folder, also against other processes; yield its descriptor."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, how)
+            fcntl.flock(handle, lock_mode)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise

@@ -56,7 +56,7 @@ class Uploads:
         """Begin a multipart write to a table; return its id."""
         with (
             engine.as_http_errors("no write was begun"),
-            self._store.staged_rows(name) as folder,
+            self._store.append_folder(name) as folder,
         ):
             # this makes the folder outlive the request
             (folder / "parts").mkdir()
@@ -73,9 +73,9 @@ class Uploads:
         batches: Iterator[pa.RecordBatch],
     ) -> None:
         """Write a part, invisible until the commit."""
-        told: list[str] | None = None
+        fragments_json: list[str] | None = None
         with (
-            self._upload(name, upload_id) as folder,
+            self._upload_folder(name, upload_id) as folder,
             _claimed(folder / "parts" / part) as claim,
         ):
             try:
@@ -83,22 +83,22 @@ class Uploads:
                     if replace:
                         engine.write(folder / "replacing" / part, schema, batches)
                     else:
-                        told = engine.stage_append(folder, schema, batches)
-                with self._store.held(name):
+                        fragments_json = engine.stage_append(folder, schema, batches)
+                with self._store.locked_table(name):
                     _check_open(folder)
-                    claim.write_text(json.dumps(told))
+                    claim.write_text(json.dumps(fragments_json))
             except (HTTPError, OSError):
                 # perhaps the write ended meanwhile, and its staging was removed
-                with contextlib.suppress(Missing), self._store.held(name):
+                with contextlib.suppress(Missing), self._store.locked_table(name):
                     _check_open(folder)
                 raise
 
     def complete(self, name: str, upload_id: str, etag: str = "") -> int:
         """Commit the parts of a write in the order of their ids; return the version."""
-        with self._upload(name, upload_id) as folder:
+        with self._upload_folder(name, upload_id) as folder:
             try:
                 with (
-                    self._store.held(name) as target,
+                    self._store.locked_table(name) as target,
                     engine.as_http_errors("nothing was stored"),
                 ):
                     _check_open(folder)
@@ -112,13 +112,16 @@ class Uploads:
 
     def abort(self, name: str, upload_id: str) -> None:
         """Abort a multipart write."""
-        with self._upload(name, upload_id) as folder, self._store.held(name):
+        with (
+            self._upload_folder(name, upload_id) as folder,
+            self._store.locked_table(name),
+        ):
             _check_open(folder)
             (folder / UPLOAD).unlink()
             shutil.rmtree(folder.parent, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _upload(self, name: str, upload_id: str) -> Iterator[Path]:
+    def _upload_folder(self, name: str, upload_id: str) -> Iterator[Path]:
         """Yield the folder of a multipart write, locked against clean-ups."""
         folder = self._store.staging / upload_id / "table"
         with contextlib.ExitStack() as locks:
@@ -147,19 +150,21 @@ def _commit(target: Path, folder: Path) -> int:
             409,
             "a part is still on its way, and nothing was stored; complete the write after it",
         )
-    told = {name: json.loads(text) for name, text in parts.items()}
-    if not told:
+    fragments_json = {name: json.loads(text) for name, text in parts.items()}
+    if not fragments_json:
         return int(engine.open_table(target).version)
-    if all(fragments is None for fragments in told.values()):
+    if all(fragments is None for fragments in fragments_json.values()):
         return engine.replace_by_parts(
-            target, folder, [folder / "replacing" / name for name in told]
+            target, folder, [folder / "replacing" / name for name in fragments_json]
         )
-    if None in told.values():
+    if None in fragments_json.values():
         raise HTTPError(
             400, "some parts add rows and some replace them, and nothing was stored"
         )
     return engine.append(
-        target, folder, [one for fragments in told.values() for one in fragments]
+        target,
+        folder,
+        [one for fragments in fragments_json.values() for one in fragments],
     )
 
 

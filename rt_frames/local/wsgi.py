@@ -129,8 +129,8 @@ class Application:
                 400,
                 "the Host header is not the address of this service; use its own URL",
             )
-        given = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
-        if not hmac.compare_digest(given, self._key):
+        key = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
+        if not hmac.compare_digest(key, self._key):
             raise HTTPError(
                 401,
                 "the x-api-key header is missing or wrong; give the key of this service",
@@ -364,12 +364,15 @@ def _read_json(body: Body, wanted: str) -> dict[str, Any]:
             f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several",
         )
     with contextlib.suppress(ValueError, RecursionError):
-        if isinstance(given := json.loads(text or b"{}"), dict):
-            return given
+        parsed = json.loads(text or b"{}")
+        if isinstance(parsed, dict):
+            return parsed
     raise HTTPError(400, f"the body is not a JSON object; send {wanted}")
 
 
 def _check_content_type(environ: Environ, wanted: str) -> None:
-    given = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
-    if given != wanted:
-        raise HTTPError(415, f"the Content-Type is {given!r:.100}; send {wanted}")
+    content_type = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+    if content_type != wanted:
+        raise HTTPError(
+            415, f"the Content-Type is {content_type!r:.100}; send {wanted}"
+        )
