@@ -1,6 +1,7 @@
-"""The embedded service: both dialects of the endpoints over real HTTP on this machine, tables in Lance.
+"""The embedded service: both dialects over real HTTP on this machine, tables in Lance.
 
-It is a program of its own inside this package, and shares only the vocabulary of types with the client.
+A program of its own inside this package: it shares only the type vocabulary with the
+client.
 ``ROOT/NAME.lance`` is table ``NAME``, which ``lance`` and ``lancedb`` can open.
 """
 

@@ -1,4 +1,4 @@
-"""The JSON of an alter request → changes for the engine, every one checked against the table's schema first."""
+"""The JSON of an alter request → changes for the engine, checked against the schema."""
 
 from __future__ import annotations
 
@@ -36,26 +36,28 @@ class Change(NamedTuple):
     # its present type
     type: pa.DataType
     # in the engine's form: "path", and any of "name", "data_type", "nullable"
-    given: dict[str, Any]
+    alteration: dict[str, Any]
 
     def __str__(self) -> str:
-        what = [f"rename to {self.given['name']!r}"] if "name" in self.given else []
-        if "data_type" in self.given:
-            what.append(f"from {self.type} to {self.given['data_type']}")
-        if "nullable" in self.given:
-            what.append(f"nullable={self.given['nullable']}")
-        return f"column {self.given['path']!r:.200} ({', '.join(what)})"[:500]
+        what = []
+        if "name" in self.alteration:
+            what.append(f"rename to {self.alteration['name']!r}")
+        if "data_type" in self.alteration:
+            what.append(f"from {self.type} to {self.alteration['data_type']}")
+        if "nullable" in self.alteration:
+            what.append(f"nullable={self.alteration['nullable']}")
+        return f"column {self.alteration['path']!r:.200} ({', '.join(what)})"[:500]
 
 
-def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
-    """Read ``{"alterations": [...]}``; nothing of it is applied unless all of it makes sense."""
-    alterations = asked.get("alterations")
+def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change]:
+    """Parse ``{"alterations": [...]}``. One invalid change refuses all of them."""
+    alterations = request.get("alterations")
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
             400,
             'the JSON of the body needs "alterations", an array with at least one object',
         )
-    if unknown := set(asked) - {"alterations"}:
+    if unknown := set(request) - {"alterations"}:
         raise HTTPError(
             400,
             f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
@@ -63,7 +65,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
     table = pa.field("", pa.struct(list(schema)))
     fields = {path: field for path, field, _ in iter_fields([table])}
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
-    if twice := duplicates(change.given["path"] for change in changes):
+    if twice := duplicates(change.alteration["path"] for change in changes):
         raise HTTPError(
             400,
             f"columns occur more than once: {list_names(twice)}; put all of a column into one object",
@@ -76,7 +78,7 @@ def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
 
 
 def _parents(path: str) -> list[str]:
-    """Return the paths of all that a column is inside of, from the whole table down."""
+    """Return the paths of a field's ancestors, the table ("") first."""
     return ["", *itertools.accumulate(path.split(".")[:-1], join_path)]
 
 
@@ -93,25 +95,25 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
             f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}",
         )
     _check_there(path, fields)
-    given = {
+    parsed = {
         name: alteration[key]
         for key, name in _FIELDS.items()
         if alteration.get(key) is not None
     }
-    if len(given) == 1:
+    if len(parsed) == 1:
         raise HTTPError(
             400,
             f'{column}: nothing to change; give "rename", "data_type" or "nullable"',
         )
     try:
-        _check_values(given, fields)
+        _check_values(parsed, fields)
     except (ValueError, HTTPError) as error:
         raise HTTPError(400, f"{column} cannot be changed: {error}") from None
-    return Change(fields[path].type, given)
+    return Change(fields[path].type, parsed)
 
 
 def _check_there(path: str, fields: Fields) -> None:
-    """Refuse the path of no column; only its first unknown step is looked at, however many there are."""
+    """Refuse the path of no column, naming its first unknown step."""
     if path and path in fields:
         return
     known, (step, _, rest) = "", path.partition(".")
@@ -126,29 +128,37 @@ def _check_there(path: str, fields: Fields) -> None:
     )
 
 
-def _check_values(given: dict[str, Any], fields: Fields) -> None:
-    """Refuse what the engine would not take or not survive, and put an Arrow type in the place of its name."""
-    if not isinstance(given.get("nullable", True), bool):
-        raise ValueError(f'"nullable" is true or false, not {given["nullable"]!r:.100}')
-    if not isinstance(given.get("name", ""), str):
-        raise ValueError(f'"rename" is a string, not {given["name"]!r:.100}')
-    if "name" in given:
-        check_name(given["name"])
-    if "data_type" in given:
-        given["data_type"] = arrow_type(given["data_type"])
-        check_field(pa.field(given["path"], given["data_type"]))
-    _check_inside(given, fields)
+def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
+    """Check the values of a change, and replace the type's name by the Arrow type.
+
+    Some values that are refused here would end the process in the engine.
+    """
+    if not isinstance(alteration.get("nullable", True), bool):
+        raise ValueError(
+            f'"nullable" is true or false, not {alteration["nullable"]!r:.100}'
+        )
+    if not isinstance(alteration.get("name", ""), str):
+        raise ValueError(f'"rename" is a string, not {alteration["name"]!r:.100}')
+    if "name" in alteration:
+        check_name(alteration["name"])
+    if "data_type" in alteration:
+        alteration["data_type"] = arrow_type(alteration["data_type"])
+        check_field(pa.field(alteration["path"], alteration["data_type"]))
+    _check_inside(alteration, fields)
 
 
-def _check_inside(given: dict[str, Any], fields: Fields) -> None:
-    """Refuse what the engine does not do inside lists and maps, or breaks the table with."""
-    field = fields[given["path"]]
-    above = [fields[path].type for path in _parents(given["path"])]
+def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
+    """Refuse changes inside lists and maps that the engine cannot do.
+
+    Some of them leave a table that cannot be read.
+    """
+    field = fields[alteration["path"]]
+    above = [fields[path].type for path in _parents(alteration["path"])]
     if any(map(is_.is_map, above)):
         raise ValueError("the engine changes nothing inside a map; create a new table")
     if (
         field.nullable
-        and not given.get("nullable", True)
+        and not alteration.get("nullable", True)
         and not all(map(is_.is_struct, above))
     ):
         raise ValueError(
@@ -157,9 +167,13 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_conflicts(changes: list[Change]) -> None:
-    """Refuse a change inside a column that is cast as a whole, which the engine mixes up."""
-    casts = {change.given["path"] for change in changes if "data_type" in change.given}
-    for path in [change.given["path"] for change in changes]:
+    """Refuse changes inside a column that is cast: the engine confuses the two."""
+    casts = {
+        change.alteration["path"]
+        for change in changes
+        if "data_type" in change.alteration
+    }
+    for path in [change.alteration["path"] for change in changes]:
         if cast := casts.intersection(_parents(path)):
             raise HTTPError(
                 400,
@@ -169,18 +183,18 @@ def _check_conflicts(changes: list[Change]) -> None:
 
 
 def _check_casts(changes: list[Change], fields: Fields) -> None:
-    """Refuse casts that the engine does not do."""
+    """Refuse casts that the engine does not support."""
     refused = []
-    for arrow, given in changes:
-        target = given.get("data_type")
+    for arrow, alteration in changes:
+        target = alteration.get("data_type")
         if target is None:
             continue
         lists = list_kind_on_path(
-            fields[above].type for above in _parents(given["path"])
+            fields[above].type for above in _parents(alteration["path"])
         )
         reason = refusal_reason(arrow, target, lists)
         if reason:
-            column = f"column {given['path']!r:.200} (from {arrow} to {target})"
+            column = f"column {alteration['path']!r:.200} (from {arrow} to {target})"
             refused.append(f"{column}: {reason}")
     if refused:
         others = (
@@ -192,11 +206,13 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
-    """Refuse names that two columns of one level would then have."""
+    """Refuse renames that would give two columns of one level the same name."""
     levels: dict[str, dict[str, str]] = defaultdict(dict)
-    for _, given in changes:
-        if "name" in given:
-            levels[_parents(given["path"])[-1]][given["path"]] = given["name"]
+    for _, alteration in changes:
+        if "name" in alteration:
+            levels[_parents(alteration["path"])[-1]][alteration["path"]] = alteration[
+                "name"
+            ]
     for level, renamed in levels.items():
         names = [field.name for field in child_fields(fields[level].type)]
         if twice := duplicates(
@@ -208,12 +224,12 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_together(changes: list[Change]) -> None:
-    """Refuse what the engine does in two requests alone, or wrongly in one."""
-    asked = [
+    """Refuse changes that need two requests: in one, the engine fails or does harm."""
+    alterations = [
         (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
         for _, one in changes
     ]
-    if reason := split_reason(asked):
+    if reason := split_reason(alterations):
         what = f"nothing was changed, {describe(changes)}: {reason}"
         raise HTTPError(
             400, f"{what}; send two: casts first, then names and nullability"
@@ -221,8 +237,10 @@ def _check_together(changes: list[Change]) -> None:
 
 
 def describe(changes: list[Change]) -> str:
-    """Name the columns of a change that was refused, casts first, with both types; as many as leave room for why."""
-    first, *others = sorted(changes, key=lambda change: "data_type" not in change.given)
+    """List changes for a message, casts first; as many as leave room for the reason."""
+    first, *others = sorted(
+        changes, key=lambda change: "data_type" not in change.alteration
+    )
     text = str(first)
     left = len(others)
     for change in others:

@@ -1,6 +1,7 @@
 """A request's body as the file that Arrow reads a stream from.
 
-Arrow accepts a stream that is cut between two messages, and ignores anything after its end.
+Arrow accepts a stream that is truncated between two messages, and ignores what follows
+its end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _OTHER_FORMATS = {
 
 
 class StreamFile:
-    """The stream of a body; a read that finds its end is an error, as Arrow reads no further than the end marker.
+    """The Arrow stream of a body.
+
+    Arrow stops at the end marker, so a read that meets the body's end is an error.
 
     Parameters
     ----------
@@ -42,13 +45,13 @@ class StreamFile:
         _check_start(self._start)
 
     def read_schema(self) -> pa.Schema:
-        """Return the schema; Arrow reads its message once more."""
+        """Return the schema. Its message is kept, for Arrow reads it once more."""
         frame = bytes(self.read(8))
         self._start = frame + self.read(int.from_bytes(frame[4:], "little"))
         return pa.ipc.read_schema(pa.py_buffer(self._start))
 
     def read(self, size: int) -> memoryview | bytes:
-        """Return ``size`` bytes, in memory that takes only what has come."""
+        """Return ``size`` bytes; memory grows only as they arrive."""
         if size > MAX_READ:
             raise HTTPError(
                 400,
@@ -66,7 +69,7 @@ class StreamFile:
         return start + data if start else data
 
     def check_end(self) -> None:
-        """Refuse what follows the end of the stream."""
+        """Refuse bytes after the end of the stream."""
         if self._body.read(1):
             raise HTTPError(
                 400,

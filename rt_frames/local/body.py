@@ -1,7 +1,7 @@
 """A request's body as exact reads: it counts, knows its end, and refuses to end early.
 
-The server's own bodies accept a truncated Content-Length, and hold each chunk in memory, whatever its size; so bodies
-are read here, from the connection's file.
+cheroot's own readers accept a body shorter than its Content-Length, and hold each chunk
+in memory, whatever its size; so bodies are read here, from the connection's file.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Body:
     stream : io.BufferedIOBase
         The connection's file, which may hold more than the body.
     length : int or None
-        Its Content-Length; None where it comes in chunks.
+        Its Content-Length; None if it comes in chunks.
     is_wanted : callable, optional
-        Whether the service still runs; it hangs up where it stops.
+        Whether the service still runs; it closes connections when it stops.
 
     Attributes
     ----------
     ended : bool
-        Whether all of it was read.
+        Whether the body was read to its end.
     received : int
-        Bytes that were read.
+        Bytes read so far.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Body:
         self.ended = length == 0
 
     def read(self, size: int) -> memoryview:
-        """Read ``size`` bytes, fewer only at the end, into memory that Arrow allocated: it needs no copy later."""
+        """Read ``size`` bytes, fewer only at the end, into memory of Arrow's."""
         view = memoryview(pa.allocate_buffer(size)).cast("B")
         filled = 0
         while filled < size and (count := self._readinto(view[filled:])):
@@ -80,7 +80,7 @@ class Body:
         return count
 
     def linger(self) -> None:
-        """Take in, for a while, what is still being sent, so that an early answer is heard."""
+        """Discard input for a while, so that the client sees an early response."""
         until = time.monotonic() + LINGER_SECONDS
         start = self.received
         view = memoryview(bytearray(2**20))
@@ -92,7 +92,7 @@ class Body:
             self._readinto(view)
 
     def _receive(self, view: memoryview) -> int:
-        """Fill some of ``view``; 0 at the end alone, and EOFError when it came early."""
+        """Fill part of ``view``. 0 only at the end; EOFError if that came early."""
         if self._chunked and self._left == 0:
             self._open_chunk()
             if self.ended:

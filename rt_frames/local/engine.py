@@ -1,10 +1,12 @@
 """Calls of Lance, and the meaning of its failures.
 
-Lance has threads of its own: a process must not fork and go on using it. Its panics arrive as BaseException.
+Lance has threads of its own: a process must not fork and go on using it. Its panics
+arrive as BaseException.
 
-Relied upon, each with a test in ``tests/local/test_relied_upon.py``: the words of Lance's messages that stand below
-(`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`). How manifests are named, what
-transactions and clean-ups tell is seen in ``test_versions.py``.
+This depends on words of Lance's messages, see ``tests/local/test_relied_upon.py``:
+`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`.
+The names of manifests and the reports of transactions and clean-ups are tested in
+``test_versions.py``.
 """
 
 from __future__ import annotations
@@ -26,20 +28,19 @@ from typing import Any
 import lance
 import lance.fragment
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import is_list, iter_fields
+from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
-# bytes of a column; for larger pages the engine copies the data first
+# bytes of a column; the engine copies the data first for larger pages
 PAGE_BYTES = 2 * 2**20
-# whose versions stay, besides the one that is written next
+# overwrites whose versions are kept, besides the next one
 MAX_OVERWRITES = 9
-# since it was written, a file that nothing names may be of a write on its way
+# an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
@@ -57,14 +58,14 @@ _CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
-# a place in the engine's source, after the reason
+# the position in the engine's source that follows the reason
 _PLACE = ".rs:"
 _OF_A_VALUE = "LanceError(Arrow)"
 _COLUMN = 'olumn "'
 
 
 class Conflict(HTTPError):
-    """Another process changed the table in the meantime."""
+    """Another process changed the table meanwhile."""
 
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
@@ -83,7 +84,10 @@ def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) ->
 def _feeding(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
-    """Give the engine batches one ahead, and raise what they raise, which it words anew; their rows are noted."""
+    """Yield a reader that prefetches one batch, and a list of the batches' row counts.
+
+    Errors of the batches are raised as they were; the engine would reword them.
+    """
     rows = list[int]()
     causes = list[Exception]()
 
@@ -106,7 +110,7 @@ def _feeding(
 
 
 def not_stored(schema: pa.Schema) -> str:
-    """Say that a table could not be stored, and which of its columns may be why."""
+    """Describe a failed write, with the columns whose dictionaries may be the cause."""
     narrow = list_names(_narrow_dictionaries(schema))
     hint = (
         f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)"
@@ -117,7 +121,7 @@ def not_stored(schema: pa.Schema) -> str:
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
-    """Open a table to read it, as it is or as it was."""
+    """Open a table for reading, at the newest or a alteration version."""
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -130,7 +134,7 @@ def open_table(folder: Path, version: int | None = None) -> Any:
 
 
 def replace(folder: Path, staged: Path) -> int:
-    """Make a staged table the next version of the one in `folder`, by one commit, and return that version."""
+    """Commit a staged table as the next version of the one in ``folder``."""
     old = lance.dataset(str(folder))
     new = lance.dataset(str(staged))
     operation = lance.LanceOperation.Overwrite(new.lance_schema, _fragments(new))
@@ -150,7 +154,7 @@ def _files(folder: Path, fragments: list[Any]) -> list[Path]:
 def _commit(
     folder: Path, old: Any, operation: Any, staged: list[Path], **options: Any
 ) -> int:
-    """Move files that were staged to their table, and commit them; where that fails, they go."""
+    """Move staged files into the table and commit them; remove them if that fails."""
     files = {path: folder / "data" / path.name for path in staged}
     if not all(path.exists() for path in files):
         raise Conflict(
@@ -165,7 +169,7 @@ def _commit(
             str(folder), operation, read_version=old.version, **options
         ).version
     except BaseException as error:
-        # what failed in any other way may have been done
+        # after any other failure, the commit may have succeeded
         if _CONFLICT.search(str(error)) or old.latest_version == old.version:
             for target in files.values():
                 with contextlib.suppress(OSError):
@@ -175,10 +179,10 @@ def _commit(
 
 
 def begin(folder: Path, staged: Path) -> None:
-    """Prepare a folder for rows that are to be added to the table in `folder`: a copy of its newest manifest.
+    """Prepare a staging folder for an append by copying the table's newest manifest.
 
-    It tells the ids of the table's fields, without which a column that was ever cast would be null in those rows, and
-    the version that it had.
+    It holds the table's version and its field ids. Without these ids, a column that was
+    ever cast would be null in the new rows.
     """
     (staged / "_versions").mkdir(parents=True)
     shutil.copy(_newest_manifest(folder), staged / "_versions")
@@ -189,7 +193,10 @@ def _newest_manifest(folder: Path) -> Path:
 
 
 def _manifest(folder: Path, version: int) -> Path:
-    """Return the manifest of a version; they are numbered back from the end, those of older tables on from 1."""
+    """Return the manifest of a version.
+
+    Manifests are numbered down from 2**64 - 1, in older tables up from 1.
+    """
     manifest = folder / "_versions" / f"{2**64 - 1 - version:020}.manifest"
     return (
         manifest if manifest.exists() else folder / "_versions" / f"{version}.manifest"
@@ -197,7 +204,7 @@ def _manifest(folder: Path, version: int) -> Path:
 
 
 def _versions(folder: Path) -> list[int]:
-    """List the versions of a table that are kept, oldest first; reading their manifests would take long."""
+    """List the versions that exist, oldest first, without reading their manifests."""
     with os.scandir(folder / "_versions") as files:
         names = [file.name.removesuffix(".manifest") for file in files]
     numbers = [int(name) for name in names if name.isdigit()]
@@ -205,14 +212,14 @@ def _versions(folder: Path) -> list[int]:
 
 
 def etag(folder: Path) -> str:
-    """Return what tells a table as it is now from any other, and from itself at another version."""
+    """Return an ETag: a hash of the current manifest."""
     return hashlib.sha256(_newest_manifest(folder).read_bytes()).hexdigest()
 
 
 def stage_append(
     staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> list[str]:
-    """Write rows that are to be added to a table, as data that nobody reads yet; return what tells of them, as JSON."""
+    """Write rows for an append into staging; return their fragments as JSON."""
     _check_fits(schema, lance.dataset(str(staged)).schema)
     with _feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(
@@ -226,7 +233,7 @@ def stage_append(
 
 
 def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
-    """Refuse rows that do not fit a table's columns, by name."""
+    """Refuse rows that do not match a table's columns, by name."""
     types = {field.name: field.type for field in schema}
     fields = {field.name: field for field in table}
     if unknown := [name for name in types if name not in fields]:
@@ -248,7 +255,7 @@ def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
-    """Return what tells a table's columns from others that look the same: the ids of their fields, too."""
+    """Return the schema with field ids; equal schemas may have different ids."""
 
     def ids(fields: list[Any]) -> list[Any]:
         return [(field.id(), ids(field.children())) for field in fields]
@@ -256,20 +263,23 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
     return table.schema, ids(table.lance_schema.fields())
 
 
-def append(folder: Path, staged: Path, told: Iterable[str]) -> int:
-    """Add rows that were staged to their table, in this order and by one commit, and return the new version."""
+def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
+    """Append staged rows to their table in one commit; return the new version."""
     table = lance.dataset(str(folder))
     if _identity(table) != _identity(lance.dataset(str(staged))):
         text = "the table's columns were changed while rows for it came, and nothing was added"
         raise Conflict(409, f"{text}; try again")
-    fragments = [lance.FragmentMetadata.from_json(one) for one in told]
+    fragments = [lance.FragmentMetadata.from_json(one) for one in fragments_json]
     return _commit(
         folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments)
     )
 
 
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
-    """Make staged tables the next version of the one in `folder`, if that is as it was; return the new version."""
+    """Commit staged tables as the next version of the one in ``folder``.
+
+    Refused if that one has changed since the staging began.
+    """
     old = lance.dataset(str(folder))
     if etag(folder) != etag(staged):
         raise Conflict(
@@ -294,15 +304,16 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
 
 
 def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
-    """Remove versions replaced longer than `keep` ago, those behind the ninth overwrite, and files that none names.
+    """Remove versions replaced longer than ``keep`` ago or behind the ninth overwrite.
 
-    The engine reads every manifest for that; so versions whose time is over wait until they are a tenth of all.
+    Unreferenced files go with them. The engine reads every manifest for a clean-up, so
+    expired versions wait until they are a tenth of all.
     """
 
     def written(version: int) -> float:
         return _manifest(folder, version).stat().st_mtime
 
-    # the next write removes them
+    # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
         versions = _versions(folder)
         replaced = bisect.bisect_right(
@@ -312,11 +323,11 @@ def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
             replaced = 0
         table: Any = lance.dataset(str(folder))
         if gone := versions[: max(replaced, _count_overwritten(table, versions))]:
-            asked = {"versions": gone, "error_if_tagged_old_versions": False}
+            options = {"versions": gone, "error_if_tagged_old_versions": False}
             found = table.explain_cleanup_old_versions(
-                delete_unverified=True, include_files=True, **asked
+                delete_unverified=True, include_files=True, **options
             )
-            table.cleanup_old_versions(**asked)
+            table.cleanup_old_versions(**options)
             _remove_unnamed(
                 folder,
                 found.candidate_files,
@@ -325,7 +336,7 @@ def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
-    """Count the versions behind the ninth overwrite; there are more of them only after another one."""
+    """Count the versions behind the ninth overwrite; 0 if the newest is none."""
     if len(versions) <= MAX_OVERWRITES or not _is_overwrite(table, versions[-1]):
         return 0
     overwrites = 0
@@ -337,7 +348,7 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 
 
 def _is_overwrite(table: Any, version: int) -> bool:
-    # some other operations cannot be read
+    # Lance cannot parse the transactions of some other operations
     with contextlib.suppress(Exception):
         return isinstance(
             table.read_transaction(version).operation, lance.LanceOperation.Overwrite
@@ -346,7 +357,7 @@ def _is_overwrite(table: Any, version: int) -> bool:
 
 
 def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
-    """Remove what killed processes left in a table, which the engine itself keeps for a week."""
+    """Remove files that killed processes left; the engine keeps them for a week."""
     for file in files:
         path = folder / file.path.rpartition(f"{folder.name}/")[2]
         with contextlib.suppress(OSError):
@@ -355,10 +366,13 @@ def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
-    """Read the first and the last row, so that no table is published that cannot be read; return its version."""
+    """Read the first and last row, to publish no unreadable table.
+
+    Return the version.
+    """
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
-        # dictionaries are concatenated page by page, and may outgrow their codes on any page
+        # dictionaries are concatenated by page, and may outgrow their codes in each
         narrow = [
             name
             for name in _narrow_dictionaries(dataset.schema)
@@ -370,7 +384,7 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
-    """Name the columns that hold dictionaries, at any depth, with codes of less than 32 bits."""
+    """List columns with dictionaries, at any depth, of codes under 32 bits."""
     return [
         field.name
         for field in schema
@@ -381,28 +395,29 @@ def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     ]
 
 
-def alter(folder: Path, asked: dict[str, Any]) -> int:
-    """Apply the changes that a request asks for, all or none, and return the new version."""
+def alter(folder: Path, request: dict[str, Any]) -> int:
+    """Apply the changes of a request, all or none; return the new version."""
     dataset: Any = lance.dataset(str(folder))
     before = dataset.version
-    changes = parse_alterations(asked, dataset.schema)
+    changes = parse_alterations(request, dataset.schema)
     try:
-        dataset.alter_columns(*(change.given for change in changes))
+        dataset.alter_columns(*(change.alteration for change in changes))
     except BaseException as error:
-        with as_http_errors(
-            f"nothing was changed, {describe(_find_refused(dataset, changes, str(error)))}"
-        ):
+        suspects = _find_suspects(changes, str(error))
+        with as_http_errors(f"nothing was changed, {describe(suspects)}"):
             raise
     with as_http_errors(
         f"the change was taken back, the table could not be read after it, {describe(changes)}"
     ):
         renames = {
-            given["path"]: given["name"] for _, given in changes if "name" in given
+            alteration["path"]: alteration["name"]
+            for _, alteration in changes
+            if "name" in alteration
         }
         cast = {
-            given["path"].partition(".")[0]
-            for _, given in changes
-            if "data_type" in given
+            alteration["path"].partition(".")[0]
+            for _, alteration in changes
+            if "data_type" in alteration
         }
         rewritten = [renames.get(name, name) for name in cast]
         try:
@@ -416,74 +431,30 @@ def alter(folder: Path, asked: dict[str, Any]) -> int:
             raise
 
 
-def _find_refused(dataset: Any, changes: list[Change], reason: str) -> list[Change]:
-    """Find the change that the engine names, or whose values it does not cast; else it may be any."""
+def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
+    """Return the change that the engine names, or all that may have failed."""
     path = reason.partition(_COLUMN)[2].partition('"')[0]
-    named = [change for change in changes if change.given["path"] == path]
-    if not named and _OF_A_VALUE in reason and len(changes) > 1:
-        named = [change for change in changes if _cast_error(dataset, change)]
+    named = [change for change in changes if change.alteration["path"] == path]
+    casts = [change for change in changes if "data_type" in change.alteration]
+    if not named and _OF_A_VALUE in reason:
+        return casts
     return named or changes
-
-
-def _cast_error(dataset: Any, change: Change) -> str | None:
-    """Return why Arrow does not cast the values of a column, which are no structs; None where it does."""
-    old = _innermost(change.type)
-    new = _innermost(change.given.get("data_type", change.type))
-    if old == new or is_.is_nested(old):
-        return None
-    column, *steps = change.given["path"].split(".")
-    for batch in dataset.to_batches(columns=[column]):
-        values = _values(batch.column(0), steps)
-        try:
-            if (
-                is_.is_timestamp(new)
-                and is_.is_timestamp(old)
-                and new.tz
-                and not old.tz
-            ):
-                pc.call_function(
-                    "assume_timezone", [values], pc.AssumeTimezoneOptions(new.tz)
-                )
-            else:
-                plain = pa.timestamp(new.unit) if is_.is_timestamp(new) else new
-                values.cast(options=pc.CastOptions(plain, allow_time_truncate=True))
-        except pa.ArrowException as error:
-            return str(error)
-    return None
-
-
-def _innermost(arrow: pa.DataType) -> pa.DataType:
-    while is_list(arrow):
-        arrow = arrow.value_type
-    return arrow
-
-
-def _values(array: Any, steps: list[str]) -> Any:
-    """Go down to the values that a path means, through structs by name and through lists of any kind."""
-    while is_.is_nested(array.type):
-        if is_.is_struct(array.type):
-            array = array.flatten()[array.type.get_field_index(steps[0])]
-            steps = steps[1:]
-        else:
-            array = array.flatten()
-            steps = steps[1:]
-    return array
 
 
 @contextlib.contextmanager
 def as_http_errors(what: str) -> Iterator[None]:
-    """Do what the engine may refuse, or fail at."""
+    """Turn the engine's exceptions in this block into HTTP errors."""
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # panics of the engine are BaseExceptions
+        # Lance's panics are BaseExceptions
         raise _to_http_error(error, what) from error
 
 
 def _to_http_error(error: BaseException, what: str) -> HTTPError:
-    """Tell the client what a failure of the engine or of the disk means."""
+    """Translate a failure of the engine or the disk into an HTTP error."""
     text = str(error)
     number = getattr(error, "errno", None) or (
         int(found[1]) if (found := _OS_ERROR.search(text)) else None

@@ -1,6 +1,7 @@
-"""Reading a table over HTTP: rows counted, or sent as an Arrow stream, where an SQL filter holds.
+"""Reads over HTTP: count rows, or send them as an Arrow stream, with a filter.
 
-The JSON is what the protocol's official client sends for ``count_rows``, ``head`` and ``search`` without a vector.
+The JSON is that of the protocol's official client, for ``count_rows``, ``head`` and
+``search`` without a vector.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BATCH_BYTES = 2**22
 BUFFER_BYTES = 2**26
 # characters
 MAX_FILTER = 8000
-# words and operators, each of which may nest: some 350 of them crash the engine
+# words and operators; each may nest, and some 350 of them crash the engine
 MAX_TOKENS = 250
 _QUERY = {
     "k",
@@ -39,9 +40,9 @@ _QUERY = {
 }
 
 
-def parse_request(given: dict[str, Any]) -> dict[str, Any]:
-    """Check the numbers of a request, in which null is as good as nothing."""
-    request = {name: value for name, value in given.items() if value is not None}
+def parse_request(body: dict[str, Any]) -> dict[str, Any]:
+    """Validate the numbers of a request; null counts as absent."""
+    request = {name: value for name, value in body.items() if value is not None}
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
         if (
@@ -56,14 +57,14 @@ def parse_request(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def count_rows(table: Any, request: dict[str, Any]) -> int:
-    """Count the rows for which the filter holds."""
+    """Count the rows that match the filter."""
     condition = check_filter(request.get("predicate"))
     with engine.as_http_errors("the rows were not counted"):
         return int(table.count_rows(condition))
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
-    """Return the rows that a query asks for as an Arrow stream, batch by batch; the first is read before."""
+    """Return the rows of a query as an Arrow stream, its first batch already read."""
     if request.get("vector"):
         raise HTTPError(
             501,
@@ -100,7 +101,10 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
 
 
 def _batch_rows(table: Any) -> int:
-    """Return how many rows make a batch of moderate size; the engine cuts by bytes only what it has read whole."""
+    """Return the number of rows in a batch of moderate size.
+
+    The engine's own limit in bytes applies only after it has read more.
+    """
     sizes = [
         file.file_size_bytes or 0
         for fragment in table.get_fragments()
@@ -134,7 +138,7 @@ def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def check_filter(text: Any) -> str | None:
-    """Refuse a filter that would end the process, by more nested expressions than the engine's stack holds."""
+    """Refuse a filter whose nesting would overflow the engine's stack."""
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > MAX_FILTER:
@@ -151,5 +155,5 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
-    # otherwise the engine ignores anything after a complete condition
+    # without parentheses, the engine ignores anything after a complete condition
     return f"({text})"

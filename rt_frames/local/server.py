@@ -1,14 +1,18 @@
 """The server around the application: starts on a free port, stops with the process.
 
-Relied upon of cheroot, each held by a test in ``tests/local``: a server makes its connections of
-`ConnectionClass`, these their requests of `RequestHandlerClass`, and the server its gateways of `gateway`; a connection
-has `rfile`, `wfile`, `socket` and `close`; a request has `conn`, `chunked_read`, `close_connection`, reads its headers
-with `header_reader`, tells what it refuses with `simple_response`, and what `rfile.remaining` says is read before an
-answer is sent;
-`expiration_interval`, `max_request_header_size` and `error_log` may be set; `process_conn` is called for a connection
-with something to read; `ready` is false from the moment on that it stops; it keeps its figures in
-`logging.statistics`; the pool `requests` has `idle`, `qsize` and `grow`; its threads are `WorkerThread`s, daemons where
-the thread that prepares the server is one, which have their `server`, and a `conn` while they answer.
+Internals of cheroot that this depends on, each covered by a test in ``tests/local``:
+
+- `ConnectionClass`, `RequestHandlerClass` and `gateway` choose the classes of a server.
+- A connection has `rfile`, `wfile`, `socket` and `close`.
+- A request has `conn`, `chunked_read` and `close_connection`, reads headers with
+  `header_reader` and refuses with `simple_response`. As many bytes as `rfile.remaining`
+  says are read before a response is sent.
+- A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
+  `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
+  figures in `logging.statistics`.
+- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s,
+  with a `server`, and a `conn` while they respond. They are daemons if the thread that
+  prepares the server is one.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
-# threads that wait for requests, besides two of cheroot's; more while bodies are slow
+# threads that wait for requests, besides two of cheroot's; more if bodies are slow
 THREADS = 6
 MAX_THREADS = 128
 # seconds for a whole head, however slowly it arrives
@@ -69,8 +73,8 @@ _SINGLE_HEADERS = (
 class LocalService:
     """The embedded service on a folder.
 
-    Several services, also of several processes, may run on one folder. The engine has threads of its own:
-    in a forked process the service refuses to start where its parent had started one.
+    Several services, also of several processes, may run on one folder. The engine has
+    threads of its own: a forked process cannot start a service if its parent had one.
 
     Parameters
     ----------
@@ -83,15 +87,16 @@ class LocalService:
     api_key : str, optional
         The key that requests must carry. Defaults to a random one.
     keep : datetime.timedelta, default one day
-        How long a version of a table that was replaced stays, for those who still read it or want it back; of a
-        table that is overwritten often, at most the last ten stay. With ``timedelta(0)`` only the newest does, and
-        until the next write the one before. Parts of a write that nobody completes stay as long, but for an hour
-        at least. What may go is removed before the next write.
+        How long a replaced version of a table is kept, for those who still read it or
+        want it back; of a table that is overwritten often, at most the last ten
+        overwrites. With ``timedelta(0)`` only the newest is kept, and until the next
+        write the one before. Parts of a write that nobody completes are kept as long,
+        but for an hour at least. Expired data are removed before the next write.
 
     Raises
     ------
     ValueError
-        If the key has other characters than visible ASCII, or `keep` is negative.
+        If the key has other than visible ASCII characters or `keep` is negative.
     TypeError
         If `keep` is no ``datetime.timedelta``.
 
@@ -101,7 +106,8 @@ class LocalService:
     >>> import rt_frames as rt
     >>> from rt_frames.local import LocalService
     >>> with tempfile.TemporaryDirectory() as folder, LocalService(folder) as service:
-    ...     rt.connect(service.url, api_key=service.api_key, default=False).list_tables()
+    ...     client = rt.connect(service.url, api_key=service.api_key, default=False)
+    ...     client.list_tables()
     []
     """
 
@@ -253,9 +259,10 @@ _processes: set[int] = set()
 
 
 def _do_uninterrupted(work: Callable[[], None]) -> None:
-    """Do something in a thread of its own and wait for it: Ctrl-C breaks off the wait, and nothing that is half done.
+    """Run ``work`` on a thread: Ctrl-C interrupts the wait, not the work.
 
-    The thread is a daemon, and so are those that it starts: the interpreter waits for none of them.
+    The thread and those that it starts are daemons: the interpreter does not wait for
+    them.
     """
     done: Future[None] = Future()
 
@@ -272,9 +279,10 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
 
 @atexit.register
 def _end_answers() -> None:
-    """Wait for the answers on the way: a thread that comes out of the engine after the interpreter's end aborts it.
+    """Wait for responses in progress when the interpreter ends.
 
-    Threads cannot be started here any more, so that the servers are not stopped; they end with the process.
+    A thread that leaves the engine after that aborts the process. No thread can be
+    started here any more, so the servers are not stopped; they end with the process.
     """
     for server in list(_running):
         server.ready = False
@@ -295,10 +303,10 @@ def _end_answers() -> None:
 
 
 class _Request(HTTPRequest):
-    """Takes no request whose end another reader could find elsewhere, and answers what it refuses as all else."""
+    """Rejects ambiguous framing (request smuggling), with the usual JSON errors."""
 
     def parse_request(self) -> None:
-        """Read the head; a thread waits for it no longer than a while."""
+        """Read the head, for `HEAD_SECONDS` at most."""
         reader = self.conn.rfile.raw
         sock = self.conn.socket
         reader.deadline = time.monotonic() + HEAD_SECONDS
@@ -309,7 +317,10 @@ class _Request(HTTPRequest):
             sock.settimeout(HEAD_SECONDS)
 
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
-        """Read the headers; cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0."""
+        """Read the headers strictly.
+
+        cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0.
+        """
         values: dict[bytes, list[bytes]] = defaultdict(list)
         while (line := rfile.readline()) != b"\r\n":
             name, colon, value = line.removesuffix(b"\r\n").partition(b":")
@@ -325,7 +336,7 @@ class _Request(HTTPRequest):
                 )
             values[name].append(value.strip(b" \t"))
         headers.update(
-            (name, b", ".join(filter(None, given))) for name, given in values.items()
+            (name, b", ".join(filter(None, lines))) for name, lines in values.items()
         )
         length = headers.get(b"Content-Length")
         coding = headers.get(b"Transfer-Encoding")
@@ -345,7 +356,7 @@ class _Request(HTTPRequest):
             )
 
     def simple_response(self, status: str, msg: str = "") -> None:
-        """Refuse what is not understood, and close: what follows could be taken for another request."""
+        """Refuse a request and close; the next bytes could pass for another request."""
         self.close_connection = True
         answer = json.dumps(
             {"error": {"code": int(status[:3]), "message": msg or status[4:]}}
@@ -362,7 +373,7 @@ class _Request(HTTPRequest):
 
 
 class _DeadlineReader(socket.SocketIO):
-    """What comes from a socket, until a deadline while there is one."""
+    """A socket reader with an optional deadline."""
 
     deadline: float | None = None
 
@@ -376,7 +387,10 @@ class _DeadlineReader(socket.SocketIO):
 
 
 class _Connection(HTTPConnection):
-    """Closes both files of its socket; cheroot forgets the one it writes to, which then fails to send what is left."""
+    """Closes both files of its socket.
+
+    cheroot forgets the one for writing, whose finalizer then fails to send the rest.
+    """
 
     RequestHandlerClass = _Request
 
@@ -385,7 +399,7 @@ class _Connection(HTTPConnection):
         self.rfile._raw = _DeadlineReader(self.socket, "rb")  # noqa: SLF001  # cheroot builds the file from Python's
 
     def adopt(self, body: Body) -> None:
-        """Take in, for a while, what is still being sent, so that an early answer is heard."""
+        """Discard input for a while, so that the client sees an early response."""
         with contextlib.suppress(HTTPError, OSError):
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.settimeout(1)
@@ -400,7 +414,7 @@ class _Connection(HTTPConnection):
 
 
 class _Gateway(Gateway_10):
-    """Hands over the body as it is on the wire, and closes a connection whose body was not read to its end."""
+    """Passes on the raw body; closes the connection if it was not read to its end."""
 
     def __init__(self, req: Any) -> None:
         length = None if req.chunked_read else req.rfile.remaining
@@ -445,13 +459,13 @@ class _Server(Server):
         self.gateway = _Gateway
 
     def process_conn(self, conn: Any) -> None:
-        """Hand a connection to a thread, where all are busy to a new one."""
+        """Hand a connection to a thread, to a new one if all are busy."""
         if self.requests.idle <= self.requests.qsize:
             self.requests.grow(THREADS)
         super().process_conn(conn)
 
     def stop(self) -> None:
-        """Stop, and leave nothing behind: cheroot keeps the figures of every server that there was."""
+        """Stop, and drop the figures that cheroot keeps of every server."""
         super().stop()
         logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
 
@@ -466,5 +480,5 @@ class _Server(Server):
             isinstance(error := sys.exc_info()[1], OSError)
             and error.errno == errno.EMFILE
         ):
-            # until a connection ends; polling is the only way
+            # out of descriptors until a connection ends; polling is the only way
             time.sleep(0.1)

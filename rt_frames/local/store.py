@@ -1,10 +1,12 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
-A table is written into ``ROOT/.rt_frames-staging``, read back, and published by one rename, or as the next version of
-the table that it replaces. Each request holds a lock on its own folder there, so a folder without a lock was left by a
-killed process, or belongs to a write in parts that waits for its next request. Before each write the former are
-removed, the latter when nothing was written to them for a while, and versions of the table that were replaced a while
-ago. Changes to an existing table hold a lock on its folder. Several processes may serve one folder.
+A table is written into ``ROOT/.rt_frames-staging``, read back, and published by one
+rename, or committed as the next version of the table that it replaces. Each request
+locks its own folder there, so a folder without a lock was left by a killed process, or
+belongs to a multipart write between two requests. Before each write the former are
+removed, the latter once nothing was written to them for a while, and expired versions
+of the table. Changes to an existing table lock its folder. Several processes may serve
+one root.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-# beside staged rows: the name of their table, until that is dropped or they are in it
+# file beside staged rows: the name of their table, until that is dropped or the commit
 UPLOAD = "upload"
 
 
@@ -51,7 +53,7 @@ class Store:
     root : path
         Made when it is missing.
     keep : datetime.timedelta
-        How long versions of a table that were replaced, and parts that nobody completes, are kept.
+        How long to keep replaced versions of a table, and parts that nobody completes.
     """
 
     def __init__(self, root: Path, keep: datetime.timedelta) -> None:
@@ -61,7 +63,7 @@ class Store:
         self._wipe()
 
     def _make_folder(self) -> None:
-        """Make what is missing, also where somebody removed the folder meanwhile."""
+        """Make the folders that are missing, perhaps because somebody removed them."""
         if self.staging.is_symlink():
             raise ValueError(
                 f"{self.staging} is a link; what it leads to is not touched: remove the link"
@@ -78,7 +80,7 @@ class Store:
         )
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
-        """Refuse a name that is taken, by a table that is not to be replaced, or that cannot be one."""
+        """Refuse an invalid name, and a taken one unless its table is replaced."""
         folder = self._folder(name)
         # another process may create or drop it between two checks
         for _ in range(_ATTEMPTS):
@@ -92,12 +94,12 @@ class Store:
         raise self._taken(name)
 
     def check_there(self, name: str) -> None:
-        """Refuse a name that no table has."""
+        """Raise `Missing` if no table has the name."""
         if not self._is_table(name):
             raise Missing(name)
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """Open a table to read it."""
+        """Open a table for reading."""
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
@@ -129,15 +131,18 @@ class Store:
         *,
         replace: bool = False,
     ) -> tuple[int, str]:
-        """Write a table beside the others, verify that it can be read, and publish it at once.
+        """Write a table in staging, verify that it can be read, and publish it.
 
-        Return its version, and of a new table its etag.
+        Return its version, and the etag of a new table.
         """
         # free space before it is needed
         if replace:
-            with contextlib.suppress(Missing), self.held(name) as folder:
+            with contextlib.suppress(Missing), self.locked_table(name) as folder:
                 engine.forget_versions(folder, self.keep)
-        with engine.as_http_errors(engine.not_stored(schema)), self._staged() as folder:
+        with (
+            engine.as_http_errors(engine.not_stored(schema)),
+            self._temporary_folder() as folder,
+        ):
             version = engine.write(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
             replaced = self._publish(folder / "table", name, replace=replace)
@@ -146,33 +151,33 @@ class Store:
     def append(
         self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
     ) -> int:
-        """Add rows to a table, all or none, and return its new version."""
+        """Append rows to a table, all or none; return its new version."""
         with (
             engine.as_http_errors("the rows were not added"),
-            self.staged_rows(name) as folder,
+            self.append_folder(name) as folder,
         ):
-            told = engine.stage_append(folder, schema, batches)
-            with self.held(name) as target:
+            fragments_json = engine.stage_append(folder, schema, batches)
+            with self.locked_table(name) as target:
                 if not (folder / UPLOAD).exists():
                     raise engine.Conflict(
                         409,
                         "the table was dropped while rows for it came; send them again",
                     )
-                return engine.append(target, folder, told)
+                return engine.append(target, folder, fragments_json)
 
     @contextlib.contextmanager
-    def staged_rows(self, name: str) -> Iterator[Path]:
-        """Return a folder for rows that knows the table which they are for."""
-        with self._staged() as staged:
+    def append_folder(self, name: str) -> Iterator[Path]:
+        """Yield a staging folder for an append, with manifest and name of its table."""
+        with self._temporary_folder() as staged:
             folder = staged / "table"
-            with self.held(name) as target:
+            with self.locked_table(name) as target:
                 engine.forget_versions(target, self.keep)
                 engine.begin(target, folder)
                 (folder / UPLOAD).write_text(name)
             yield folder
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
-        """Return the table that was staged its name; where it replaced another, tell which version of that it is."""
+        """Move a staged table into place; return its version if it replaced one."""
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
             try:
@@ -185,12 +190,12 @@ class Store:
             if not replace:
                 break
             # dropped meanwhile, so the name is free
-            with contextlib.suppress(Missing), self.held(name):
+            with contextlib.suppress(Missing), self.locked_table(name):
                 return engine.replace(target, staged)
         raise self._taken(name)
 
     @contextlib.contextmanager
-    def _staged(self) -> Iterator[Path]:
+    def _temporary_folder(self) -> Iterator[Path]:
         self._wipe()
         folder = self.staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
@@ -205,7 +210,7 @@ class Store:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _wipe(self) -> None:
-        """Remove what writers left that live no more, and parts that nobody went on with for a while."""
+        """Remove staging of dead processes, and parts without a write for a while."""
         self._make_folder()
         unused = max(self.keep, engine.IN_USE).total_seconds()
         with locked(self.staging):
@@ -222,7 +227,7 @@ class Store:
                         shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
-        """Return the folders that are staged, and not others that somebody put there."""
+        """Yield staging folders of ours, and none that somebody else put there."""
         for folder in self.staging.iterdir():
             if (
                 STAGED.fullmatch(folder.name)
@@ -233,23 +238,26 @@ class Store:
                     if all(inside.name == "table" for inside in folder.iterdir()):
                         yield folder
 
-    def alter(self, name: str, asked: dict[str, Any]) -> int:
-        """Apply the changes that a request asks for, all or none, and return the new version."""
+    def alter(self, name: str, request: dict[str, Any]) -> int:
+        """Apply the changes of a request, all or none; return the new version."""
         with engine.as_http_errors("nothing was changed"):
             self._wipe()
-        with self.held(name) as folder:
+        with self.locked_table(name) as folder:
             engine.forget_versions(folder, self.keep)
             for _ in range(_ATTEMPTS - 1):
                 with contextlib.suppress(engine.Conflict):
-                    return engine.alter(folder, asked)
-            return engine.alter(folder, asked)
+                    return engine.alter(folder, request)
+            return engine.alter(folder, request)
 
     def drop(self, name: str, etag: str = "") -> None:
-        """Take a table away at once, if nobody changed it since it had an etag; who has it open loses its files."""
-        with self.held(name) as target, self._staged() as folder:
+        """Drop a table atomically, with ``etag`` only if unchanged.
+
+        Open readers lose its files.
+        """
+        with self.locked_table(name) as target, self._temporary_folder() as folder:
             check_unchanged(target, etag)
             target.rename(folder / "table")
-            # rows for it; a later table of its name must not get them
+            # staged rows must not reach a later table of the same name
             for staged in self._folders():
                 with contextlib.suppress(FileNotFoundError):
                     if (staged / "table" / UPLOAD).read_text() == name:
@@ -257,8 +265,8 @@ class Store:
             self._wipe()
 
     @contextlib.contextmanager
-    def held(self, name: str) -> Iterator[Path]:
-        """Return the folder of a table, which nobody else changes meanwhile, in this process or another."""
+    def locked_table(self, name: str) -> Iterator[Path]:
+        """Lock a table's folder against changes by other threads and processes."""
         folder = self._folder(name)
         there = False
         with contextlib.ExitStack() as locks:
@@ -270,14 +278,14 @@ class Store:
                 there = self._is_table(name) and os.path.samestat(
                     os.fstat(handle), folder.stat()
                 )
-            # or no longer: the holder of the lock dropped it
+            # perhaps the previous holder of the lock dropped it
             if not there:
                 raise Missing(name)
             yield folder
 
 
 def check_unchanged(target: Path, etag: str) -> None:
-    """Refuse what is meant for a table as it was when it had an etag."""
+    """Raise 409 if the table no longer has an etag; empty and ``*`` match any."""
     if etag not in ("", "*", engine.etag(target)):
         raise HTTPError(
             409, "somebody else changed the table meanwhile; it stays as it is"
@@ -285,19 +293,19 @@ def check_unchanged(target: Path, etag: str) -> None:
 
 
 def _in_parts(staged: Path) -> bool:
-    """Return whether it is a write in parts that has not ended, which outlives its requests."""
+    """Return whether it is an open multipart write, which outlives its requests."""
     return (staged / "table" / UPLOAD).exists() and (
         staged / "table" / "parts"
     ).exists()
 
 
 @contextlib.contextmanager
-def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
-    """Hold a lock on a folder, which other processes respect, and return its descriptor."""
+def locked(folder: Path, lock_mode: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """Lock a folder, also against other processes; yield its descriptor."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, how)
+            fcntl.flock(handle, lock_mode)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
@@ -305,7 +313,7 @@ def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
             raise OSError(error.errno, reason, str(folder)) from None
         yield handle
     finally:
-        # it was not locked
+        # the lock itself may have failed
         with contextlib.suppress(OSError):
             # a process forked meanwhile also holds the handle
             fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,8 +1,9 @@
-"""Writes in parts: rows that requests stage one after the other, until one commits them all.
+"""Multipart writes: requests stage parts one by one, until a last one commits them all.
 
-A write is a folder in the staging of a `Store`, known by its name to any process on that folder. Beside the rows lie
-the name of their table and a claim for each part. Nothing is held between requests, so a write that nobody goes on
-with ends by its age, or with its table.
+A write is a folder in the staging of a `Store`; its name is the upload id, which any
+process on that root knows. Beside the rows lie the name of their table and a claim for
+each part. Nothing is locked between requests, so an abandoned write ends by its age, or
+with its table.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from rt_frames.local.store import (
 
 
 class _NoUpload(HTTPError):
-    """A write in parts that has ended, or never begun."""
+    """An upload id of no open multipart write."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -40,7 +41,7 @@ class _NoUpload(HTTPError):
 
 
 class Uploads:
-    """The writes in parts of one folder.
+    """The multipart writes of one root.
 
     Parameters
     ----------
@@ -52,12 +53,12 @@ class Uploads:
         self._store = store
 
     def begin(self, name: str) -> str:
-        """Begin a write in parts to a table; return its id, which any process on this folder knows."""
+        """Begin a multipart write to a table; return its id."""
         with (
             engine.as_http_errors("no write was begun"),
-            self._store.staged_rows(name) as folder,
+            self._store.append_folder(name) as folder,
         ):
-            # with which it stays
+            # this makes the folder outlive the request
             (folder / "parts").mkdir()
             return folder.parent.name
 
@@ -71,10 +72,10 @@ class Uploads:
         schema: pa.Schema,
         batches: Iterator[pa.RecordBatch],
     ) -> None:
-        """Write a part, which nobody reads before the write is completed."""
-        told: list[str] | None = None
+        """Write a part, invisible until the commit."""
+        fragments_json: list[str] | None = None
         with (
-            self._upload(name, upload_id) as folder,
+            self._upload_folder(name, upload_id) as folder,
             _claimed(folder / "parts" / part) as claim,
         ):
             try:
@@ -82,26 +83,26 @@ class Uploads:
                     if replace:
                         engine.write(folder / "replacing" / part, schema, batches)
                     else:
-                        told = engine.stage_append(folder, schema, batches)
-                with self._store.held(name):
+                        fragments_json = engine.stage_append(folder, schema, batches)
+                with self._store.locked_table(name):
                     _check_open(folder)
-                    claim.write_text(json.dumps(told))
+                    claim.write_text(json.dumps(fragments_json))
             except (HTTPError, OSError):
-                # perhaps because the write ended meanwhile and removed its staging
-                with contextlib.suppress(Missing), self._store.held(name):
+                # perhaps the write ended meanwhile, and its staging was removed
+                with contextlib.suppress(Missing), self._store.locked_table(name):
                     _check_open(folder)
                 raise
 
     def complete(self, name: str, upload_id: str, etag: str = "") -> int:
-        """Make the parts of a write visible, in the order of their ids and by one commit; return the new version."""
-        with self._upload(name, upload_id) as folder:
+        """Commit the parts of a write in the order of their ids; return the version."""
+        with self._upload_folder(name, upload_id) as folder:
             try:
                 with (
-                    self._store.held(name) as target,
+                    self._store.locked_table(name) as target,
                     engine.as_http_errors("nothing was stored"),
                 ):
                     _check_open(folder)
-                    # so that it happens once
+                    # a second request must not commit again
                     (folder / UPLOAD).unlink()
                     check_unchanged(target, etag)
                     engine.forget_versions(target, self._store.keep)
@@ -110,15 +111,18 @@ class Uploads:
                 shutil.rmtree(folder.parent, ignore_errors=True)
 
     def abort(self, name: str, upload_id: str) -> None:
-        """Give up a write in parts."""
-        with self._upload(name, upload_id) as folder, self._store.held(name):
+        """Abort a multipart write."""
+        with (
+            self._upload_folder(name, upload_id) as folder,
+            self._store.locked_table(name),
+        ):
             _check_open(folder)
             (folder / UPLOAD).unlink()
             shutil.rmtree(folder.parent, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _upload(self, name: str, upload_id: str) -> Iterator[Path]:
-        """Return the folder of a write to a table, which nobody wipes meanwhile."""
+    def _upload_folder(self, name: str, upload_id: str) -> Iterator[Path]:
+        """Yield the folder of a multipart write, locked against clean-ups."""
         folder = self._store.staging / upload_id / "table"
         with contextlib.ExitStack() as locks:
             try:
@@ -131,13 +135,13 @@ class Uploads:
             except FileNotFoundError:
                 raise _NoUpload from None
             yield folder
-            # it has ended
+            # absent if the write has ended
             with contextlib.suppress(FileNotFoundError):
                 os.utime(folder / "parts")
 
 
 def _commit(target: Path, folder: Path) -> int:
-    """Make what was staged the rows of a table, or rows of it, and return its version."""
+    """Append the parts to a table, or replace it by them; return its version."""
     parts = {
         path.name: path.read_text() for path in sorted((folder / "parts").iterdir())
     }
@@ -146,25 +150,27 @@ def _commit(target: Path, folder: Path) -> int:
             409,
             "a part is still on its way, and nothing was stored; complete the write after it",
         )
-    told = {name: json.loads(text) for name, text in parts.items()}
-    if not told:
+    fragments_json = {name: json.loads(text) for name, text in parts.items()}
+    if not fragments_json:
         return int(engine.open_table(target).version)
-    if all(fragments is None for fragments in told.values()):
+    if all(fragments is None for fragments in fragments_json.values()):
         return engine.replace_by_parts(
-            target, folder, [folder / "replacing" / name for name in told]
+            target, folder, [folder / "replacing" / name for name in fragments_json]
         )
-    if None in told.values():
+    if None in fragments_json.values():
         raise HTTPError(
             400, "some parts add rows and some replace them, and nothing was stored"
         )
     return engine.append(
-        target, folder, [one for fragments in told.values() for one in fragments]
+        target,
+        folder,
+        [one for fragments in fragments_json.values() for one in fragments],
     )
 
 
 @contextlib.contextmanager
 def _claimed(path: Path) -> Iterator[Path]:
-    """Make an empty file that nobody else made; what fails then removes it."""
+    """Create a part's file, or refuse its id as sent before; remove it on failure."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -181,7 +187,7 @@ def _claimed(path: Path) -> Iterator[Path]:
 
 
 def _check_open(folder: Path) -> None:
-    """Refuse what comes after a write in parts has ended, with what the engine put in its place."""
+    """Raise 404 if the multipart write has ended, and remove what was staged since."""
     if not (folder / UPLOAD).exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
         raise _NoUpload

@@ -1,7 +1,7 @@
-"""An HTTP body → a schema and record batches that may be stored: every byte accounted for, every value valid.
+"""An HTTP body → a schema and record batches that are safe to store.
 
-Arrow accepts batches whose offsets lead out of their buffers, and Lance trusts them; so anything that would break Lance
-is refused here first.
+Arrow accepts batches whose offsets point outside their buffers, and Lance trusts them;
+so anything that would break Lance is refused here first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
-# per value, and per table: free for a sender, expensive for a reader
+# per value, and per table: cheap for a sender, expensive for a reader
 MAX_FIXED_SIZE = 2**24
 MAX_NULLS = 2**24
 _FOREIGN = (
@@ -58,7 +58,10 @@ _CATEGORIES = (
 
 
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read the schema, and yield the batches, checked one by one; the last only where the stream ends with the body."""
+    """Read the schema; return it with an iterator of checked batches.
+
+    The last batch is handed on only if the stream ends with the body.
+    """
     file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
         schema = file.read_schema()
@@ -69,7 +72,10 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
-    """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
+    """Return the alignment that Lance needs.
+
+    It panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
+    """
     wide = any(
         is_.is_decimal(storage(inside.type)) for _, inside, _ in iter_fields(schema)
     )
@@ -105,7 +111,7 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
                 _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
-        # frees its memory for the next
+        # free its memory before the next is read
         del batch
 
 
@@ -122,8 +128,11 @@ def _check_batch(batch: pa.RecordBatch) -> None:
 
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
-    """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
-    # Arrow does not check their offsets
+    """Refuse nulls in fields that are not nullable, and JSON that the engine changes.
+
+    At every depth.
+    """
+    # Arrow does not check the offsets of an empty array
     if not len(array):
         return
     if array.null_count and not field.nullable:
@@ -142,7 +151,7 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
 
 
 def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
-    """Return path, field and values of what is inside an array."""
+    """Yield path, field and values of an array's children."""
     arrow = array.type
     fields = child_fields(array.type)
     if is_.is_struct(arrow):
@@ -160,9 +169,9 @@ def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Arra
 
 
 def _check_json(texts: pa.Array, path: str) -> None:
-    """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value.
+    """Refuse JSON that the engine's own form of it rejects or changes.
 
-    Most texts hold nothing of which only a slow reading tells that it is kept.
+    Only texts with numbers or escapes in question need the slow, strict parser.
     """
     texts = texts.drop_null()
     is_unsure = pc.call_function(
@@ -189,7 +198,7 @@ def _read_strictly(text: str) -> None:
         parse_float=_check_float,
         object_pairs_hook=_check_names,
     )
-    # json also accepts NaN and lone surrogates
+    # the json module also accepts NaN and lone surrogates
     json.dumps(read, allow_nan=False, ensure_ascii=False).encode()
 
 
@@ -199,7 +208,7 @@ def _check_integer(digits: str) -> None:
 
 
 def _check_float(digits: str) -> None:
-    """Refuse what is neither the shortest form of a double nor one of 17 digits."""
+    """Refuse a number that is not the shortest or the 17-digit form of a double."""
     double = float(digits)
     if repr(double) == digits:
         return
@@ -208,7 +217,7 @@ def _check_float(digits: str) -> None:
         if math.isfinite(double)
         else []
     )
-    # an exponent of more than 18 digits
+    # raised by an exponent of more than 18 digits
     with contextlib.suppress(decimal.InvalidOperation):
         if decimal.Decimal(digits) in kept:
             return
@@ -223,7 +232,7 @@ def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# escapes, which may be half of a pair; NaN and Infinity; whole numbers beyond 64 bits
+# escapes (perhaps half of a pair); NaN and Infinity; integers beyond 64 bits
 _UNSURE = r"\\u|N|I|[0-9]{19}"
 _READ = json.JSONDecoder(
     object_pairs_hook=_check_names, parse_float=_check_float
@@ -232,7 +241,7 @@ _READ = json.JSONDecoder(
 
 @contextlib.contextmanager
 def _as_client_error(what: str) -> Iterator[None]:
-    """Do what fails only because of what was sent."""
+    """Turn any exception in this block into a 400."""
     try:
         yield
     except HTTPError:
@@ -267,7 +276,7 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a column name that the engine cannot keep or address."""
+    """Refuse a column name that the engine cannot store or address."""
     reasons = {
         "is empty": not name,
         "holds control characters": has_control_characters(name),
@@ -289,7 +298,7 @@ def _check_unique(names: list[str], what: str) -> None:
 
 
 def check_field(column: pa.Field) -> None:
-    """Refuse types that make Lance panic, or write what it cannot read back."""
+    """Refuse types on which Lance panics, or which it cannot read back."""
     for path, field, _ in iter_fields([column]):
         if advice := _unsupported_reason(field):
             raise HTTPError(

@@ -1,6 +1,7 @@
-"""The WSGI application: routes, one header, errors as ``{"error": {"code", "message"}}``.
+"""The WSGI application: routes, headers, errors as ``{"error": {"code", "message"}}``.
 
-The routes are those of the service's documentation, and those at which the protocol's official client looks today.
+The routes are those of the service's documentation, and those of the protocol's
+official client.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ access = logging.getLogger("rt_frames.access")
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 MAX_JSON_BYTES = 16 * 2**20
-# the version from which servers of this family take writes in parts
+# the first version of LanceDB's servers with multipart writes
 VERSION = "0.4.0"
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
@@ -44,7 +45,7 @@ Environ = dict[str, Any]
 
 
 class Application:
-    """Answers requests with what the store does.
+    """Routes requests to the store.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ class Application:
     api_key : str
         The key that every request must carry.
     host : str
-        The address that is listened on; together with the names of this machine the only Host that is answered.
+        The address that is listened on. It and the names of this machine are the only
+        values of Host that are accepted.
     """
 
     def __init__(self, store: Store, api_key: str, host: str) -> None:
@@ -114,7 +116,7 @@ class Application:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # panics of the engine are BaseExceptions
+            # Lance's panics are BaseExceptions
             log.exception("the embedded service failed")
             status = 500
             message = "the embedded service failed; the log of its process says why"
@@ -127,8 +129,8 @@ class Application:
                 400,
                 "the Host header is not the address of this service; use its own URL",
             )
-        given = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
-        if not hmac.compare_digest(given, self._key):
+        key = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
+        if not hmac.compare_digest(key, self._key):
             raise HTTPError(
                 401,
                 "the x-api-key header is missing or wrong; give the key of this service",
@@ -145,7 +147,7 @@ class Application:
                         405, f"{method:.20} is not possible here; use {wanted}"
                     )
                 return respond(self, environ, body, *map(unquote, match.groups()))
-        # else the table would seem missing
+        # not 404 for these: the table would seem missing
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
         raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
 
@@ -187,7 +189,7 @@ class Application:
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
-            # read by the official client as a name that is taken
+            # the official client reads this as a name that is taken
             raise HTTPError(400, str(error)) from error
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
@@ -320,15 +322,15 @@ class Application:
 
 
 def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
-    """Add to fields that are described what the engine keeps beside them; an extension type is told in Arrow's way."""
-    # the engine has none inside a list of fixed size
+    """Add field metadata to a described schema, extension types in Arrow's form."""
+    # the engine has no field inside a list of fixed size
     for one, field in zip(described, fields, strict=False):
         metadata = {
             name: value
             for name, value in field.metadata.items()
             if value or name != EXTENSION_METADATA
         }
-        # the engine's own form of it, which it reads as Arrow's
+        # the engine's own name, which it reads as Arrow's
         if metadata.get(EXTENSION_NAME) == "lance.json":
             metadata[EXTENSION_NAME] = "arrow.json"
         if metadata:
@@ -337,7 +339,7 @@ def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
 
 
 def _pattern(route: str) -> str:
-    """Turn a route into a regular expression; where it ends in a slash, that may be missing."""
+    """Compile a route to a regular expression; a slash at its end is optional."""
     pattern = (
         re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
     )
@@ -349,12 +351,12 @@ def _query_parameter(environ: Environ, name: str) -> str:
 
 
 def _if_match(environ: Environ) -> str:
-    """Return the etag that a table must still have; empty or ``*`` for any."""
+    """Return the etag that a table must still have; empty or ``*`` means any."""
     return str(environ.get("HTTP_IF_MATCH", "")).strip('"')
 
 
 def _read_json(body: Body, wanted: str) -> dict[str, Any]:
-    """Read an object; an empty body is an empty one."""
+    """Parse a JSON object; an empty body counts as an empty object."""
     text = bytes(body.read(MAX_JSON_BYTES))
     if body.read(1):
         raise HTTPError(
@@ -362,12 +364,15 @@ def _read_json(body: Body, wanted: str) -> dict[str, Any]:
             f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several",
         )
     with contextlib.suppress(ValueError, RecursionError):
-        if isinstance(given := json.loads(text or b"{}"), dict):
-            return given
+        parsed = json.loads(text or b"{}")
+        if isinstance(parsed, dict):
+            return parsed
     raise HTTPError(400, f"the body is not a JSON object; send {wanted}")
 
 
 def _check_content_type(environ: Environ, wanted: str) -> None:
-    given = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
-    if given != wanted:
-        raise HTTPError(415, f"the Content-Type is {given!r:.100}; send {wanted}")
+    content_type = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+    if content_type != wanted:
+        raise HTTPError(
+            415, f"the Content-Type is {content_type!r:.100}; send {wanted}"
+        )

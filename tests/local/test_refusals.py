@@ -142,18 +142,9 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
         "n",
     ),
     "a value beyond a type beside those within": (
-        [
-            cast("at", "date32:day"),
-            cast("n", "int32"),
-            cast("big", "int8"),
-            cast("v", LIST_64),
-            cast("s.x", "int8"),
-        ],
-        ["'big' (from int64 to int8)"],
-        "at",
-        "n",
-        "v",
-        "s.x",
+        [cast("n", "int32"), rename("t", "u"), cast("big", "int8")],
+        ["'n' (from int64 to int32)", "'big' (from int64 to int8)", "type Int8"],
+        "t",
     ),
     "what goes together in no request": (
         [rename("t", "u"), cast("n", "int8", rename="m"), rename("m", "n")],
