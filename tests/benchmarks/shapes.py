@@ -1,9 +1,13 @@
-"""How the cost grows with the frame: many columns, chunks and odd cells through every door, beside a few lines by hand.
+"""How the cost grows with the frame: many columns, many chunks and odd cells.
 
-Run: ``python -m tests.benchmarks.shapes``, with parts of the cases' names to run only those; all take a quarter of an
-hour. The doors are those of the embedded service beside ``lance``; ``stream`` is the client's share alone, the bytes of
-a request beside ``pyarrow.ipc``. "by hand" says how many times as long as that a case takes, and "half" as long as with
-half of the columns, chunks or rows: 2 is linear, 4 a square. In brackets the same in the processor's time.
+Run ``python -m tests.benchmarks.shapes``; parts of the cases' names choose cases. All of
+them take a quarter of an hour. The cases called ``stream`` make the bytes of a request,
+beside ``pyarrow.ipc``; the others call the embedded service, beside ``lance``. "by hand"
+is a case's time divided by that of the few lines beside it. "half" is its time divided by
+that of half the columns, chunks or rows: 2 is linear, 4 is quadratic. The figures in
+brackets are the same in CPU time.
+
+It imports the stream, because a socket would add its own time to that of the client.
 """
 
 from __future__ import annotations

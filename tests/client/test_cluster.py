@@ -1,6 +1,7 @@
-"""Dask frames on a cluster: its workers send the partitions, in one commit, or nothing of them is seen.
+"""Dask frames on a cluster: its workers send the partitions, and one commit shows all.
 
-It looks inside for one thing: what a write leaves on the scheduler, which nothing else shows.
+It imports one private module, because nothing else shows what a write leaves on the
+scheduler.
 """
 
 from __future__ import annotations

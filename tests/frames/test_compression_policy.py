@@ -1,6 +1,6 @@
-"""What ``compression="auto"`` gets through a link, beside the best codec that could have been asked for.
+"""How fast ``compression="auto"`` is on a link, beside the best fixed codec.
 
-It imports the policy, and puts it on simulated links: of real ones no test can have a hundred, of known speed.
+It imports the policy, because no test can have a hundred real links of known speed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every batch arrives whole whatever codec it has, and so do the dictionaries that it relies on.
+"""Every batch arrives whole in any codec, and so do the dictionaries it relies on.
 
-It imports the stream and its policy: which codec a batch gets depends on time, so from outside nobody can choose it.
+It imports the stream and its policy, because the public API fixes one codec or lets
+time decide, and these tests choose the codec of each batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A body that is not as long as was said: no frame makes one, so that this looks inside."""
+"""A body whose length differs from its Content-Length.
+
+It imports the adapter and the upload, because no frame makes such a body.
+"""
 
 from __future__ import annotations
 

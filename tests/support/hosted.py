@@ -1,8 +1,10 @@
-"""A service as hosted ones of the LanceDB family are: at most 100 MB in one body, and writes in parts.
+"""A service like the hosted ones of the LanceDB family.
 
-It keeps what it is sent in memory, and reads behind a cache of versions, as LanceDB's servers do, unless it is asked
-for what is fresh; a test may have any request of it fail. It looks inside for one thing: how large
-parts are is no option, and tests want small ones.
+It takes at most 100 MB in one body, and writes in parts. It keeps tables in memory. Like
+LanceDB's servers, it reads behind a cache of versions, unless the request asks for fresh
+data. A test may have any request fail.
+
+It imports the dialect, because the size of parts is no option and tests want small ones.
 """
 
 from __future__ import annotations

@@ -10,17 +10,16 @@ import collections
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rt_frames._frames.compression import Codec, CompressionPolicy
 
 MB = 10**6
 COPYING = 5000 * MB  # bytes per second into a socket that has room
 PER_BATCH = 150e-6  # seconds that a batch costs, however small
 
+Codec = Literal["lz4", "zstd"] | None
 Figures = "Mapping[Codec, tuple[float, float]]"  # bytes per second that a codec takes in, and the share that is left
 
 # measured with one thread of a small machine
@@ -29,6 +28,20 @@ NUMBERS = {"zstd": (293 * MB, 0.432), "lz4": (768 * MB, 0.62)}
 TEXT = {"zstd": (230 * MB, 0.303), "lz4": (400 * MB, 0.53)}
 RANDOM = {"zstd": (3300 * MB, 1.0), "lz4": (3500 * MB, 1.0)}
 CONSTANT = {"zstd": (7000 * MB, 0.0001), "lz4": (5500 * MB, 0.004)}
+
+
+class Policy(Protocol):
+    """A compression policy, as an upload asks it."""
+
+    batch_bytes: int
+
+    def next_codec(self) -> Codec:
+        """Choose the codec of the next batch."""
+
+    def record(
+        self, codec: Codec, before: int, after: int, seconds: float, waited: float
+    ) -> None:
+        """Learn how long a batch took."""
 
 
 @dataclass
@@ -147,7 +160,7 @@ class SimulatedUpload:
     source: float = math.inf
     codecs: list[Codec] = field(default_factory=list)
 
-    def run(self, policy: CompressionPolicy) -> float:
+    def run(self, policy: Policy) -> float:
         sent = self.link.begin()
         self._free, self._came = [sent] * self.threads, sent
         coming, ahead = collections.deque([self._make(sent, policy)]), 1
@@ -168,7 +181,7 @@ class SimulatedUpload:
             )
         return self.link.finish()
 
-    def _make(self, now: float, policy: CompressionPolicy) -> Batch | None:
+    def _make(self, now: float, policy: Policy) -> Batch | None:
         made = sum(self._sizes)
         size = min(self.size - made, policy.batch_bytes)
         if size <= 0:
