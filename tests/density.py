@@ -51,6 +51,9 @@ class Measures(NamedTuple):
 
 def main(folders: list[str]) -> None:
     """Print the measures of each folder, and our tokens by folder."""
+    if "--help" in folders:
+        print(__doc__)
+        return
     for folder in folders or ["rt_frames"]:
         files = sorted(Path(folder).rglob("*.py"))
         if not files:

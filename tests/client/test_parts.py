@@ -166,7 +166,7 @@ def test_what_a_source_raises_leaves_nothing(client, hosted):
 def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
     with (
         serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 20)) as client,
+        connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 60)) as client,
     ):
         client.create_table("t", OLD)
         interrupted = frames(
@@ -175,7 +175,8 @@ def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             client.create_table("t", interrupted, if_exists="append")
-        assert time.monotonic() - start < 15
+        # a duration, since the read timeout must not be waited for
+        assert time.monotonic() - start < 30
     assert numbers(hosted) == [-1]
     assert hosted.uploads == {}
 

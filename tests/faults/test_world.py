@@ -330,13 +330,14 @@ def test_F40_an_https_proxy_that_does_not_read_for_a_while_gets_every_byte(
 
 def silent(connection: Connection) -> None:
     connection.head()
-    time.sleep(5)
+    connection.sock.settimeout(60)
+    connection.sock.recv(1)
 
 
 def drip(connection: Connection) -> None:
     connection.head()
     connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n")
-    for _ in range(50):
+    for _ in range(600):
         connection.sock.sendall(b"x: y\r\n")
         time.sleep(0.1)
 
@@ -393,7 +394,8 @@ def test_F40_a_proxy_that_lets_nothing_through_is_named(
                 True,
             )
             assert "pass-word" not in str(error) + caplog.text
-        assert time.monotonic() - start < 8
+        # a duration, since timeouts are tested: a proxy goes on for a minute
+        assert time.monotonic() - start < 20
         assert all(KEY.encode() not in request.head for request in proxy.requests)
 
 

@@ -241,11 +241,16 @@ def hang_up(connection: Connection) -> None:
 
 
 def settled(count) -> None:
-    """Wait until a number is there and has not changed for half a second."""
-    last, since = 0, time.monotonic()
+    """Wait until a number is there and has not changed for half a second.
+
+    It is a duration, because no event tells that a queue is full.
+    """
+    last = 0
+    since = time.monotonic()
     while not last or time.monotonic() - since < 0.5:
         if count() != last:
-            last, since = count(), time.monotonic()
+            last = count()
+            since = time.monotonic()
         assert time.monotonic() - since < 60
         time.sleep(0.02)
 

@@ -100,7 +100,7 @@ class Hosted:
             if fault == "lose the answer":
                 return connection.reset()
             if fault == "stall":
-                connection.sock.settimeout(20)
+                connection.sock.settimeout(60)
                 connection.sock.recv(1)
                 return None
             connection.answer(
