@@ -1,4 +1,7 @@
-"""What a service may answer, and what comes of it: F18 to F20, F24 to F29, F36 to F38 of the matrix in README.md."""
+"""Responses of a service, and the errors that they become.
+
+F18 to F20, F24 to F29 and F36 to F38 of the matrix in README.md.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def calls(client: rt.Client) -> dict:
 
 
 def raw(server: Server, method: str, act: object) -> Server:
-    """Answer one method's requests by ``act(connection)`` after reading them; others as the service would."""
+    """Answer the requests of one method by ``act(connection)``, after reading them.
+
+    Answer the others as the service would.
+    """
 
     def script(connection: Connection) -> None:
         while True:

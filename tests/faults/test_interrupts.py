@@ -1,4 +1,7 @@
-"""Ctrl-C while each step waits, and at the end of the interpreter: F45 of the matrix in README.md."""
+"""Ctrl-C at each step, and at the end of the interpreter.
+
+F45 of the matrix in README.md.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ class Calling(Program):
 
 
 class Stalling:
-    """Is the service but for one request, at one step of which it waits until the client has gone."""
+    """Serves, but stalls at one step of one request until the client is gone."""
 
     def __init__(self) -> None:
         self.step, self.method, self.stalled, self.go_on = (

@@ -1,4 +1,7 @@
-"""Faults while connecting and sending: F01 to F17, F21, F22, F30, F37, F39, F43 of the matrix in README.md."""
+"""Faults while connecting and sending.
+
+F01 to F17, F21, F22, F30, F37, F39 and F43 of the matrix in README.md.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from tests.support.servers import KEY, Connection, Request, Server
 
 
 def on_post(server: Server, act: object) -> Server:
-    """Answer lists as the service would, and hand each POST's connection, its head read, to ``act``."""
+    """Answer lists as the service would, and pass the head of each POST to ``act``."""
 
     def script(connection: Connection) -> None:
         while True:
@@ -470,7 +473,7 @@ def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_
 
 
 def unframed(wire: bytes) -> bytes:
-    """Read chunks as a lenient server does: whatever has come by the end of the connection."""
+    """Read chunks as a lenient server does: up to the end of the connection."""
     data, at = [], 0
     while 0 <= (end := wire.find(b"\r\n", at)) < len(wire) - 2:
         start, stop = end + 2, end + 2 + int(wire[at:end], 16)
@@ -482,7 +485,7 @@ def unframed(wire: bytes) -> bytes:
 def test_what_was_read_of_a_reader_or_iterator_is_not_taken_for_all_of_it(
     server, caplog
 ):
-    """After a failure the rest of it alone would be stored; a list is there as it was."""
+    """After a failure only the rest of a reader would be stored; a list is whole."""
     batches = pa.table({"n": np.arange(40_000)}).to_batches(max_chunksize=1000)
     reader, client = (
         pa.RecordBatchReader.from_batches(batches[0].schema, batches),

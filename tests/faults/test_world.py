@@ -1,4 +1,7 @@
-"""The world around, processes, threads, proxies, settings: F31 to F35, F40 of the matrix in README.md."""
+"""Processes, threads, proxies and settings.
+
+F31 to F35 and F40 of the matrix in README.md.
+"""
 
 from __future__ import annotations
 
@@ -231,7 +234,10 @@ def test_F33_a_ca_bundle_that_cannot_be_used_is_said_before_any_request(
 
 
 def tunnel(asked: list[str], target: int, pause: float = 0):
-    """Be a CONNECT proxy: any name ends at one local port, and there is one pause after a MiB was passed on."""
+    """Be a CONNECT proxy that leads every name to one local port.
+
+    It pauses once, after it has passed on a MiB.
+    """
 
     def script(connection: Connection) -> None:
         asked.append(connection.head().line)

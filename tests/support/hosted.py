@@ -1,10 +1,10 @@
 """A service like the hosted ones of the LanceDB family.
 
-It takes at most 100 MB in one body, and writes in parts. It keeps tables in memory. Like
-LanceDB's servers, it reads behind a cache of versions, unless the request asks for fresh
-data. A test may have any request fail.
+It takes at most 100 MB in one body, and writes in parts. It keeps tables in memory.
+Like LanceDB's servers, it reads behind a cache of versions unless the request asks for
+fresh data. A test may have any request fail.
 
-It imports the dialect, because the size of parts is no option and tests want small ones.
+It imports the dialect, because tests want small parts and their size is no option.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass
 class Hosted:
-    """The state of a service; ``fault`` is asked at each request what is to happen, by its number and step."""
+    """A service's state. ``fault`` returns a request's fault by number and step."""
 
     fault: Callable[[int, str], str] = lambda _number, _step: ""
     version: str | None = "0.4.0"

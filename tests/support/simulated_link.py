@@ -1,7 +1,8 @@
-"""An upload over a link, computed rather than waited for: what a compression policy does there, and how long it takes.
+"""A computed upload: how long a compression policy takes on a link.
 
-Threads make batches, a few ahead of the one that is sent. The sender writes them into a socket, which takes what it
-has room for at once, and the rest as the link drains it. Nothing is random.
+Threads make batches, a few ahead of the one that is sent. The sender writes them into a
+socket, which takes at once what it has room for, and the rest as the link drains it.
+Nothing is random.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class SimulatedLink:
     changes : sequence of (seconds, rate)
         Rates that hold later, by the seconds since the upload began.
     service : mapping of codec to float
-        Bytes of data per second that a service takes in which shares this machine's processor; it is then the slowest.
+        Bytes of data per second that the service takes, if it shares this machine's
+        processor and is slower than the link.
     """
 
     rate: float
@@ -126,7 +128,7 @@ class SimulatedLink:
 
 @dataclass
 class Batch:
-    """A batch that was made: when it was ready, its bytes before and after, and by which codec."""
+    """A batch: when it was ready, its bytes before and after, and its codec."""
 
     ready: float
     before: float
@@ -136,12 +138,13 @@ class Batch:
 
 @dataclass
 class SimulatedUpload:
-    """An upload of data with these figures; `run` gives its seconds, `codecs` then tells which batch went how.
+    """An upload. `run` returns its seconds; then `codecs` has the codec of each batch.
 
     Parameters
     ----------
     data : mapping
-        What one thread gets done with each codec; a later part of the data may have figures of its own.
+        The speed of one thread with each codec, and the share of bytes that is left. A
+        later part of the data may have its own figures.
     size : float
         Bytes.
     link : SimulatedLink
@@ -149,7 +152,7 @@ class SimulatedUpload:
     threads : int
         How many make batches side by side.
     source : float
-        Bytes per second at which the data come; each batch is there after the one before.
+        Bytes per second at which the data come, batch after batch.
     """
 
     data: Figures
