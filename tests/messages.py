@@ -1,7 +1,8 @@
-"""What the package says to people, as a transcript: ``messages.txt`` holds the calls, and below each what it says.
+"""All user-facing messages as a transcript, in ``messages.txt``.
 
-``python -m tests.messages`` makes the calls again and writes the file anew; its diff is read in review. Lines after
-``>>>`` are Python, lines after ``$`` are commands of the shell, and what begins with ``#`` is kept.
+``python -m tests.messages`` makes the calls again and regenerates the file, whose diff
+is read in review. Lines after ``>>>`` are Python, and lines after ``$`` are shell
+commands; below each is what it prints. Lines that begin with ``#`` are kept.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def hang_up(connection: Connection) -> None:
 
 
 class Calls:
-    """Makes the calls of the transcript, one after the other, in one folder with one service."""
+    """Makes the calls of the transcript in one folder, with one service."""
 
     def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
         self._stack, self._shell, self._log = stack, CliRunner(), io.StringIO()
@@ -92,7 +93,7 @@ class Calls:
         stack.callback(log.removeHandler, handler)
 
     def answering(self, *answer: Any, **options: Any) -> rt.Client:
-        """Connect to a server that answers each POST so, or that does not answer at all."""
+        """Connect to a server that answers each POST in one way, or not at all."""
         server = self._stack.enter_context(Server())
         if answer:
             server.answering(answer)
@@ -109,7 +110,7 @@ class Calls:
         return rt.connect(server.url, api_key=KEY, retries=0, default=False)
 
     def failing(self, step: str, fault: str) -> rt.Client:
-        """Connect to a service that takes parts, and that fails in one way at one step."""
+        """Connect to a service with multipart writes that fails at one step."""
         hosted = Hosted(fault=lambda _, at: fault if at == step else "")
         server = self._stack.enter_context(serving(hosted))
         client = rt.connect(

@@ -1,4 +1,7 @@
-"""Run the notebooks; ``python -m tests.notebooks [NAME …]`` does it in place and stores what came out."""
+"""Run the notebooks.
+
+``python -m tests.notebooks [NAME …]`` runs them in place and stores the outputs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ CELL_SECONDS = 180
 
 
 def executed(path: Path, folder: Path, times: int = 1) -> Any:
-    """Run a notebook from top to bottom, in ``folder``, with the interpreter that runs this; in one kernel."""
+    """Run a notebook from top to bottom, in ``folder``, in one kernel.
+
+    The kernel has the interpreter that runs this.
+    """
     notebook = nbformat.read(path, as_version=4)
     with (
         tempfile.TemporaryDirectory() as sockets
@@ -65,7 +71,7 @@ async def _execute(notebook: Any, folder: Path, sockets: Path, times: int) -> No
 
 
 def store(path: Path) -> None:
-    """Run a notebook and keep its outputs, without what differs from machine to machine."""
+    """Run a notebook and keep the outputs that are the same on every machine."""
     with tempfile.TemporaryDirectory() as folder:
         notebook = executed(path, Path(folder))
     notebook.metadata = {

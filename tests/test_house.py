@@ -1,4 +1,4 @@
-"""The law of the house: which package may import which, and that the front door shows what it says."""
+"""The law of imports between packages, and the names that the package shows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ MODULES = {module_name(path): path for path in FILES}
 
 
 def imports_of(path: Path) -> set[str]:
-    """Name the modules of the package that a file imports, late and for annotations alone included."""
+    """Return the package's modules that a file imports, late or for types too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if (
@@ -148,7 +148,7 @@ def _docstring_lines(node: ast.FunctionDef) -> int:
 
 
 def test_third_party_libraries_are_imported_late_in_few_places():
-    """At the front door, where a library is recognised, and before commands of the console script."""
+    """They are in functions that recognise a library, and in commands of the CLI."""
     late = {
         (f"{module_name(path)}: {ast.unparse(node)}", node.lineno)
         for path in FILES

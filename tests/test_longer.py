@@ -1,4 +1,4 @@
-"""The longer runs, of which the test command has a few short ones: the programs are in ``tests/longer``."""
+"""Short runs of the programs in ``tests/longer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What people are told, as `tests/messages.txt` has it; ``python -m tests.messages`` writes it anew, for review."""
+"""All messages are those in `tests/messages.txt`.
+
+``python -m tests.messages`` regenerates it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and what is stored in them can be shown to anybody."""
+"""The notebooks run from top to bottom, and their outputs can be published."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_notebook_runs_from_top_to_bottom_and_again_in_the_same_kernel(
         for o in cell.outputs
         if o.get("name") == "stderr"
     ]
-    # pandas 2 keeps text as objects, and tells that None and NaN will not be the same for ever
+    # pandas 2 keeps text as objects, and warns that None and NaN will differ one day
     assert [
         text
         for text in warned

@@ -26,7 +26,7 @@ WORDS = np.array(
 
 
 def numeric(nbytes: int) -> pa.Table:
-    """Four columns of numbers, half of them random, half with few values: they compress as real data do."""
+    """Four columns of numbers, half of them random: they compress as real data do."""
     rows, rng = nbytes // 32, np.random.default_rng(1)
     return pa.table(
         {

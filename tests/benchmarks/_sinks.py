@@ -1,6 +1,7 @@
-"""Servers that read and forget, each in a process of its own. Run by the benchmarks, as ``-m tests.benchmarks._sinks``.
+"""Servers that read and forget, each in its own process.
 
-``http`` answers every POST with ``{"version": 1}`` and every GET with no tables. ``flight`` takes DoPut.
+The benchmarks run them as ``-m tests.benchmarks._sinks``. ``http`` answers each POST
+with ``{"version": 1}`` and each GET with no tables. ``flight`` takes DoPut.
 """
 
 from __future__ import annotations

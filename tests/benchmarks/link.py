@@ -1,9 +1,11 @@
-"""A link to put between a client and a sink. Run by the benchmarks, as ``-m tests.benchmarks.link``.
+"""A simulated link between a client and a sink.
 
-What goes up is paced to a rate and arrives half a round trip later; what comes down is only delayed. Beyond what is
-under way the link holds a queue of so many bytes, and then reads no further, so that the sender's own buffers fill.
-Time in which nothing was there to be sent is lost; a wake-up that came late is not. A new connection
-costs the round trip of its handshake. The rate may change on the way, so many seconds after the connection was made.
+The benchmarks run it as ``-m tests.benchmarks.link``. It sends bytes up at a rate, and
+they arrive half a round trip later. It only delays bytes that come down. It holds a
+queue of bytes besides those on their way; once that is full, it reads no further, so
+that the sender's buffers fill. Time without data to send is lost, but not the delay of
+a late wake-up. A new connection costs the round trip of its handshake. The rate may
+change some seconds after a connection was made.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ ENDED = (0.0, b"")
 
 
 class Link(NamedTuple):
-    """What a link is like: bytes per second, seconds, bytes, and the rates that it has later."""
+    """A link's bytes per second, round trip in seconds, queue in bytes, later rates."""
 
     rate: float
     round_trip: float
@@ -40,7 +42,7 @@ class Link(NamedTuple):
 
 
 class Upward:
-    """The paced direction of one connection: a thread that reads at the link's rate, and one that delivers."""
+    """The paced direction of a connection: one thread reads, another one delivers."""
 
     def __init__(
         self, sender: socket.socket, receiver: socket.socket, link: Link
@@ -57,7 +59,7 @@ class Upward:
             threading.Thread(target=work, daemon=True).start()
 
     def _take(self) -> tuple[bytes, bool]:
-        """Give some bytes, and whether they were there already: only then was the link busy until now."""
+        """Return some bytes, and whether they had arrived: then the link was busy."""
         try:
             return self._sender.recv(self._step, socket.MSG_DONTWAIT), True
         except BlockingIOError:
@@ -121,7 +123,7 @@ def _connect(client: socket.socket, target: int, link: Link) -> None:
 
 
 def serve(target: int, link: Link) -> None:
-    """Carry connections to a port of this machine for ever, from all of its addresses."""
+    """Forward connections to a local port endlessly, from all local addresses."""
     listener = socket.socket()
     # the kernel doubles it, and else holds what is no part of the queue
     room = int(min(max(link.rate * 0.002, 2**17), 2**20))
@@ -137,7 +139,7 @@ def serve(target: int, link: Link) -> None:
 
 
 def linked(target: int, link: Link) -> contextlib.AbstractContextManager[int]:
-    """Start a link to a port of this machine in its own process, and give the port of its other end."""
+    """Start a link to a local port in another process, and return its own port."""
     return running("link", target, json.dumps(link))
 
 

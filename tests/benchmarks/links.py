@@ -1,12 +1,14 @@
-"""``compression="auto"`` against each fixed codec on links with rates, round trips and queues.
+"""``compression="auto"`` against each fixed codec on simulated links.
 
-Run: ``python -m tests.benchmarks.links`` for a table of some minutes, or for one point of it:
+Run ``python -m tests.benchmarks.links`` for the table, which takes some minutes. One
+point of it:
 ``--rate 60 --data text --size 100 --round-trip 80 --queue 4 --way tunnel``.
 
-The client is given no hint: ``direct`` is an address of this machine that is not loopback, ``tunnel`` is 127.0.0.1, and
-both lead through the link to a sink that reads and forgets. In each round the ways take turns: ``"auto"`` by a
-client that never sent anything, ``"auto"`` by the same client once more, and each codec by clients of their own.
-Ratios are the best codec's median time by that of ``"auto"``: above 1 ``"auto"`` is faster than any of them.
+The client gets no hint. ``direct`` is an address of this machine other than loopback,
+and ``tunnel`` is 127.0.0.1. Both lead through the link to a sink that reads and
+forgets. In each round the ways alternate: ``"auto"`` by a new client, ``"auto"`` by the
+same client again, and each codec by a new client. A ratio is the best codec's median
+time divided by that of ``"auto"``: above 1, ``"auto"`` is faster than every codec.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def table_of(kind: str, nbytes: int) -> pa.Table:
 
 
 class Point(NamedTuple):
-    """A line of the table: MB and MB/s, the round trip in ms, later rates by the seconds after which they hold."""
+    """A line of the table: MB, MB/s, round trip in ms, and later rates by seconds."""
 
     rate: float
     size: int
@@ -154,7 +156,7 @@ USUAL = (
 
 
 def own_address() -> str:
-    """Give the address by which other machines know this one; no packet is sent for it."""
+    """Return this machine's address in the network; no packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect(("192.0.2.1", 9))
         return asking.getsockname()[0]
@@ -162,7 +164,7 @@ def own_address() -> str:
 
 @contextlib.contextmanager
 def connecting(point: Point) -> Iterator[Callable[[], rt.Client]]:
-    """Start sink and link, and give what opens a client that knows nothing of either."""
+    """Start sink and link, and yield a function that opens a new client."""
     host = own_address() if point.way == "direct" else "127.0.0.1"
     with contextlib.ExitStack() as running:
         port = running.enter_context(sink())
@@ -179,7 +181,10 @@ def connecting(point: Point) -> Iterator[Callable[[], rt.Client]]:
 
 
 def measure(point: Point, repeats: int) -> dict[str, float]:
-    """Give the median seconds of each way; of what takes long, and varies little, a third of the repetitions."""
+    """Return the median seconds of each way.
+
+    What takes long and varies little is repeated a third as often.
+    """
     table, times = table_of(point.data, point.size * MB), {}
     if point.rate and point.size > 3 * point.rate:
         repeats = max(repeats // 3, 1)
@@ -201,7 +206,7 @@ def measure(point: Point, repeats: int) -> dict[str, float]:
 
 
 def show(point: Point, medians: dict[str, float]) -> None:
-    """Print a line: the codecs' seconds, and how the two uploads compare with the best of them."""
+    """Print a line: the codecs' seconds, and the best one's by both uploads."""
     codecs = ("none",) if point.way == "loopback" else ("none", "lz4", "zstd")
     best = min(codecs, key=medians.__getitem__)
     cells = [

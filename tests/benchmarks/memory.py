@@ -1,6 +1,7 @@
-"""Peak memory of uploads, each in a process of its own. Run: ``python -m tests.benchmarks.memory``.
+"""Peak memory of uploads, each in its own process.
 
-For a frame in memory, what comes on top of the frame; for a stream, the whole process.
+Run ``python -m tests.benchmarks.memory``. For a frame in memory, the peak above the
+frame; for a stream, the peak of the whole process.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def reader(nbytes: int) -> pa.RecordBatchReader:
 
 
 def lazy(nbytes: int) -> pl.LazyFrame:
-    """Read one file of 0.2 GB as often as it takes, and compute something of each row."""
+    """Read a file of 0.2 GB repeatedly, and compute a value of each row."""
     return pl.concat([pl.scan_parquet(FILE)] * (5 * nbytes // GB)).with_columns(
         y=pl.col("x") * 0.5
     )
@@ -58,7 +59,7 @@ def partition(number: int, rows: int) -> pd.DataFrame:
 
 
 def dask(port: str, size: str) -> None:
-    """Upload 40 partitions of a cluster of two processes, and print the peak of this one in partitions."""
+    """Upload 40 partitions of two processes, and print the peak here, in partitions."""
     import dask.dataframe as dd
     import distributed
 

@@ -1,7 +1,8 @@
-"""A frame in one request and in parts, into the embedded service: on loopback, and through links.
+"""A frame in one request and in parts, on loopback and through links.
 
-Run: ``python -m tests.benchmarks.parts [--size MB] [--times N]``. The ways take turns; ratios are the median time of
-one request by that of parts: above 1 parts are faster.
+Run ``python -m tests.benchmarks.parts [--size MB] [--times N]``. The embedded service
+receives. The ways alternate. A ratio is the median time of one request divided by that
+of parts: above 1, parts are faster.
 """
 
 from __future__ import annotations

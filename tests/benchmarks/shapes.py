@@ -1,9 +1,13 @@
-"""How the cost grows with the frame: many columns, chunks and odd cells through every door, beside a few lines by hand.
+"""How the cost grows with the frame: many columns, many chunks and odd cells.
 
-Run: ``python -m tests.benchmarks.shapes``, with parts of the cases' names to run only those; all take a quarter of an
-hour. The doors are those of the embedded service beside ``lance``; ``stream`` is the client's share alone, the bytes of
-a request beside ``pyarrow.ipc``. "by hand" says how many times as long as that a case takes, and "half" as long as with
-half of the columns, chunks or rows: 2 is linear, 4 a square. In brackets the same in the processor's time.
+Run ``python -m tests.benchmarks.shapes``; parts of the cases' names choose cases. All
+cases take a quarter of an hour. The cases called ``stream`` make the bytes of a
+request, beside ``pyarrow.ipc``; the others call the embedded service, beside ``lance``.
+"by hand" divides a case's time by that of the few lines beside it. "half" divides it by
+that of half the columns, chunks or rows: 2 is linear, 4 is quadratic. The figures in
+brackets are the same in CPU time.
+
+It imports the stream, because a socket would add its own time to that of the client.
 """
 
 from __future__ import annotations
@@ -77,7 +81,7 @@ def structs(columns: int) -> pa.Table:
 
 
 def growing(chunks: int) -> pa.Table:
-    """Make chunks of which each has the values of those before it, and some of its own."""
+    """Make chunks that each add some values to those before."""
     parts = [
         pa.table({"c": pa.array([f"v{j}" for j in range(5 * i)]).dictionary_encode()})
         for i in range(1, chunks)
@@ -294,7 +298,10 @@ def cases(doors: Doors) -> dict[str, tuple[int, Callable[[int], Case]]]:
 
 
 def measure(ways: list[Callable[[], Any]]) -> list[tuple[float, ...]]:
-    """Give the median seconds, and the processor's, of ways that take turns, after one round that does not count."""
+    """Return the median of wall and CPU seconds of ways that alternate.
+
+    The first round does not count.
+    """
     taken: list[list[tuple[float, float]]] = [[] for _ in ways]
     for _ in range(REPEATS + 1):
         for way, times in zip(ways, taken, strict=True):

@@ -1,6 +1,6 @@
-"""What is small or local: ten rows, fifteen writes in a row, the import, the embedded service.
+"""Ten rows, fifteen writes in a row, the import and the embedded service.
 
-Run: ``python -m tests.benchmarks.small``.
+Run ``python -m tests.benchmarks.small``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def ten_rows() -> None:
 
 
 def writes_in_a_row() -> None:
-    """Write through TLS and a round trip, on connections of their own; the session sends bytes that are there."""
+    """Write through TLS with a round trip; the session sends prepared bytes."""
     authority, body = trustme.CA(), stream_of(FRAME)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

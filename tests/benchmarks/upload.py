@@ -1,8 +1,9 @@
 """The same frame by several ways into a sink that reads and forgets.
 
-Run: ``python -m tests.benchmarks.upload``, with kinds of frames to send only those. The last column says how many times
-faster rt_frames is than that way; below 1 it is slower. The kind ``shapes`` is frames of other shapes, beside what
-anybody would write: an Arrow table, its stream in a BytesIO, ``requests.post``.
+Run ``python -m tests.benchmarks.upload``; names of kinds of frames choose kinds. The
+last column divides each way's time by that of rt_frames: below 1, rt_frames is slower.
+The kind ``shapes`` has frames of other shapes, beside an Arrow table of them, its
+stream in a BytesIO and ``requests.post``.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import assert_same_values, lance, stored
+from tests.support.processes import python
 
 LATE = 25_000  # rows; more than types are inferred from
 DAY, AT = dt.date(2023, 12, 31), dt.datetime(2023, 12, 31, 10, 5)
@@ -658,7 +659,7 @@ def test_standard_input_is_read_whole(run, env, service, name, form, tmp_path):
 
 
 def test_a_named_pipe_is_read_whole_and_its_copy_is_removed(
-    run, env, service, name, tmp_path, monkeypatch
+    env, service, name, tmp_path
 ):
     os.mkfifo(tmp_path / "pipe.csv")
     text = "a,b\n" + "1,ü\n" * 60_000
@@ -667,10 +668,12 @@ def test_a_named_pipe_is_read_whole_and_its_copy_is_removed(
     )
     writer.start()
     (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
-    done = run("create", name, tmp_path / "pipe.csv", "--encoding", "cp1252", **env)
+    words = ("create", name, tmp_path / "pipe.csv", "--encoding", "cp1252")
+    scratch = {"TMPDIR": str(tmp_path / "scratch")}
+    with python("-m", "rt_frames.cli", *words, env=os.environ | env | scratch) as done:
+        _, error = done.communicate()
     writer.join()
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, error
     assert stored(service, name)["b"].to_pylist() == ["ü"] * 60_000
     assert list((tmp_path / "scratch").iterdir()) == []
 

@@ -1,6 +1,7 @@
-"""`alter_table` by name, morning after morning: what may change values is asked for, what is done stays done.
+"""`alter_table` by name, every morning: what it refuses, and what it has done.
 
-A table is known again by its name alone, where its service can describe it: a folder here, and another address.
+A table is recognised by its name alone if its service can describe it: here a folder,
+or another address.
 """
 
 from __future__ import annotations

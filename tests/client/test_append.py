@@ -158,7 +158,10 @@ FAMILIES = [
 
 @st.composite
 def two_frames(draw):
-    """Draw a frame, and another one of some of its columns in any order, each in any type of its family."""
+    """Draw a frame, and a second one with some of its columns.
+
+    The second one has them in any order, each in any type of its family.
+    """
     families = {name: draw(st.sampled_from(FAMILIES)) for name in "abc"}
     chosen = draw(st.lists(st.sampled_from([*families]), min_size=1, unique=True))
     return [
@@ -176,7 +179,10 @@ def two_frames(draw):
 
 
 def meant(data: pl.DataFrame | pa.Table) -> list[list[object]]:
-    """Give the values by row, of dates as those of their midnight; a column that is not there holds nulls."""
+    """Return the values by row, with dates as their midnight.
+
+    A column that is missing holds nulls.
+    """
     return [
         [_meant(row.get(name)) for name in "abc"] for row in pa.table(data).to_pylist()
     ]
@@ -457,7 +463,7 @@ OTHERS = {
 
 
 def meet(client, first: str, then: str, number: int) -> None:
-    """Append while somebody else does one thing before the first rows and another one in between."""
+    """Append while somebody else changes the table before and between the rows."""
     sent = pa.table({"n": pa.array([number, number + 1], pa.int32())}).to_batches(
         max_chunksize=1
     )
@@ -563,7 +569,7 @@ def test_a_refused_append_is_repeated_only_where_429_says_that_nothing_was_done(
 
 @pytest.fixture
 def contested():
-    """A service on which somebody makes a table just when it was found to be missing."""
+    """A service on which a table appears just after it was found to be missing."""
     hosted = Hosted(version=None)
 
     def somebody_makes_it(step):

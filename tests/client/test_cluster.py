@@ -1,6 +1,7 @@
-"""Dask frames on a cluster: its workers send the partitions, in one commit, or nothing of them is seen.
+"""Dask frames on a cluster: its workers send the partitions, and one commit shows all.
 
-It looks inside for one thing: what a write leaves on the scheduler, which nothing else shows.
+It imports one private module, because nothing else shows what a write leaves on the
+scheduler.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def in_process(hosted, monkeypatch):
 
 
 def is_free(client) -> bool:
-    """Tell whether nothing of a client's stays on the cluster, which hears of it a little later."""
+    """Return whether the cluster released all that a client had, after a while."""
     until = time.monotonic() + 20
     while client.futures and time.monotonic() < until:
         gc.collect()
@@ -367,7 +368,10 @@ async def lose_a_worker(dask_scheduler):
 def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(
     hosted, in_process
 ):
-    """The scheduler has another worker send it again; a run of its own kills workers, which takes long."""
+    """The scheduler has another worker send it again.
+
+    A test of its own kills workers, which takes long.
+    """
     workers, client = in_process
     lost = []
 

@@ -1,4 +1,4 @@
-"""The main job on real data: every flight that left New York in 2013, from pandas and from Polars."""
+"""The main job on real data: all flights from New York in 2013."""
 
 from __future__ import annotations
 

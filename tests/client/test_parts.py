@@ -166,7 +166,7 @@ def test_what_a_source_raises_leaves_nothing(client, hosted):
 def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
     with (
         serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 20)) as client,
+        connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 60)) as client,
     ):
         client.create_table("t", OLD)
         interrupted = frames(
@@ -175,7 +175,8 @@ def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             client.create_table("t", interrupted, if_exists="append")
-        assert time.monotonic() - start < 15
+        # a duration, since the read timeout must not be waited for
+        assert time.monotonic() - start < 30
     assert numbers(hosted) == [-1]
     assert hosted.uploads == {}
 
@@ -185,7 +186,7 @@ def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
 def test_a_commit_is_asked_for_once_and_its_open_outcome_told_with_versions_and_rows(
     client, hosted, fault, if_exists
 ):
-    """It may be done though it is refused: behind a front that sends it twice, and gives the second answer."""
+    """A refused commit may be done, since a front may have sent it twice."""
     had = [] if if_exists == "fail" else [-1]
     if had:
         client.create_table("t", OLD)
@@ -248,7 +249,10 @@ def test_a_table_that_somebody_changed_or_made_anew_meanwhile_is_left(client, ho
 
 
 def relay(service, happens):
-    """Return a server that hands requests on to a service; ``happens`` is told each step, and may lose its answer."""
+    """Return a server that forwards requests to a service.
+
+    ``happens`` is called with each step, and may have its response lost.
+    """
 
     def script(connection):
         while True:

@@ -1,4 +1,7 @@
-"""Plans applied to real tables: what is stored then is what Arrow makes of the same values, or what was before."""
+"""Plans applied to real tables: the values are those that Arrow's casts give.
+
+If a plan fails, the values are as they were.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress bar: there when it is asked for, or when an upload takes long and somebody can see it."""
+"""The progress bar: shown on request, or on a terminal if an upload takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables on a server that is not ours: the REST adapter of pylance, which speaks the Lance namespace specification."""
+"""Tables on another server: pylance's REST adapter of the Lance namespace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = pl.DataFrame(
 
 @pytest.fixture
 def adapter(tmp_path):
-    """The server, as the default client; what is given back reads the tables in its folder."""
+    """The server, as the default client; yields a reader of its folder."""
     with (
         RestAdapter("dir", {"root": str(tmp_path)}, port=0) as server,
         rt.connect(f"http://127.0.0.1:{server.port}", api_key=KEY, dialect="lancedb"),

@@ -1,4 +1,7 @@
-"""Tables that are read, cast exactly and replaced: each value is the same afterwards, or its row is named."""
+"""Tables that are read, cast exactly and replaced.
+
+Each value is the same afterwards, or the error names its row.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ KINDS = {
 
 
 def test_uuids_and_json_at_any_depth_stay_what_they_are(client, hosted):
-    """A hosted service describes what they are stored as, and sends them as they are."""
+    """A hosted service describes the storage type, and sends the values as they are."""
     wanted = pa.table({**KINDS, "m": [1.0, 2.0]})
     for it in (client, hosted[1]):
         table = it.create_table("kinds", pa.table({**KINDS, "n": [1, 2]}))
@@ -158,7 +161,10 @@ def test_metadata_stays_and_indices_go_with_a_warning(client, caplog):
 
 
 def is_same(before: pa.Array, after: pa.Array) -> bool:
-    """Return whether values are the same once they are cast back; so is what Arrow has no way back for."""
+    """Return whether values are the same once they are cast back.
+
+    They count as the same if Arrow has no cast back.
+    """
     before, after = (
         a.dictionary_decode() if pa.types.is_dictionary(a.type) else a
         for a in (before, after)
@@ -224,7 +230,7 @@ def test_every_cast_is_exact_or_refused(client, step):
 
 @pytest.fixture
 def hosted():
-    """A hosted service whose rows can be read, and a client of it with a table of two rows."""
+    """A hosted service that gives rows, with a client and a table of two rows."""
     hosted = Hosted()
     with (
         serving(hosted) as server,

@@ -162,7 +162,7 @@ UNKNOWN = {  # columns that are asked for, and the names that are offered
 def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
     table, column, limit
 ):
-    """By what the table has now: an older handle knows columns that were renamed since, and not those that came."""
+    """An older handle knows columns renamed since, but none added since."""
     nested = pa.table(
         {
             **dict(zip(ROWS.column_names, ROWS.columns, strict=True)),

@@ -1,4 +1,4 @@
-"""What an error advises is carried out, as a reader of it would: then every row is there once."""
+"""Follow the advice of an error: then every row is there once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a service may answer, and what comes of it: F18 to F20, F24 to F29, F36 to F38 of the matrix in README.md."""
+"""Responses of a service, and the errors that they become.
+
+F18 to F20, F24 to F29 and F36 to F38 of the matrix in README.md.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def calls(client: rt.Client) -> dict:
 
 
 def raw(server: Server, method: str, act: object) -> Server:
-    """Answer one method's requests by ``act(connection)`` after reading them; others as the service would."""
+    """Answer the requests of one method by ``act(connection)``, after reading them.
+
+    Answer the others as the service would.
+    """
 
     def script(connection: Connection) -> None:
         while True:
@@ -43,7 +49,7 @@ def raw(server: Server, method: str, act: object) -> Server:
 
 def drip(connection: Connection, head: bytes) -> None:
     connection.sock.sendall(head)
-    for _ in range(160):
+    for _ in range(1200):
         connection.sock.sendall(b" ")
         time.sleep(0.05)
 
@@ -209,9 +215,10 @@ def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without
     server, caplog, body, message
 ):
     server.answering((400, body))
-    started = time.monotonic()
+    started = time.process_time()
     error = fails(calls(patient(server))["create"], errors.BadRequest, caplog)
-    assert time.monotonic() - started < 3
+    # CPU time, since it is the time of a parser that is tested
+    assert time.process_time() - started < 3
     assert message is None or error.message == message
     assert len(error.message) <= 300
     assert str(error).isprintable()
@@ -327,9 +334,9 @@ def test_F19_the_body_of_a_redirect_costs_neither_time_nor_memory(server, caplog
         say(head + packed),
     ):
         raw(server, "POST", act)
-        with in_bounds(seconds=3, mib=20):
+        with in_bounds(seconds=20, mib=20):
             fails(
-                calls(connected(server, timeout=5))["create"],
+                calls(connected(server, timeout=60))["create"],
                 errors.RedirectError,
                 caplog,
             )
@@ -481,7 +488,8 @@ def test_F29_a_list_that_cannot_be_understood_is_an_error_in_time_and_bounds(
         if form in ("no HTTP", "nothing", "dripping head")
         else errors.ResponseError
     )
-    with in_bounds(seconds=4, mib=128):
+    # a drip goes on for a minute
+    with in_bounds(seconds=20, mib=128):
         fails(connected(server, retries=0).list_tables, kind, caplog)
 
 

@@ -1,4 +1,7 @@
-"""Faults while connecting and sending: F01 to F17, F21, F22, F30, F37, F39, F43 of the matrix in README.md."""
+"""Faults while connecting and sending.
+
+F01 to F17, F21, F22, F30, F37, F39 and F43 of the matrix in README.md.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from tests.support.servers import KEY, Connection, Request, Server
 
 
 def on_post(server: Server, act: object) -> Server:
-    """Answer lists as the service would, and hand each POST's connection, its head read, to ``act``."""
+    """Answer lists as the service would, and pass the head of each POST to ``act``."""
 
     def script(connection: Connection) -> None:
         while True:
@@ -138,10 +141,20 @@ def test_F07_a_service_that_comes_up_late_gets_one_post_with_every_row():
     late.__exit__()
 
 
+class Over(threading.Event):
+    """What a silent server waits for, and whether it was the first to give up."""
+
+    ran_out = False
+
+    def wait(self, timeout: float | None = 30) -> bool:
+        is_over = super().wait(timeout)
+        self.ran_out = self.ran_out or not is_over
+        return is_over
+
+
 @pytest.fixture
 def over():
-    """What a server that falls silent waits for."""
-    over = threading.Event()
+    over = Over()
     yield over
     over.set()
 
@@ -193,12 +206,12 @@ def test_a_create_that_is_not_answered_says_how_far_it_came_and_is_sent_once(
         elif then == "200":
             connection.answer(200, {})
         if then in ("200", "silence"):
-            over.wait(20)
+            over.wait()
 
     on_post(server, act)
-    create, started = connect(timeout=(1, 0.5, 1)).create_table, time.monotonic()
+    create = connect(timeout=(1, 0.5, 1)).create_table
     error = fails(lambda: create("t", frame(32), compression=None), kind, caplog, told)
-    assert time.monotonic() - started < 8
+    assert not over.ran_out
     assert (len(server.posts), error.attempts, error.listed, error.listed_before) == (
         1,
         1,
@@ -298,10 +311,11 @@ def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_a
             connection.sock.sendall(interim)
         read_on(connection, request, 64 * MIB if final == 200 else 0)
         connection.answer(final)
-        over.wait(20)
+        over.wait()
 
     on_post(server, script)
-    client, data, start = connect(timeout=20), frame(24), time.monotonic()
+    client = connect(timeout=60)
+    data = frame(24)
     if final == 200:
         assert client.create_table("t", data, compression=None).created
         assert pa.ipc.open_stream(server.posts[0].body).read_all() == data
@@ -311,7 +325,8 @@ def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_a
             errors.PayloadTooLarge,
             caplog,
         )
-        assert time.monotonic() - start < 10  # it was heard while the body was sent
+        # the client heard it while it sent the body
+        assert not over.ran_out
     over.set()
     assert client.list_tables() == []
     assert len(server.posts) == 1
@@ -331,7 +346,8 @@ def test_F21_too_many_requests_is_tried_again_whatever_it_asks_for(
         other.body,
         other.headers["x-request-id"],
     )
-    assert time.monotonic() - started < 4
+    # a duration, since the wait is tested: right ones take about a second
+    assert time.monotonic() - started < 20
 
 
 def test_F21_F22_a_long_wait_or_a_source_that_reads_once_is_not_tried_again(
@@ -457,7 +473,7 @@ def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_
 
 
 def unframed(wire: bytes) -> bytes:
-    """Read chunks as a lenient server does: whatever has come by the end of the connection."""
+    """Read chunks as a lenient server does: up to the end of the connection."""
     data, at = [], 0
     while 0 <= (end := wire.find(b"\r\n", at)) < len(wire) - 2:
         start, stop = end + 2, end + 2 + int(wire[at:end], 16)
@@ -469,7 +485,7 @@ def unframed(wire: bytes) -> bytes:
 def test_what_was_read_of_a_reader_or_iterator_is_not_taken_for_all_of_it(
     server, caplog
 ):
-    """After a failure the rest of it alone would be stored; a list is there as it was."""
+    """After a failure only the rest of a reader would be stored; a list is whole."""
     batches = pa.table({"n": np.arange(40_000)}).to_batches(max_chunksize=1000)
     reader, client = (
         pa.RecordBatchReader.from_batches(batches[0].schema, batches),

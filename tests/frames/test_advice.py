@@ -1,4 +1,7 @@
-"""Every message that offers code is tried: the code is run, and helps. Of names, what makes clean ones of them."""
+"""Run the code that messages offer, and see that it helps.
+
+If a message is about names, ``clean_names`` must help.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What ``compression="auto"`` gets through a link, beside the best codec that could have been asked for.
+"""How fast ``compression="auto"`` is on a link, beside the best fixed codec.
 
-It imports the policy, and puts it on simulated links: of real ones no test can have a hundred, of known speed.
+It imports the policy, because no test can have a hundred real links of known speed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def best(link, upload):
 
 
 def shares(link, upload, **how):
-    """Give the share of the best codec's speed that a client's first and second upload reach."""
+    """Return what share of the best codec's speed two uploads of a client reach."""
     memory, found = LinkMemory(), []
     for _ in range(2):
         policy = CompressionPolicy("auto", memory, **how)
@@ -48,7 +48,10 @@ def shares(link, upload, **how):
 
 
 def draw(seed, rates, sizes):
-    """Draw a steady link and an upload, of MB/s and MB: buffers of up to 2 MB, processors with one core to many."""
+    """Draw a steady link and an upload, from ranges of MB/s and MB.
+
+    Buffers have up to 2 MB, and processors one core to many.
+    """
     drawn = random.Random(seed)
     rate, size = (
         math.exp(drawn.uniform(*map(math.log, span))) * MB for span in (rates, sizes)
@@ -117,7 +120,7 @@ def test_auto_follows_a_link_that_changes(changes):
 def test_auto_does_not_take_a_busy_service_on_this_machine_for_a_slow_link(
     service, threads
 ):
-    """It shares the processor: it takes so much data per second, and less of what it must decompress."""
+    """The service takes so much data per second, and less if it must decompress."""
     takes = dict(zip(CODECS, [rate * MB for rate in service], strict=True))
     link = {"rate": takes[None], "service": takes, **LOCAL}
     assert (

@@ -1,6 +1,7 @@
-"""Every batch arrives whole whatever codec it has, and so do the dictionaries that it relies on.
+"""Every batch arrives whole in any codec, and so do the dictionaries it relies on.
 
-It imports the stream and its policy: which codec a batch gets depends on time, so from outside nobody can choose it.
+It imports the stream and its policy, because the public API fixes one codec or lets
+time decide, and these tests choose the codec of each batch.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class AtWill(CompressionPolicy):
 
 
 def read(data: object, seed: int) -> pa.Table:
-    """Make the stream of some data, and read it with Arrow, which is told nothing but its bytes."""
+    """Make the stream of some data, and read its bytes with Arrow."""
     body = b"".join(
         bytes(buffer)
         for buffers in IPCStream(open_source(data), AtWill(seed))
@@ -90,7 +91,7 @@ cells = (
 def test_no_batch_relies_on_a_dictionary_that_another_codec_brought(
     library, drawn, seed
 ):
-    """Each batch brings a dictionary of its own; some of its words come back in later ones."""
+    """Each batch has a dictionary of its own, whose words may come back later."""
     small = pa.dictionary(pa.int8(), pa.string(), ordered=True)
     coded = [
         pa.array(words, pa.string()).dictionary_encode().cast(small) for words in drawn

@@ -1,4 +1,4 @@
-"""What ``dtypes=`` does to values: any of them keeps its meaning in another type, or is refused by column and row."""
+"""``dtypes=`` keeps the meaning of a value, or refuses it by column and row."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_value_keeps_its_meaning_in_any_other_type_or_is_refused_by_row(cell, 
 
 
 def means_the_same(before: pa.Scalar, after: pa.Scalar) -> bool:
-    """Tell whether the other type holds the value itself, its nearest float or one way to write it."""
+    """Return whether the other type has the value, its nearest float or its text."""
     before, after = (
         scalar.value if is_.is_dictionary(scalar.type) else scalar
         for scalar in (before, after)

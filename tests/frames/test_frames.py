@@ -1,4 +1,7 @@
-"""What a pandas or Polars frame holds comes back value by value, or is refused by column before anything is stored."""
+"""Frames of pandas and Polars come back value by value.
+
+What cannot be stored is refused by column, before anything is sent.
+"""
 
 from __future__ import annotations
 

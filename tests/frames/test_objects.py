@@ -1,4 +1,4 @@
-"""Python objects in cells: what is kept or refused in a column is kept or refused alike at every depth."""
+"""Python objects in cells are kept or refused alike at every depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows and columns come from: frames, streams, queries and Dask, read once, whole and in order, and closed."""
+"""Frames, streams, queries and Dask: read once, whole, in order, and closed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AFTER = [{"path": "n", "data_type": {"type": "int32"}}]
 
 
 class Capsule:
-    """A frame of a library that nobody knows, whose stream may be one that is used up."""
+    """A frame of an unknown library, whose stream may be exhausted."""
 
     def __init__(self, data=TABLE) -> None:
         self.data = data

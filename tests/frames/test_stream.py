@@ -1,4 +1,4 @@
-"""The stream that is sent: its batches and dictionaries, its length, and how it is compressed."""
+"""The Arrow stream of a body: batches, dictionaries, length and compression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads that are read and encoded on other threads: in order, ended and closed in time, and nothing stays."""
+"""Uploads that other threads read and encode: in order, closed, nothing left."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def batch(number: int) -> pa.RecordBatch:
 def noted(
     seen: list[int | None], error: BaseException | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches, raise an error at last, and note on which thread each step was made; then None."""
+    """Yield batches, raise an error at the end, and note the thread of each step.
+
+    A None is noted when the generator is closed.
+    """
     try:
         for number in range(BATCHES):
             seen.append(threading.get_ident())
@@ -241,18 +244,23 @@ def hang_up(connection: Connection) -> None:
 
 
 def settled(count) -> None:
-    """Wait until a number is there and has not changed for half a second."""
-    last, since = 0, time.monotonic()
+    """Wait until a number is there and has not changed for half a second.
+
+    It is a duration, because no event tells that a queue is full.
+    """
+    last = 0
+    since = time.monotonic()
     while not last or time.monotonic() - since < 0.5:
         if count() != last:
-            last, since = count(), time.monotonic()
+            last = count()
+            since = time.monotonic()
         assert time.monotonic() - since < 60
         time.sleep(0.02)
 
 
 @pytest.fixture
 def held():
-    """A server that takes a megabyte and then holds the line until it is told to hang up."""
+    """A server that reads a megabyte and then waits until the test ends it."""
     go_on = threading.Event()
 
     def script(connection: Connection) -> None:
@@ -267,7 +275,7 @@ def held():
 
 
 def upload_slowly(held: Server, data: object, count, **options: object) -> int:
-    """Upload while the network stands still; give what was counted once nothing moved, and hang up."""
+    """Upload to a server that does not read, and return the count once it settles."""
     raised: list[type[Exception]] = []  # errors would hold what their frames hold
 
     def upload() -> None:
@@ -342,7 +350,7 @@ if tuple(map(int, pl.__version__.split(".")[:2])) >= (
 
 
 def test_an_upload_of_a_thread_that_outlives_the_main_one_is_whole(server):
-    """`concurrent.futures.ThreadPoolExecutor` raises RuntimeError there: no new futures after interpreter shutdown."""
+    """The executor of `concurrent.futures` would raise RuntimeError there."""
     code = f"""
 import sys, threading, time, polars as pl, rt_frames as rt
 client = rt.connect({server.url!r}, api_key="k")

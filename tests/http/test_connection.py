@@ -1,4 +1,7 @@
-"""A body that is not as long as was said: no frame makes one, so that this looks inside."""
+"""A body whose length differs from its Content-Length.
+
+It imports the adapter and the upload, because no frame makes such a body.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from rt_frames._http.upload import Upload
 
 @pytest.mark.parametrize("length", [2, 7])
 def test_a_body_that_is_not_as_long_as_was_said_ends_its_connection(server, length):
-    """What is beyond its end would be taken for the next request, and what is missing be waited for."""
+    """Bytes beyond the end would be read as a request; missing ones be waited for."""
     with contextlib.closing(Adapter()) as adapter:
         for method, body in (
             ("POST", Upload([[b"abc"], [b"de"]], length, timeout=0.5)),

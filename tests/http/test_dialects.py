@@ -1,4 +1,4 @@
-"""The two dialects on the wire: what is asked where, what each cannot do, and what a 404 then says."""
+"""The two dialects on the wire: addresses, limits, and the meaning of a 404."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def asked(server) -> list[str]:
 
 
 def routed(server, routes: dict[str, tuple], otherwise: int = 404) -> None:
-    """Answer by the start of the path, the first that fits; anything else is not found, or with another status."""
+    """Answer by the first prefix of the path that fits; else with another status."""
 
     def script(connection) -> None:
         while True:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
 
 import numpy as np
@@ -103,13 +102,12 @@ def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):
     server.listing(
         *((200, {"tables": [f"t{n}"], "page_token": str(n)}) for n in range(20_000))
     )
-    start = time.monotonic()
     with (
         patient(server, timeout=(1, 1, 0.5)) as client,
         pytest.raises(errors.ResponseError, match=r"0\.5 s"),
     ):
         client.list_tables()
-    assert time.monotonic() - start < 5
+    assert len(server.requests) < 20_000
 
 
 def test_F44_a_list_of_ever_more_names_ends_before_memory_does(remote, server):

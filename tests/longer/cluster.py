@@ -1,6 +1,7 @@
-"""A cluster that writes a table while its workers are killed: all rows once, or none and an error.
+"""A cluster that writes a table while its workers are killed.
 
-``python -m tests.longer.cluster 2`` writes so many gigabytes, and tells what its client needed for it, beside the same
+All rows are stored once, or none with an error. ``python -m tests.longer.cluster 2``
+writes that many gigabytes, and prints what the client needed for it, beside the same
 frame written through the client.
 """
 
@@ -45,7 +46,7 @@ def frame(partitions: int = PARTITIONS, rows: int = ROWS) -> Any:
 
 @contextlib.contextmanager
 def cluster(workers: int = 2) -> Iterator[str]:
-    """Run a scheduler and workers, which have the key and are started again when they are killed."""
+    """Run a scheduler and workers, which have the key and restart when killed."""
     command = [sys.executable, "-c", _CLUSTER, str(workers)]
     environment = {**os.environ, "RT_FRAMES_API_KEY": KEY}
     with subprocess.Popen(
@@ -120,7 +121,7 @@ def check(
 
 
 class Measured(NamedTuple):
-    """What a write needed: its time, and the peak of its client's memory and what that sent, in bytes."""
+    """A write's seconds, its client's peak memory, and the bytes the client sent."""
 
     seconds: float
     peak: int

@@ -1,9 +1,10 @@
-"""nginx, Apache, haproxy and squid, those that are installed, in front of the embedded service, on ports of their own.
+"""nginx, Apache, haproxy and squid in front of the embedded service.
 
-Through each: creates of every kind, lists and alters, early refusals, hints, limits of bodies, connections that are
-closed after a second, and reloads in the middle of it all. Every table is stored once and whole, every refusal is of
-its class, what is "safe to send again" is, and the key is in no file that they write. Debian has them: ``apt-get
-install nginx-light apache2 haproxy squid``.
+It runs those that are installed, each on its own ports, and sends through each: creates
+of every kind, lists and alters, early refusals, hints, bodies over a limit, connections
+that close after a second, and reloads during all of it. Every table is stored once and
+whole, every refusal has its class, "safe to send again" is true, and no file of a front
+has the key. On Debian: ``apt-get install nginx-light apache2 haproxy squid``.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ NAMES = [
 
 
 class Front(NamedTuple):
-    """How one is started in the foreground, what doors it has, and what tells it to read its configuration again."""
+    """How a front is started in the foreground, its doors, and how it is reloaded."""
 
     config: str
     arguments: str
@@ -187,7 +188,7 @@ def binary(name: str) -> str | None:
 def started(
     name: str, place: Path, service: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
-    """Start one in a folder of its own; give the addresses of its doors, which answer."""
+    """Start a front in its own folder, and yield the addresses of its doors."""
     front, folder = FRONTS[name], place / f"{name}-front"
     folder.mkdir()
     folder.chmod(0o777)  # for those that give up root
@@ -242,7 +243,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes], printed: Path) -> None
 
 
 class Opened(NamedTuple):
-    """A service behind a front: the addresses that lead to it, and what reloads the front."""
+    """A service behind a front: its addresses, and the front's reload."""
 
     service: Process
     doors: dict[str, str]
@@ -291,7 +292,7 @@ def opened(name: str) -> Iterator[Opened]:
 
 
 class Visitor:
-    """Calls the service through one door after the other, and keeps count of what must be stored."""
+    """Calls the service through each door, and counts what must be stored."""
 
     def __init__(self, seed: int) -> None:
         self.draw, self.counts, self.number = random.Random(seed), Counter[str](), 0
@@ -303,7 +304,7 @@ class Visitor:
         return f"t{self.number}", pa.table({"n": np.arange(rows) + self.number})
 
     def create(self, client: rt.Client, door: str, *, calm: bool = True) -> None:
-        """Create a table; where the front is reloaded meanwhile, what fails must say truly how."""
+        """Create a table. During a reload of the front, errors must tell the truth."""
         name, data = self.table(self.draw.choice(SIZES))
         again = self.draw.random() < 0.5
         rows = data if again else iter(data.to_batches(max_chunksize=40_000))
@@ -421,7 +422,10 @@ def run(creates: int, seed: int) -> Counter[str]:
 
 
 def run_names(_count: int = 0, _seed: int = 0) -> Counter[str]:
-    """Give tables names that may lead elsewhere, through all that speaks plain HTTP: each is its own table, or none."""
+    """Create tables with tricky names through all that speaks plain HTTP.
+
+    Each is its own table, or none.
+    """
     counts = Counter[str]()
     for front in filter(binary, ["nginx", "apache2", "haproxy"]):
         with opened(front) as one:

@@ -1,9 +1,11 @@
-"""Files that other projects keep as examples, sent in every way and read back: equal, or refused by column.
+"""Example files of other projects, sent in every way and read back.
 
-Run: ``python -m tests.longer.golden [FOLDER...] [--only TEXT]``, with checkouts of github.com/apache/arrow-testing
-(streams and files of every Arrow type) and github.com/apache/parquet-testing. The data sets that stand in PyPI packages
-are taken from wherever these are installed. Each file is sent as an Arrow table and a reader, as pandas with and
-without Arrow's dtypes, and as Polars.
+What is read back is equal, or the column was refused. Run
+``python -m tests.longer.golden [FOLDER...] [--only TEXT]`` with checkouts of
+github.com/apache/arrow-testing (streams and files of every Arrow type) and
+github.com/apache/parquet-testing. The data sets of PyPI packages are read if those are
+installed. Each file is sent as an Arrow table, as a reader, as pandas with and without
+Arrow's dtypes, and as Polars.
 """
 
 from __future__ import annotations
@@ -117,7 +119,7 @@ def files(
 def judge(
     client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any]
 ) -> str:
-    """Send a frame: ``equal``, ``refused`` by column before anything is stored, or what is wrong."""
+    """Send a frame. Return ``equal``, ``refused`` by column, or what is wrong."""
     columns = frame.column_names if isinstance(frame, pa.Table) else list(frame.columns)
     options = {"index": False} if isinstance(frame, pd.DataFrame) else {}
     try:

@@ -1,6 +1,7 @@
-"""Ctrl-C at random moments, over every kind of source and every operation: at once, nothing left behind, all goes on.
+"""Ctrl-C at random moments, over every kind of source and every operation.
 
-A process of its own uploads, lists and alters, and has itself sent a SIGINT each time.
+A call ends at once and leaves nothing behind, and the next call works. Another process
+uploads, lists and alters, and has a SIGINT sent to itself each time.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def partitioned(pause: float = 0.0) -> Any:
 
 
 def sources(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Give what makes a frame of each kind; those that are slow take some seconds for a batch."""
+    """Return what makes a frame of each kind; slow ones take seconds per batch."""
     path = folder / "numbers.parquet"
     pq.write_table(numbers(), path, row_group_size=ROWS // 8)
     return {
@@ -103,7 +104,10 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 def arm(delay: float) -> subprocess.Popen[str]:
-    """Have a SIGINT sent to this process some time after `go`, by one that says when; ended, it does both or none."""
+    """Start a process that sends SIGINT to this one and says when.
+
+    It waits some time after `go`. If it is ended, it does both or neither.
+    """
     script = (
         'read -r _; sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
     )
@@ -121,7 +125,10 @@ def go(killer: subprocess.Popen[str]) -> None:
 
 
 def disarm(killer: subprocess.Popen[str]) -> float | None:
-    """Tell when it was sent, if it was; the SIGINT may come in here, too, and then this is called again."""
+    """Return when it was sent, or None.
+
+    The SIGINT may arrive in here, too; then this is called again.
+    """
     killer.terminate()
     said, _ = killer.communicate(
         timeout=30
@@ -130,7 +137,7 @@ def disarm(killer: subprocess.Popen[str]) -> float | None:
 
 
 class Worker:
-    """Calls and is interrupted, and looks after each interrupt whether anything stayed."""
+    """Calls, is interrupted, and checks after each interrupt that nothing stayed."""
 
     def __init__(self, url: str, root: Path, seed: int) -> None:
         self._root, self._random, self._number = root, random.Random(seed), 0
@@ -155,7 +162,7 @@ class Worker:
             self._client.create_table(f"t{self._number}", data, compression=compression)
 
     def round(self, kind: str) -> None:
-        """Interrupt one call, if it is not faster; the first of each kind tells how long it takes."""
+        """Interrupt a call, if it is slow enough; the first of a kind is timed."""
         if kind not in self._takes:
             start = time.monotonic()
             if not kind.endswith("slow"):
@@ -181,7 +188,7 @@ class Worker:
         self.check()
 
     def check(self) -> None:
-        """See that no thread and no frame stays, that the next call works, and that no table is there in part."""
+        """Check that no thread, frame or partial table stays, and call again."""
         until = time.monotonic() + 10 * SLOW
         while (left := self._left()) and time.monotonic() < until:
             time.sleep(0.1)

@@ -1,6 +1,7 @@
-"""Clients and services killed at random moments: no table is ever there in part, and what was acknowledged stays.
+"""Clients and services killed at random moments.
 
-One table is replaced all the time, and read meanwhile; others are created and altered twice.
+No table is ever partial, and what was acknowledged stays. One table is replaced and
+read all the time; others are created and altered twice.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Tables:
         self.attempted = self.replaced = self.altered = self.reads = 0
 
     def write(self, url: str) -> None:
-        """Replace one table, create another one and alter that twice, again and again, until the service is killed."""
+        """Replace a table, create and alter others, until the service is killed."""
         with (
             rt.connect(
                 url, api_key=KEY, dialect="lancedb", retries=0, default=False
@@ -76,7 +77,7 @@ class Tables:
         return number
 
     def read_until(self, stop: threading.Event) -> None:
-        """Read it over and over; there is always one, and it never becomes an older one."""
+        """Read a table repeatedly: it always exists, and never becomes an older one."""
         last = 0
         while not stop.is_set():
             found = self.read()

@@ -1,7 +1,8 @@
-"""Mutated Arrow streams and alterations against the embedded service, mutated HTTP answers against the client.
+"""Mutated Arrow streams, alterations and HTTP responses.
 
-The service answers 200 or 400 and lives, its memory stays, and every listed table can be read. The client gives a value
-or one of its own errors, in time, and the key is in neither errors nor logs.
+The embedded service responds with 200 or 400 and lives, its memory stays bounded, and
+every listed table can be read. The client returns a value or raises one of its own
+errors in time, and neither errors nor logs have the key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ GROWTH = 600 * 2**20  # bytes
 
 
 def mutated(whole: bytes, draw: random.Random) -> bytes:
-    """Overwrite single bytes, or flip, overwrite, repeat, insert, drop or cut something once to four times."""
+    """Overwrite, flip, repeat, insert, drop or cut bytes, one to four times."""
     data = bytearray(whole)
     if draw.random() < 0.5:
         for _ in range(draw.choice((1, 1, 2, 8))):

@@ -1,4 +1,7 @@
-"""Writes, whole and in parts, and reads, of which any step fails: all rows once or none, and true messages."""
+"""Writes and reads of which any step fails: all rows once or none.
+
+The messages must be true.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ class Proxy:
                 return
 
     def hand_on(self, connection: Connection, request: Request, fault: str) -> bool:
-        """Ask the service, and give its answer or a part of it; whether the connection is still of use."""
+        """Forward a request, and pass on all or part of the response.
+
+        Return whether the connection is still usable.
+        """
         answer = self.ask(request) if fault != "never answer" else b""
         if fault in ("answer late", "never answer"):
             connection.sock.settimeout(10 * PATIENCE)
@@ -108,7 +114,7 @@ class Proxy:
 
 
 def added(number: int) -> pa.Table:
-    """Make rows that say in which run they were added, in as many pieces as there are parts."""
+    """Make rows that carry the number of their run, in as many pieces as parts."""
     rows = pa.table({"run": pa.array([number] * ROWS, pa.int64()), "row": range(ROWS)})
     return pa.concat_tables(
         rows.slice(at, ROWS // PARTS) for at in range(0, ROWS, ROWS // PARTS)
@@ -118,7 +124,7 @@ def added(number: int) -> pa.Table:
 def check_write(
     client: rt.Client, root: Path, number: int, if_exists: str, *, again: bool
 ) -> str:
-    """Write through a fault; all rows are there once or none are, and what is said of them is so."""
+    """Write through a fault: all rows once or none, and the message is true."""
     name = "t" if if_exists != "fail" else f"c{number}"
     before, said = read(root, name), ""
     rows = added(number) if again else iter(added(number).to_batches())
@@ -176,7 +182,7 @@ def check_read(table: rt.RemoteTable, folder: str) -> str:
 
 
 def run(runs: int, seed: int) -> Counter[str]:
-    """Draw an operation, a step of it and a fault, and look; count what became of them."""
+    """Draw an operation, a step and a fault, check the rows, and count the results."""
     random_, counts = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder, Server() as server:
         root = Path(folder) / "tables"

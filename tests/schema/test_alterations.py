@@ -1,4 +1,7 @@
-"""Two schemas → the plan of what leads from one to the other, or why there is none; values: tests/client/test_plans."""
+"""Two schemas → the plan that leads from one to the other, or an error.
+
+tests/client/test_plans.py has the values.
+"""
 
 from __future__ import annotations
 

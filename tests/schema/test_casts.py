@@ -1,4 +1,4 @@
-"""What a plan calls exact is exact: every pair of types, with values at the edges, through the real engine."""
+"""A cast that a plan calls exact keeps values at the edges, in the real engine."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def array(arrow: pa.DataType, values: list[Any]) -> pa.Array:
 
 
 def meant(found: pa.Array) -> list[Any]:
-    """Give what values mean, whatever they are stored as: nanoseconds, numbers, text."""
+    """Return what values mean, whatever their type: nanoseconds, numbers, text."""
     arrow = found.type
     if types.is_list(arrow) or types.is_large_list(arrow):
         return [None if one is None else meant(one.values) for one in found]

@@ -1,4 +1,4 @@
-"""Any dtype → what a column of it becomes when it is sent, and the errors for those that become nothing."""
+"""Any dtype → the type that a column of it is sent as, or an error."""
 
 from __future__ import annotations
 

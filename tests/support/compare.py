@@ -1,4 +1,4 @@
-"""Read stored tables back with something this package did not write, and compare value by value."""
+"""Read stored tables with other libraries, and compare value by value."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def assert_same_values(actual: pa.Table, expected: pa.Table) -> None:
 def differing(
     stored: pa.ChunkedArray, column: pd.Series | pl.Series | pa.ChunkedArray
 ) -> list[tuple]:
-    """List the rows, with both values, in which a stored column is not what a frame's column held."""
+    """List the rows in which a stored value differs from the frame's, with both."""
     if isinstance(column, pl.Series):
         column = pa.chunked_array([column.to_arrow()])
     if isinstance(column, pa.ChunkedArray):
@@ -69,7 +69,7 @@ def differing(
 
 
 def _same(found: object, wanted: object) -> bool:
-    """Compare one value as Python sees it, missing being missing whatever it is called."""
+    """Compare two values as Python sees them; missing ones are equal."""
     if wanted is np.ma.masked:
         return found is None
     if isinstance(wanted, list | tuple | np.ndarray):

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis makes where each is an upload: a quarter of what the profile says."""
+"""Hypothesis makes a quarter of the profile's examples if each is an upload."""
 
 from __future__ import annotations
 

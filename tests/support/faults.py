@@ -1,4 +1,4 @@
-"""What every fault test also checks: the key is nowhere, sources are closed, and nothing was sent twice."""
+"""Checks of every fault test: no key, sources closed, nothing sent twice."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
 
 
 def local_variables(error: BaseException) -> Iterator[str]:
-    """Show what those see who print an error with the variables of its frames, but for the tests' own."""
+    """Yield the local variables in an error's traceback, except those of tests."""
     for frame in traceback.TracebackException.from_exception(
         error, capture_locals=True
     ).stack:
@@ -100,7 +100,7 @@ def resident(what: str) -> int:
 
 @contextlib.contextmanager
 def in_bounds(seconds: float, mib: int) -> Iterator[None]:
-    """See to it that a block takes no longer, and that the memory of this process peaks no higher above what it was."""
+    """Check that a block ends in time, and how far memory peaks above the start."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
     before, started = resident("VmRSS"), time.monotonic()
@@ -134,7 +134,7 @@ def certificates(*names: str) -> tuple[trustme.CA, ssl.SSLContext]:
 
 
 def patient(server: Server, **options: object) -> rt.Client:
-    """Connect to a server, with time enough for a machine that has other things to do."""
+    """Connect to a server, with timeouts for a busy machine."""
     return connected(server, **{"timeout": 20, **options})
 
 

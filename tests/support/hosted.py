@@ -1,8 +1,10 @@
-"""A service as hosted ones of the LanceDB family are: at most 100 MB in one body, and writes in parts.
+"""A service like the hosted ones of the LanceDB family.
 
-It keeps what it is sent in memory, and reads behind a cache of versions, as LanceDB's servers do, unless it is asked
-for what is fresh; a test may have any request of it fail. It looks inside for one thing: how large
-parts are is no option, and tests want small ones.
+It takes at most 100 MB in one body, and writes in parts. It keeps tables in memory.
+Like LanceDB's servers, it reads behind a cache of versions unless the request asks for
+fresh data. A test may have any request fail.
+
+It imports the dialect, because tests want small parts and their size is no option.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Table:
 
 @dataclass
 class Hosted:
-    """The state of a service; ``fault`` is asked at each request what is to happen, by its number and step."""
+    """A service's state. ``fault`` returns a request's fault by number and step."""
 
     fault: Callable[[int, str], str] = lambda _number, _step: ""
     version: str | None = "0.4.0"
@@ -98,7 +100,7 @@ class Hosted:
             if fault == "lose the answer":
                 return connection.reset()
             if fault == "stall":
-                connection.sock.settimeout(20)
+                connection.sock.settimeout(60)
                 connection.sock.recv(1)
                 return None
             connection.answer(

@@ -1,4 +1,4 @@
-"""What the tests of the embedded service share: Arrow streams, requests, and services in other processes."""
+"""Helpers of the embedded service's tests: streams, requests and processes."""
 
 from __future__ import annotations
 
@@ -142,13 +142,13 @@ def nested() -> pa.Table:
 
 
 def age(folder: Path, hours: float) -> None:
-    """Make a file, and all in a folder, older, as if that much time had gone by since it was written."""
+    """Set a file, or all files of a folder, back by some hours."""
     for path in (folder, *folder.rglob("*")):
         os.utime(path, (time.time() - 3600 * hours,) * 2)
 
 
 def unnamed(root: Path) -> list[str]:
-    """List the files of table ``t`` that no version names; a hint at the newest version is Lance's own."""
+    """List the files of table ``t`` that no version has, except Lance's own hint."""
     folder = root / "t.lance"
     named = lance.dataset(str(folder)).tracked_files().read_all()["path"].to_pylist()
     found = {
@@ -209,7 +209,7 @@ def run(code: str, *arguments: object) -> str:
 
 
 class Process:
-    """A service in a process of its own, which can be measured and killed; what it prints must not hold its key."""
+    """A service in another process, to be measured and killed; it prints no key."""
 
     def __init__(self, root: Path, before: str = "") -> None:
         self.root = root
@@ -232,7 +232,7 @@ class Process:
         return self._process.poll() is None
 
     def memory(self, what: str = "VmRSS") -> int:
-        """Tell the memory of the process in bytes; ``VmHWM`` is the most that it ever had."""
+        """Return the memory of the process in bytes; ``VmHWM`` is its peak."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split(f"{what}:")[1].split()[0]) * 1024
 

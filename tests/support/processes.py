@@ -1,4 +1,4 @@
-"""Other programs: Ctrl-C reaches them wherever the tests were started, and one that hangs shows where."""
+"""Programs that Ctrl-C reaches, and that show where they hang."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LONGEST = 50  # seconds that a program may run; an upload that hangs would end b
 
 
 def hear_interrupts() -> None:
-    """Have SIGINT interrupt this process, and the programs that it starts, even if it was started to ignore it.
+    """Have SIGINT interrupt this process and its children, even if it was ignored.
 
-    A shell has what it starts in the background ignore SIGINT, and every child inherits that. A handler is not
-    inherited: a child then has the default.
+    A shell makes its background processes ignore SIGINT, and children inherit that. A
+    handler is not inherited, so that children of this process have the default.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Program(subprocess.Popen[str]):
-    """A Python program. One that does not end in time is aborted, and prints the stacks of all its threads.
+    """A Python program. If it does not end in time, it is aborted and prints stacks.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Program(subprocess.Popen[str]):
         return code
 
     def __exit__(self, *_: object) -> None:
-        """End it if the test did not. Pytest shows what it printed last, if the test fails."""
+        """Abort it if it still runs, and print its output, which pytest may show."""
         self.send_signal(signal.SIGABRT)
         sys.stdout.writelines(self.communicate())
 

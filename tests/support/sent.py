@@ -1,4 +1,4 @@
-"""What becomes of a frame on the wire: it is sent, as any user sends one, to a server that keeps the body."""
+"""Send a frame to a server that keeps the body, and read the body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that do just what a test says: raw sockets, plain or TLS, every byte of every request kept."""
+"""Servers that follow a test's script, on raw sockets, and keep every byte."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Connection:
 
 
 def usual(connection: Connection) -> None:
-    """Answer as the service would: nothing is listed, everything succeeds; until the client hangs up."""
+    """Answer as an empty service would, until the client disconnects."""
     while True:
         request = connection.body(connection.head())
         connection.answer(
@@ -185,7 +185,10 @@ class Server:
                 sock.close()
 
     def answering(self, *answers: tuple) -> Server:
-        """Answer the POSTs in turn with ``(status, body, headers)``, the last one for ever; lists name ``listed``."""
+        """Answer the POSTs in turn; the last answer repeats. Lists have ``listed``.
+
+        An answer is ``(status, body, headers)``.
+        """
         self._answers, self._count = (
             answers,
             itertools.count(),
@@ -205,7 +208,7 @@ class Server:
         return self
 
     def listing(self, *answers: tuple) -> Server:
-        """Answer every request in turn with ``(status, body, headers)``, the last one for ever."""
+        """Answer all requests in turn, as `answering` does the POSTs."""
         count = iter(range(10**9))
 
         def script(connection: Connection) -> None:

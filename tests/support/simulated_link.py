@@ -1,7 +1,8 @@
-"""An upload over a link, computed rather than waited for: what a compression policy does there, and how long it takes.
+"""A computed upload: how long a compression policy takes on a link.
 
-Threads make batches, a few ahead of the one that is sent. The sender writes them into a socket, which takes what it
-has room for at once, and the rest as the link drains it. Nothing is random.
+Threads make batches, a few ahead of the one that is sent. The sender writes them into a
+socket, which takes at once what it has room for, and the rest as the link drains it.
+Nothing is random.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ import collections
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rt_frames._frames.compression import Codec, CompressionPolicy
 
 MB = 10**6
 COPYING = 5000 * MB  # bytes per second into a socket that has room
 PER_BATCH = 150e-6  # seconds that a batch costs, however small
 
+Codec = Literal["lz4", "zstd"] | None
 Figures = "Mapping[Codec, tuple[float, float]]"  # bytes per second that a codec takes in, and the share that is left
 
 # measured with one thread of a small machine
@@ -29,6 +29,20 @@ NUMBERS = {"zstd": (293 * MB, 0.432), "lz4": (768 * MB, 0.62)}
 TEXT = {"zstd": (230 * MB, 0.303), "lz4": (400 * MB, 0.53)}
 RANDOM = {"zstd": (3300 * MB, 1.0), "lz4": (3500 * MB, 1.0)}
 CONSTANT = {"zstd": (7000 * MB, 0.0001), "lz4": (5500 * MB, 0.004)}
+
+
+class Policy(Protocol):
+    """A compression policy, as an upload asks it."""
+
+    batch_bytes: int
+
+    def next_codec(self) -> Codec:
+        """Choose the codec of the next batch."""
+
+    def record(
+        self, codec: Codec, before: int, after: int, seconds: float, waited: float
+    ) -> None:
+        """Learn how long a batch took."""
 
 
 @dataclass
@@ -48,7 +62,8 @@ class SimulatedLink:
     changes : sequence of (seconds, rate)
         Rates that hold later, by the seconds since the upload began.
     service : mapping of codec to float
-        Bytes of data per second that a service takes in which shares this machine's processor; it is then the slowest.
+        Bytes of data per second that the service takes, if it shares this machine's
+        processor and is slower than the link.
     """
 
     rate: float
@@ -113,7 +128,7 @@ class SimulatedLink:
 
 @dataclass
 class Batch:
-    """A batch that was made: when it was ready, its bytes before and after, and by which codec."""
+    """A batch: when it was ready, its bytes before and after, and its codec."""
 
     ready: float
     before: float
@@ -123,12 +138,13 @@ class Batch:
 
 @dataclass
 class SimulatedUpload:
-    """An upload of data with these figures; `run` gives its seconds, `codecs` then tells which batch went how.
+    """An upload. `run` returns its seconds; then `codecs` has the codec of each batch.
 
     Parameters
     ----------
     data : mapping
-        What one thread gets done with each codec; a later part of the data may have figures of its own.
+        The speed of one thread with each codec, and the share of bytes that is left. A
+        later part of the data may have its own figures.
     size : float
         Bytes.
     link : SimulatedLink
@@ -136,7 +152,7 @@ class SimulatedUpload:
     threads : int
         How many make batches side by side.
     source : float
-        Bytes per second at which the data come; each batch is there after the one before.
+        Bytes per second at which the data come, batch after batch.
     """
 
     data: Figures
@@ -147,7 +163,7 @@ class SimulatedUpload:
     source: float = math.inf
     codecs: list[Codec] = field(default_factory=list)
 
-    def run(self, policy: CompressionPolicy) -> float:
+    def run(self, policy: Policy) -> float:
         sent = self.link.begin()
         self._free, self._came = [sent] * self.threads, sent
         coming, ahead = collections.deque([self._make(sent, policy)]), 1
@@ -168,7 +184,7 @@ class SimulatedUpload:
             )
         return self.link.finish()
 
-    def _make(self, now: float, policy: CompressionPolicy) -> Batch | None:
+    def _make(self, now: float, policy: Policy) -> Batch | None:
         made = sum(self._sizes)
         size = min(self.size - made, policy.batch_bytes)
         if size <= 0:

@@ -15,7 +15,7 @@ BATCH = pa.record_batch({"a": np.arange(2**17)})  # 1 MiB
 
 
 class Source:
-    """Make ``count`` items from their numbers, or go on for ever; then raise ``error``, where there is one."""
+    """Yield ``count`` items by their numbers, or endlessly; then raise ``error``."""
 
     def __init__(
         self,

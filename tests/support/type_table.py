@@ -1,6 +1,7 @@
-"""README's table of types, made by the code: ``python -m tests.support.type_table`` writes it anew.
+"""README's table of types, made by the code.
 
-It imports the two conversions that read tables back, which need no table here.
+``python -m tests.support.type_table`` writes it into the README. What is read back
+comes from a table of the embedded service.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,6 @@ import polars as pl
 import pyarrow as pa
 
 import rt_frames as rt
-from rt_frames._frames.to_pandas import to_pandas
-from rt_frames._frames.to_polars import to_polars
 
 README = Path(__file__).parents[2] / "README.md"
 START, END = "<!-- types -->", "<!-- /types -->"
@@ -92,7 +92,7 @@ def said(dtype: object) -> str:
 
 
 def read_back(library: str, dtype: object) -> str:
-    """Show what a column becomes that is read back into a frame of the library it came from."""
+    """Show what a column is when it is read back into a frame of its own library."""
     try:
         arrow = rt.arrow_type(rt.data_type(dtype))
     except rt.errors.UnsupportedTypeError:
@@ -102,14 +102,17 @@ def read_back(library: str, dtype: object) -> str:
             "dictionary<values=string, indices=int32, ordered=0>",
             "dictionary<int32, string>",
         )
-    if library == "Polars":
-        return f"`{to_polars(pa.table([pa.nulls(0, arrow)], ['c'])).dtypes[0]!r}`"
-    if pa.types.is_large_string(arrow):
+    if library == "pandas" and pa.types.is_large_string(arrow):
         return "`str`; before pandas 3 `object`"
-    plain, nulls = (
-        str(to_pandas(pa.table([pa.nulls(rows, arrow)], ["c"])).dtypes.iloc[0])
-        for rows in (0, 1)
-    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        rt.connect(folder, default=False) as client,
+    ):
+        table = client.create_table("t", pa.table({"c": pa.nulls(1, arrow)}))
+        if library == "Polars":
+            return f"`{table.to_polars().dtypes[0]!r}`"
+        plain = str(table.to_pandas(limit=0).dtypes.iloc[0])
+        nulls = str(table.to_pandas().dtypes.iloc[0])
     return f"`{plain}`" if plain == nulls else f"`{plain}`, with nulls `{nulls}`"
 
 

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 
 def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types with the names of their children, which ``==`` leaves out for lists."""
+    """Compare types and the names of their children, which ``==`` ignores for lists."""
     return one.equals(other, check_metadata=True)

@@ -1,4 +1,8 @@
-"""A user's program, read by type checkers alone; the accessor's type has no public name."""
+"""A user's program, which only type checkers read.
+
+It imports the accessor's class, because the class has no public name and type checkers
+do not see ``frame.remote``.
+"""
 
 from __future__ import annotations
 
