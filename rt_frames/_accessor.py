@@ -8,7 +8,7 @@ from rt_frames import _api
 from rt_frames._display import hide_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -131,13 +131,15 @@ class RemoteAccessor(Generic[Frame]):
             progress=progress,
         )
 
+    @_api.refuse_strict
     def plan_alterations(
         self,
         before: Any,
         *,
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
-        strict: bool = True,
+        add_columns: bool = False,
+        drop_columns: Sequence[str] = (),
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
         clean_names: bool = False,
@@ -157,12 +159,14 @@ class RemoteAccessor(Generic[Frame]):
             self._frame,
             rename=rename,
             nullable=nullable,
-            strict=strict,
+            add_columns=add_columns,
+            drop_columns=drop_columns,
             dtypes=dtypes,
             index=index,
             clean_names=clean_names,
         )
 
+    @_api.refuse_strict
     def alter_table(
         self,
         name: str,
@@ -170,7 +174,8 @@ class RemoteAccessor(Generic[Frame]):
         *,
         rename: Mapping[str, str] | None = None,
         nullable: Mapping[str, bool] | None = None,
-        strict: bool = True,
+        add_columns: bool = False,
+        drop_columns: Sequence[str] = (),
         lossy: bool = False,
         rewrite: bool = False,
         dtypes: Mapping[str, Any] | None = None,
@@ -195,7 +200,8 @@ class RemoteAccessor(Generic[Frame]):
             before,
             rename=rename,
             nullable=nullable,
-            strict=strict,
+            add_columns=add_columns,
+            drop_columns=drop_columns,
             lossy=lossy,
             rewrite=rewrite,
             dtypes=dtypes,

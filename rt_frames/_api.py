@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from rt_frames import errors
 from rt_frames._client import (
     Client,
     RemoteTable,
+    alter_by_kind,
     check_plan,
     forget_schema,
     rewrite_columns,
@@ -27,13 +29,15 @@ from rt_frames._schema.data_type import arrow_type
 from rt_frames._text import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
     from rt_frames._service.write import IfExists
 
 Frame = TypeVar("Frame")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 __all__ = [
     "Alteration",
@@ -53,6 +57,22 @@ __all__ = [
     "tee",
     "to_table",
 ]
+
+
+def refuse_strict(function: Callable[P, T]) -> Callable[P, T]:
+    """Refuse the option ``strict`` of versions before 0.3, and name those in its place."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
+        if "strict" in options:
+            raise TypeError(
+                "strict is no option any more: columns that only the table has are left "
+                "alone; add_columns=True adds columns, drop_columns=[…] drops them"
+            )
+        return function(*args, **options)
+
+    return call
 
 
 def to_table(
@@ -291,6 +311,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     return resolve(client).list_tables()
 
 
+@refuse_strict
 @hide_frames
 def plan_alterations(
     before: Any,
@@ -298,7 +319,8 @@ def plan_alterations(
     *,
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
-    strict: bool = True,
+    add_columns: bool = False,
+    drop_columns: Sequence[str] = (),
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
     clean_names: bool = False,
@@ -319,8 +341,11 @@ def plan_alterations(
         counts as done if the old name is gone and the new one exists; a swap never does.
     nullable : dict of str to bool, optional
         Columns to allow or forbid nulls in, by old or new name. Two schemas state it themselves.
-    strict : bool, default True
-        Whether a column on one side only is an error. The service can neither add nor drop columns.
+    add_columns : bool, default False
+        Whether columns that only ``after`` has are added, nullable and all null at
+        first. Without it, they are an error. No field is ever added inside a struct.
+    drop_columns : list of str, default ()
+        Columns of ``before`` to drop. Others that only ``before`` has are left alone.
     dtypes : dict of str to dtype, optional
         Types of columns of ``after``, as in `to_table`.
     index : bool, optional
@@ -364,7 +389,8 @@ def plan_alterations(
         ),
         rename=rename,
         nullable=nullable,
-        strict=strict,
+        add_columns=add_columns,
+        drop_columns=drop_columns,
         stored="before" in stored,
         compare_nullability=isinstance(before, pa.Schema)
         and isinstance(after, pa.Schema),
@@ -392,6 +418,7 @@ def _known_schema(side: str, data: Any) -> Any:
     return data.schema
 
 
+@refuse_strict
 @hide_frames
 def alter_table(
     data: Any,
@@ -400,7 +427,8 @@ def alter_table(
     *,
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
-    strict: bool = True,
+    add_columns: bool = False,
+    drop_columns: Sequence[str] = (),
     lossy: bool = False,
     rewrite: bool = False,
     dtypes: Mapping[str, Any] | None = None,
@@ -420,8 +448,10 @@ def alter_table(
         The table.
     before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, path, or RemoteTable, optional
         What the table was created from, as in `plan_alterations`. None asks the service, if it can describe tables.
-    rename, nullable, strict : optional
-        As in `plan_alterations`.
+    rename, nullable, add_columns, drop_columns : optional
+        As in `plan_alterations`. Changes, added and dropped columns are a request each,
+        in this order; if one of them fails, the error says which were made, and the
+        same call makes the others.
     lossy : bool, default False
         Whether casts may change stored values: round, truncate or shift them, or make them infinite.
     rewrite : bool, default False
@@ -462,8 +492,15 @@ def alter_table(
         raise ValueError(
             "rewrite, lossy: a rewrite casts exactly; pass only one of them"
         )
-    options: dict[str, Any] = {"rename": rename, "nullable": nullable, "strict": strict}
-    options |= {"dtypes": dtypes, "index": index, "clean_names": clean_names}
+    options: dict[str, Any] = {
+        "rename": rename,
+        "nullable": nullable,
+        "add_columns": add_columns,
+        "drop_columns": drop_columns,
+        "dtypes": dtypes,
+        "index": index,
+        "clean_names": clean_names,
+    }
     with errors.about(name):
         return _alter_table(
             resolve(client).table(name),
@@ -494,7 +531,7 @@ def _alter_table(
         altered = rewrite_columns(asked, found)
     else:
         check_plan(asked, found, lossy=lossy)
-        altered = asked.alter_columns(found)
+        altered = alter_by_kind(asked, found)
     if isinstance(before, RemoteTable):
         forget_schema(before)
     return altered
@@ -505,7 +542,13 @@ def _check_state(
 ) -> AlterationPlan:
     """Return what is left to do, if all of it is a part of what was found between before and after."""
     known = {one.path: one for one in found}
-    if strange := [str(one) for one in left if not _is_part(one, known.get(one.path))]:
+    strange = [str(one) for one in left if not _is_part(one, known.get(one.path))]
+    strange += [
+        f"{column.name}: only in after"
+        for column in left.added
+        if column not in list(found.added)
+    ]
+    if strange:
         raise errors.AlterationError(
             f"table {name!r} matches neither before nor after (from after it differs by {list_some(strange)}); nothing "
             "was sent; leave before out to alter what is there"

@@ -27,7 +27,9 @@ from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
     as_plan,
+    by_kind,
     check_values_kept,
+    describe_changes,
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service.rewrite import offer_rewrite, rewrite
@@ -233,13 +235,19 @@ class Client:
         plan = as_plan(alterations)
         if not plan:
             return replace(self.table(name), _changed=plan)
-        several = isinstance(alterations, AlterationPlan) and len(plan.requests()) > 1
-        each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
-        hints: Hints = {errors.BadRequest: (each, {})} if several else {}
         start = time.monotonic()
-        result = self._service.send_json(
-            "alter", name, plan.to_json(), parse_version, hints=hints
-        )
+        if len(plan.added):
+            result = self._service.add_columns(name, plan.added)
+        elif plan.dropped:
+            result = self._service.drop_columns(name, plan.dropped)
+        else:
+            hints: Hints = {}
+            if isinstance(alterations, AlterationPlan) and len(plan.requests()) > 1:
+                each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
+                hints = {errors.BadRequest: (each, {})}
+            result = self._service.send_json(
+                "alter", name, plan.to_json(), parse_version, hints=hints
+            )
         log.info(
             "altered table %s, %.0f ms, %s",
             name,
@@ -697,7 +705,8 @@ class RemoteTable:
         if self.version is not None:
             facts.append(f"version {self.version}")
         if self._changed is not None:
-            facts.append(list_some([*map(str, self._changed)], 4) or "nothing to alter")
+            changes = describe_changes(self._changed)
+            facts.append(list_some(changes, 4) or "nothing to alter")
         if not facts and self.created is False:
             facts.append("was there already")
         return facts
@@ -833,6 +842,30 @@ def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Do all of a plan in one commit, by reading all rows and replacing them."""
     written = rewrite(service_of(table.client), table.name, table.schema, plan)
     return RemoteTable(table.name, table.client, *written, _changed=plan)
+
+
+def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
+    """Change, add and drop columns, in this order, a request each."""
+    service = service_of(table.client)
+    if len(plan.added):
+        service.dialect.path("add_columns", table.name)
+    if plan.dropped:
+        service.dialect.path("drop_columns", table.name)
+    if not plan:
+        return table.alter_columns(plan)
+    done: list[str] = []
+    altered = table
+    for part in by_kind(plan):
+        try:
+            altered = table.alter_columns(part)
+        except Exception as error:
+            if done:
+                error.add_note(
+                    f"done before it: {list_some(done)}; the same call does the rest"
+                )
+            raise
+        done += describe_changes(part)
+    return replace(altered, _changed=plan)
 
 
 def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import html
 import shutil
-import sys
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from rt_frames._text import make_printable, shorten
@@ -119,17 +118,6 @@ def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
             raise
 
     return call
-
-
-def callers_level() -> int:
-    """Return the ``stacklevel`` at which a warning shows the line that called this package."""
-    frame, level = sys._getframe(1), 1  # noqa: SLF001  # the only way to it
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
-        _PACKAGE
-    ):
-        frame = frame.f_back
-        level = level + 1
-    return level
 
 
 _PACKAGE = __name__.partition(".")[0]

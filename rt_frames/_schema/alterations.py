@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, SupportsIndex, overload
+
+import pyarrow as pa
 
 from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters
@@ -174,12 +177,25 @@ class Alteration:
 
 
 class AlterationPlan(tuple[Alteration, ...]):
-    """What has to change, in the order in which it is sent; falsy when nothing has to.
+    """What has to change, in the order in which it is sent; falsy if nothing has to.
 
     Parameters
     ----------
     alterations : iterable of Alteration
-        The changes.
+        Changes of columns.
+    added : pyarrow.Schema, optional
+        Columns to add, all null at first.
+    dropped : sequence of str
+        Columns to drop.
+    left_alone : sequence of str
+        Columns and fields that only ``before`` has, and that stay.
+
+    Attributes
+    ----------
+    added : pyarrow.Schema
+        Columns to add, all null at first.
+    dropped, left_alone : tuple of str
+        Columns to drop, and those that only ``before`` has and that stay.
 
     Examples
     --------
@@ -191,8 +207,37 @@ class AlterationPlan(tuple[Alteration, ...]):
     (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """
 
-    def __new__(cls, alterations: Iterable[Alteration] = ()) -> Self:
-        return super().__new__(cls, alterations)
+    added: pa.Schema
+    dropped: tuple[str, ...]
+    left_alone: tuple[str, ...]
+
+    def __new__(
+        cls,
+        alterations: Iterable[Alteration] = (),
+        *,
+        added: pa.Schema | None = None,
+        dropped: Iterable[str] = (),
+        left_alone: Iterable[str] = (),
+    ) -> Self:
+        plan = super().__new__(cls, alterations)
+        plan.added = pa.schema([]) if added is None else added
+        plan.dropped = tuple(dropped)
+        plan.left_alone = tuple(left_alone)
+        return plan
+
+    def __bool__(self) -> bool:
+        return bool(len(self) or len(self.added) or self.dropped)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AlterationPlan):
+            return super().__eq__(other)
+        mine = (tuple(self), self.added, self.dropped, self.left_alone)
+        return mine == (tuple(other), other.added, other.dropped, other.left_alone)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
     @overload
     def __getitem__(self, at: SupportsIndex) -> Alteration: ...
@@ -209,7 +254,14 @@ class AlterationPlan(tuple[Alteration, ...]):
         Returns
         -------
         dict
-            ``{"alterations": [...]}``, each as `Alteration.to_json` gives it.
+            ``{"alterations": [...]}``, each as `Alteration.to_json` gives it, or
+            ``{"columns": [...]}`` if columns are dropped.
+
+        Raises
+        ------
+        ValueError
+            If the plan is of several kinds, which several requests carry out, or adds
+            columns, whose request is an Arrow schema.
 
         Examples
         --------
@@ -217,15 +269,24 @@ class AlterationPlan(tuple[Alteration, ...]):
         >>> rt.AlterationPlan([rt.Alteration("n", rename="count")]).to_json()
         {'alterations': [{'path': 'n', 'rename': 'count'}]}
         """
+        _check_one_kind(self)
+        if len(self.added):
+            raise ValueError(
+                "this plan adds columns, which are sent as an Arrow schema: plan.added"
+            )
+        if self.dropped:
+            return {"columns": list(self.dropped)}
         return {"alterations": [one.to_json() for one in self]}
 
     def requests(self) -> list[AlterationPlan]:
-        """Split the plan where the embedded service's engine does not take it in one request.
+        """Split the plan into those that one request each carries out.
 
         Returns
         -------
         list of AlterationPlan
-            One; or two, casts first, so that the paths of the second are still those of ``before``; or none.
+            Changes, added columns, dropped columns, in this order. If the embedded
+            service's engine does not take the changes in one request, casts are the
+            first of two; the paths of the second are still those of ``before``.
 
         Examples
         --------
@@ -234,10 +295,8 @@ class AlterationPlan(tuple[Alteration, ...]):
         >>> [[one.path for one in part] for part in plan.requests()]
         [['n'], ['s']]
         """
-        if not self:
-            return []
         if self._split_reason is None:
-            return [self]
+            return by_kind(self)
         casts = []
         others = []
         for one in self:
@@ -245,7 +304,7 @@ class AlterationPlan(tuple[Alteration, ...]):
                 casts.append(replace(one, rename=None, nullable=None))
             if one.rename is not None or one.nullable is not None:
                 others.append(replace(one, data_type=None))
-        return [AlterationPlan(casts), AlterationPlan(others)]
+        return [AlterationPlan(casts), AlterationPlan(others), *by_kind(self)[1:]]
 
     @property
     def _split_reason(self) -> str | None:
@@ -254,10 +313,19 @@ class AlterationPlan(tuple[Alteration, ...]):
         )
 
     def __repr__(self) -> str:
-        return as_text(self._listing()) if self else "AlterationPlan: nothing to alter"
+        if self:
+            return as_text(self._listing())
+        return "; ".join(["AlterationPlan: nothing to alter", *self._left_alone()])
 
     def _repr_html_(self) -> str:
-        return as_html(self._listing()) if self else f"<p><b>{self!r}</b></p>"
+        if self:
+            return as_html(self._listing())
+        return f"<p><b>{html.escape(repr(self))}</b></p>"
+
+    def _left_alone(self) -> list[str]:
+        if not self.left_alone:
+            return []
+        return [f"left alone, as only before has them: {list_names(self.left_alone)}"]
 
     def _listing(self) -> Listing:
         rows = []
@@ -268,14 +336,26 @@ class AlterationPlan(tuple[Alteration, ...]):
                 marked[number] = "refused"
             elif one.loss:
                 marked[number] = "lossy"
+        rows += [(field.name, "", "", str(field.type), "adds") for field in self.added]
+        for name in self.dropped:
+            marked[len(rows)] = "drops"
+            rows.append((name, "", "", "", "drops"))
         notes = [note for word, note in _NOTES.items() if word in marked.values()]
         if reason := self._split_reason:
             requests = [
-                ", ".join(one.path for one in part[:10]) for part in self.requests()
+                ", ".join(one.path for one in part[:10])
+                for part in AlterationPlan(self).requests()
             ]
             advice = f"Send two, as plan.requests() and rt-frames alter make them: {'; then '.join(requests)}."
             notes.append(f"The embedded engine refuses: {reason}. {advice}")
-        title = f"AlterationPlan: {count(len(self), 'alteration')}"
+        notes += self._left_alone()
+        counts = {
+            "alteration": len(self),
+            "added column": len(self.added),
+            "dropped column": len(self.dropped),
+        }
+        parts = [count(number, noun) for noun, number in counts.items() if number]
+        title = f"AlterationPlan: {', '.join(parts)}"
         head = ("path", "new name", "before", "after", "what")
         return Listing(title, head, rows, notes, marked)
 
@@ -287,6 +367,7 @@ _NOTES = {
         "refused: the engine cannot do it; alter_table(…, rewrite=True), or rt-frames alter --rewrite, reads all rows, "
         "casts them exactly and replaces them, where the service can read and replace."
     ),
+    "drops": "drops: the values of these columns are gone.",
 }
 _NULLS = {True: "nullable", False: "not null"}
 
@@ -338,14 +419,46 @@ def check_values_kept(
         raise AlterationError(Message(text, "pass {} to cast them anyway", lossy=True))
 
 
+def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
+    """Split a plan into changes, added and dropped columns; those that are empty are left out.
+
+    What cannot be undone comes last.
+    """
+    plans = [
+        AlterationPlan(plan),
+        AlterationPlan(added=plan.added),
+        AlterationPlan(dropped=plan.dropped),
+    ]
+    return [part for part in plans if part]
+
+
+def describe_changes(plan: AlterationPlan) -> list[str]:
+    """Return each change in a few words."""
+    changes = [str(one) for one in plan]
+    changes += [f"{column.name}: added, {column.type}" for column in plan.added]
+    changes += [f"{name}: dropped" for name in plan.dropped]
+    return changes
+
+
+def _check_one_kind(plan: AlterationPlan) -> None:
+    if len(by_kind(plan)) > 1:
+        raise ValueError(
+            "this plan changes, adds or drops columns, which no single request does; "
+            "send each of plan.requests()"
+        )
+
+
 def as_plan(
     alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
 ) -> AlterationPlan:
     """Check what was asked for; only a plan may be empty, which is not sent."""
-    may_be_empty = isinstance(alterations, AlterationPlan)
-    if isinstance(alterations, Mapping) and set(alterations) == {"alterations"}:
-        may_be_empty = True
-        alterations = alterations["alterations"]
+    if isinstance(alterations, AlterationPlan):
+        _check_one_kind(alterations)
+        _check_paths(alterations)
+        return alterations
+    is_body = isinstance(alterations, Mapping) and set(alterations) == {"alterations"}
+    if is_body:
+        alterations = alterations["alterations"]  # type: ignore[call-overload,index]
     if isinstance(alterations, Alteration | Mapping):
         alterations = [alterations]
     if isinstance(alterations, str) or not isinstance(alterations, Iterable):
@@ -355,12 +468,16 @@ def as_plan(
     plan = AlterationPlan(
         one if isinstance(one, Alteration) else _from_dict(one) for one in alterations
     )
-    if not plan and not may_be_empty:
+    if not plan and not is_body:
         raise ValueError("alterations: the list is empty, there is nothing to send")
+    _check_paths(plan)
+    return plan
+
+
+def _check_paths(plan: AlterationPlan) -> None:
     if twice := duplicates(one.path for one in plan):
         text = f"alterations: {list_names(twice)} occur more than once"
         raise ValueError(f"{text}; put what changes in a column into one alteration")
-    return plan
 
 
 def _from_dict(given: Any) -> Alteration:

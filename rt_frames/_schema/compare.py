@@ -7,15 +7,13 @@ ignored.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._display import callers_level
 from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import family, list_kind_on_path
@@ -27,7 +25,7 @@ from rt_frames._schema.data_type import (
     map_types,
     storage,
 )
-from rt_frames._text import Message, list_names
+from rt_frames._text import Message, list_names, show_value
 from rt_frames.errors import AlterationError
 
 # pairs of names to compare; more would delay the error
@@ -40,28 +38,102 @@ def plan(
     *,
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
-    strict: bool = True,
+    add_columns: bool = False,
+    drop_columns: Sequence[str] = (),
     stored: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
     """Compare two schemas in portable types; what does not fit is an AlterationError.
 
-    If ``before`` is ``stored``, a rename counts as done when the old name is gone and
-    the new one exists, and extension types count as their storage.
+    If ``before`` is ``stored``, a rename or a drop counts as done when the old name is
+    gone, a rename only if the new one exists; extension types count as their storage.
     """
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
     if renames or nulls:
         renames, nulls = _to_paths_of(before, after, renames, nulls, stored)
+    drops = _check_drops(drop_columns, before, after, renames, stored)
     comparison = _Comparison(renames, nulls, stored, compare_nullability)
     changes = comparison.compare(list(before), list(after))
-    if comparison.one_sided and strict:
-        raise AlterationError(comparison.advice(strict=True))
-    if comparison.one_sided and not changes:
-        warnings.warn(comparison.advice(strict=False), stacklevel=callers_level())
+    left_alone = []
+    added = []
+    nested = []
+    for prefix, gone, come in comparison.one_sided:
+        left_alone += [prefix + column.name for column in gone]
+        if prefix:
+            nested += [prefix + column.name for column in come]
+        else:
+            added += come
+    if nested or (added and not add_columns):
+        raise AlterationError(comparison.advice())
     comparison.check_seen("rename", renames)
     comparison.check_seen("nullable", nulls)
-    return AlterationPlan(changes)
+    kept = [renames.get(column.name, column.name) for column in before]
+    return AlterationPlan(
+        changes,
+        added=new_columns(added, kept),
+        dropped=drops,
+        left_alone=[name for name in left_alone if name not in drops],
+    )
+
+
+def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Schema:
+    """Return columns as they are added to those of a table: nullable, as they hold nulls."""
+    by_case = {name.lower(): name for name in existing}
+    fields = []
+    for column in columns:
+        name = column.name
+        if name.lower() in by_case:
+            raise AlterationError(
+                f"add_columns: {name!r} and the table's {by_case[name.lower()]!r} differ "
+                "by case alone; rename one of them"
+            )
+        if "." in name:
+            raise AlterationError(f"add_columns: {name!r} contains a dot; rename it")
+        if types.is_null(column.type):
+            raise AlterationError(
+                f"add_columns: {name!r} has no values, and so no type; cast it first"
+            )
+        fields.append(column.with_nullable(True))
+    return pa.schema(fields)
+
+
+def _check_drops(
+    drop_columns: Any,
+    before: pa.Schema,
+    after: pa.Schema,
+    renames: Mapping[str, str],
+    stored: bool,
+) -> list[str]:
+    """Return the columns that are still to be dropped."""
+    if isinstance(drop_columns, str) or not isinstance(drop_columns, Collection):
+        raise TypeError(
+            f"drop_columns: expected a list of names, got {show_value(drop_columns)}"
+        )
+    if twice := duplicates(drop_columns):
+        raise ValueError(f"drop_columns: {list_names(twice)} occur more than once")
+    drops = []
+    for name in drop_columns:
+        if not isinstance(name, str) or "." in name:
+            raise ValueError(
+                f"drop_columns: {show_value(name)} is not the name of a whole column"
+            )
+        if name in after.names:
+            raise ValueError(
+                f"drop_columns: the frame has column {name!r}; leave it out of one of them"
+            )
+        if name in renames:
+            raise ValueError(
+                f"drop_columns: {name!r} is to be renamed, too; choose one"
+            )
+        if name in before.names:
+            drops.append(name)
+        elif not stored:
+            offer = did_you_mean(name, before.names)
+            raise AlterationError(
+                f"drop_columns: before has no column {name!r}; {offer}"
+            )
+    return drops
 
 
 def _to_paths_of(
@@ -306,7 +378,7 @@ class _Comparison:
                     f"{did_you_mean(path, self.seen)}"
                 )
 
-    def advice(self, *, strict: bool) -> Message:
+    def advice(self) -> Message:
         """Name the columns on one side only, and write the call that takes them for renamed."""
         gone = []
         come = []
@@ -317,18 +389,17 @@ class _Comparison:
             for old, new in _pair_up(old_columns, new_columns):
                 pairs.append((prefix + old.name, old, new))
         text = self._describe_sides(gone, come)
-        if not strict:
-            text += (
-                "; they are left alone, and nothing else differs, so nothing is altered"
-            )
+        is_nested = any("." in name for name in come)
+        if is_nested:
+            text += "; no field can be added inside a struct"
         if pairs:
             return self._advise_renames(
-                text, pairs, are_all=len(pairs) == len(gone) == len(come)
+                text, pairs, are_all=is_nested or len(pairs) == len(come)
             )
-        hint = ""
-        if strict:
-            hint = "make both sides alike, name renamed columns with rename= (--rename), or leave them alone with {}"
-        return Message(text, hint, strict=False)
+        if is_nested:
+            return Message(f"{text}; make the structs alike")
+        hint = "name renamed columns with rename= (--rename), or pass {} to add them"
+        return Message(text, hint, add_columns=True)
 
     def _describe_sides(self, gone: list[str], come: list[str]) -> str:
         text = "before and after don't have the same columns"
@@ -339,7 +410,7 @@ class _Comparison:
         for side, names in zip(sides, (gone, come), strict=True):
             if names:
                 text += f"; only {side}: {list_names(names)}"
-        return f"{text}; the service can neither add nor drop columns"
+        return text
 
     def _advise_renames(
         self, text: str, pairs: list[tuple[str, pa.Field, pa.Field]], *, are_all: bool
@@ -352,11 +423,10 @@ class _Comparison:
             renames[path] = new.name
             if old.type != new.type:
                 casts += f"; {path!r} is then cast from {old.type} to {new.type}"
-        hint = "if they were renamed, pass {}"
+        hint = f"if they were renamed, pass {{}}{casts}"
         if are_all:
-            return Message(text, hint + casts, rename=renames)
-        hint += ", which leaves the others alone"
-        return Message(text, hint + casts, rename=renames, strict=False)
+            return Message(text, hint, rename=renames)
+        return Message(text, hint, rename=renames, add_columns=True)
 
 
 def _dot_error(path: str, rename: str | None) -> AlterationError:

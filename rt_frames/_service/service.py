@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
+from rt_frames._frames.ipc import MIME
 from rt_frames._http.dialects import UNDOCUMENTED
 from rt_frames._http.options import (
     ConnectionOptions,
@@ -38,7 +39,7 @@ from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rt_frames._http.dialects import Dialect
     from rt_frames._http.response import Failure, Response
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+_RUN_AGAIN = "the same call does what is not done yet"
 # answers of servers to a path, method or content type that they do not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
@@ -254,6 +256,21 @@ class Service:
         return self.send_json(
             operation, name, asked, parse, headers=headers, **about
         ).value
+
+    def add_columns(self, name: str, columns: pa.Schema) -> Result:
+        """Add columns of nulls; the value is the new version."""
+        sink = pa.BufferOutputStream()
+        # the schema alone, no batch
+        pa.ipc.new_stream(sink, columns).close()
+        body = sink.getvalue().to_pybytes()
+        return self._change(
+            "add_columns", name, body, parse_version, _RUN_AGAIN, content_type=MIME
+        )
+
+    def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
+        """Drop columns; the value is the new version."""
+        body = json.dumps({"columns": [*columns]}).encode()
+        return self._change("drop_columns", name, body, parse_version, _RUN_AGAIN)
 
     def delete(self, name: str, where: str) -> tuple[int | None, int | None]:
         """Delete rows; return the new version and the number of rows, if reported."""

@@ -5,6 +5,7 @@ tests/client/test_plans.py has the values.
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import re
@@ -64,10 +65,10 @@ CASES = {  # before, after, options, what is sent
         {"rename": {"s": "t", "s.x": "q"}},
         [{"path": "s", "rename": "t"}, {"path": "s.x", "rename": "q"}],
     ),
-    "strict=False leaves one-sided columns alone": (
+    "what only before has is left alone": (
         {"a": I32, "b": I32},
-        {"b": I64, "c": I32},
-        {"strict": False},
+        {"b": I64},
+        {},
         [{"path": "b", **LONG}],
     ),
     "nullability is asked for by path": (
@@ -132,11 +133,34 @@ REFUSED = {  # before, after, options, what is named
     "name taken": (
         {"a": I32, "b": I32},
         {"b": I32},
-        {"rename": {"a": "b"}, "strict": False},
+        {"rename": {"a": "b"}},
         "'b'",
     ),
     "unknown nullable": ({"a": I32}, {"a": I32}, {"nullable": {"zz": True}}, "'zz'"),
-    "struct child gone": ({"s": POINT}, {"s": pa.struct([("x", I32)])}, {}, "'s.y'"),
+    "struct child new": (
+        {"s": pa.struct([("x", I32)])},
+        {"s": POINT},
+        {"add_columns": True},
+        "'s.y'; no field can be added inside a struct",
+    ),
+    "added, of other case": (
+        {"a": I32, "v": I32},
+        {"a": I32, "V": I32},
+        {"add_columns": True},
+        "'V' and the table's 'v' differ by case alone",
+    ),
+    "added, without a type": (
+        {"a": I32},
+        {"a": I32, "b": pa.null()},
+        {"add_columns": True},
+        "'b' has no values",
+    ),
+    "dropped, unknown": (
+        {"a": I32, "b": I32},
+        {"a": I32},
+        {"drop_columns": ["c"]},
+        "'c'",
+    ),
     "a dot in a changed name": (
         {"s": pa.struct([("p.q", I32)])},
         {"s": pa.struct([("p.q", I64)])},
@@ -234,19 +258,59 @@ def test_columns_on_one_side_are_named_and_what_is_offered_for_them_works_when_p
         plan(before, after)
     said = re.search(r"rename=(\{.*?\})", str(refused.value))
     assert (eval(said[1]) if said else None) == offered
-    assert ("strict=False" in str(refused.value)) == bool(others)
+    assert ("add_columns=True" in str(refused.value)) == others
+    found = plan(before, after, rename=offered, add_columns=others)
+    assert len(found.added) > 0 or not others
     if offered:
-        options = {"rename": offered, **({"strict": False} if others else {})}
-        assert {
-            a["path"]: a["rename"] for a in sent(before, after, **options)
-        } == offered
-        cast = [a["path"] for a in sent(before, after, **options) if "data_type" in a]
+        assert {one.path: one.rename for one in found if one.rename} == offered
+        cast = [one.path for one in found if one.data_type is not None]
         assert re.findall(r"'([^']*)' is then cast", str(refused.value)) == cast
 
 
 def test_renames_that_were_given_are_part_of_the_offered_call():
     with pytest.raises(AlterationError, match=re.escape("rename={'b': 'B', 'a': 'x'}")):
         plan(columns(a=I32, b=I32), columns(x=I32, B=I32), rename={"b": "B"})
+
+
+def test_columns_are_added_as_nulls_dropped_by_name_and_left_alone_otherwise():
+    before = columns(a=I32, note=TEXT, old=TEXT)
+    after = pa.schema(
+        [pa.field("a", I64), pa.field("day", pa.date32(), nullable=False)]
+    )
+    found = plan(before, after, add_columns=True, drop_columns=["note"])
+    assert found.added == columns(day=pa.date32())
+    assert (found.dropped, found.left_alone) == (("note",), ("old",))
+    alters, adds, drops = found.requests()
+    assert alters.to_json() == {"alterations": [{"path": "a", **LONG}]}
+    assert (len(adds), adds.added) == (0, found.added)
+    assert drops.to_json() == {"columns": ["note"]}
+    with pytest.raises(ValueError, match=r"plan\.requests\(\)"):
+        found.to_json()
+    with pytest.raises(ValueError, match=r"plan\.added"):
+        adds.to_json()
+    assert (
+        found == plan(before, after, add_columns=True, drop_columns=["note"]) != alters
+    )
+    assert pickle.loads(pickle.dumps(found)) == copy.deepcopy(found) == found
+    for shown in (repr(found), found._repr_html_()):
+        assert all(word in shown for word in ("adds", "drops", "date32", "left alone"))
+    assert "left alone" in repr(plan(before, columns(a=I32)))
+
+
+@pytest.mark.parametrize(
+    ("drop_columns", "options", "error", "message"),
+    [
+        ("note", {}, TypeError, "expected a list of names, got 'note'"),
+        (["a"], {}, ValueError, "the frame has column 'a'"),
+        (["note", "note"], {}, ValueError, "'note' occur more than once"),
+        (["s.x"], {}, ValueError, "'s.x' is not the name of a whole column"),
+        (["note"], {"rename": {"note": "a"}}, ValueError, "'note' is to be renamed"),
+    ],
+)
+def test_columns_to_drop_are_checked(drop_columns, options, error, message):
+    before = columns(note=TEXT) if options else columns(a=TEXT, note=TEXT)
+    with pytest.raises(error, match=message):
+        plan(before, columns(a=TEXT), drop_columns=drop_columns, **options)
 
 
 def test_a_plan_that_one_request_does_not_take_is_split_casts_first_and_both_know_what_was_before():

@@ -68,7 +68,11 @@ table.drop()
 
 assert_type(rt.list_tables(client=client), list[str])
 plan = rt.plan_alterations(
-    pandas_frame, polars_frame, rename={"a": "b"}, nullable={"a": True}, strict=False
+    pandas_frame,
+    polars_frame,
+    rename={"a": "b"},
+    nullable={"a": True},
+    add_columns=True,
 )
 assert_type(plan, rt.AlterationPlan)
 assert_type(plan[0], rt.Alteration)
