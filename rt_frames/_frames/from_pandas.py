@@ -325,7 +325,7 @@ def _infer(
         if cast is None or not contains(cast, pa.types.is_map):
             raise
         # the pairs of maps hold two kinds
-        return ObjectType(cast, as_they_are=False)
+        return ObjectType(cast, arrow_converts=False)
     return (
         ObjectType(cast)
         if cast is not None and pa.types.is_null(found.arrow)

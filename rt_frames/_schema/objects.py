@@ -74,7 +74,7 @@ _FLAT = {
     "time": pa.time64("us"),
 }
 _UNITS = ("s", "ms", "us", "ns")
-# Arrow takes them as they are, but for whole numbers as floats
+# Arrow converts them rightly, but for whole numbers to floats
 _PLAIN = frozenset((type(None), bool, int, str, bytes))
 _MAY_BE_MISSING = (
     type(None),
@@ -102,67 +102,71 @@ _HIDDEN_DURATIONS = int(pd.__version__.partition(".")[0]) < 3
 class ObjectType(NamedTuple):
     """What a column of objects becomes.
 
-    Arrow itself converts every value rightly where they go ``as_they_are``, and sooner where none ``may_be_missing``
-    but None.
+    ``arrow_converts``: Arrow's own conversion is correct. ``may_be_missing``: values
+    other than None may mean null.
     """
 
     arrow: pa.DataType
-    as_they_are: bool = True
+    arrow_converts: bool = True
     may_be_missing: bool = True
 
 
 def infer(column: str, values: _Objects) -> ObjectType:
-    """Return the type of a column of objects, or the error that names the column, the place in it and the row."""
+    """Return the type of a column of objects, or raise with column, place and row."""
     # most frequent first
     if _is_text(values):
         return ObjectType(pa.large_string())
-    look = _TypeInference(column, values)
-    arrow = look.infer(values.tolist(), [], ())
+    inference = _TypeInference(column, values)
+    arrow = inference.infer(values.tolist(), [], ())
     # pandas' text has one layout, whatever its storage
-    return ObjectType(
-        pa.large_string() if is_.is_string(arrow) else arrow,
-        look.as_they_are,
-        look.may_be_missing,
-    )
+    if is_.is_string(arrow):
+        arrow = pa.large_string()
+    return ObjectType(arrow, inference.arrow_converts, inference.may_be_missing)
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
     """Convert objects; an array, or several where they hold more than Arrow keeps in one."""
-    if target.as_they_are:
-        return pa.array(values, type=target.arrow, from_pandas=target.may_be_missing)
-    if is_.is_temporal(target.arrow) and (
-        counted := _count_alike(values, target.arrow)
-    ):
-        return counted
-    if target.arrow == pa.uuid():
-        plain = [
-            v.bytes if isinstance(v, uuid.UUID) else _plain(v, target.arrow)
-            for v in values
-        ]
-    else:
-        plain = [_plain(v, target.arrow) for v in values]
-    return pa.array(plain, type=target.arrow, from_pandas=target.may_be_missing)
+    arrow = target.arrow
+    if target.arrow_converts:
+        return pa.array(values, type=arrow, from_pandas=target.may_be_missing)
+    if is_.is_temporal(arrow):
+        counted = _count_alike(values, arrow)
+        if counted is not None:
+            return counted
+    converted = [_to_arrow_value(value, arrow) for value in values]
+    return pa.array(converted, type=arrow, from_pandas=target.may_be_missing)
 
 
 def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
-    """Convert moments or durations that all have one NumPy dtype, or are missing; None of any others."""
+    """Convert moments or durations of one NumPy dtype, or return None for others."""
     missing = pd.isna(values)
-    present = [
-        v.to_timedelta64() if isinstance(v, pd.Timedelta) else v
-        for v in values[~missing].tolist()
-    ]
-    if (
-        not all(issubclass(kind, np.generic) for kind in _types(present))
-        or len(dtypes := _dtypes(present)) != 1
-    ):
+    present = []
+    for value in values[~missing].tolist():
+        if isinstance(value, pd.Timedelta):
+            value = value.to_timedelta64()  # noqa: PLW2901
+        if not isinstance(value, np.generic):
+            return None
+        present.append(value)
+    dtypes = {value.dtype for value in present}
+    if len(dtypes) != 1:
         return None
     counts = np.zeros(len(values), np.int64)
     counts[~missing] = _count(np.array(present, *dtypes), arrow)
-    return (
-        pa.array(counts, mask=missing)
-        .cast(pa.int32() if is_.is_date32(arrow) else pa.int64())
-        .view(arrow)
-    )
+    width = pa.int32() if is_.is_date32(arrow) else pa.int64()
+    return pa.array(counts, mask=missing).cast(width).view(arrow)
+
+
+class _Cells(NamedTuple):
+    """What lies at one place of a column, without what is missing."""
+
+    steps: _Steps
+    values: list[Any]
+    # the items of typed arrays
+    arrays: list[_Objects]
+    # of the values
+    types: set[type]
+    # of the arrays, and of NumPy's scalars among the values
+    dtypes: set[np.dtype[Any]]
 
 
 class _TypeInference:
@@ -171,169 +175,161 @@ class _TypeInference:
     def __init__(self, column: str, values: _Objects) -> None:
         self._column = column
         self._values = values
-        self.as_they_are = True
+        self.arrow_converts = True
         self.may_be_missing = False
 
     def infer(
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> pa.DataType:
-        """Return the type of one place: of the ``values`` and of the items of typed ``arrays`` that lie there."""
+        """Return the type of one place: of ``values`` and of the items of typed ``arrays``."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(
                 f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it"
             )
-        present = values
-        python = _types(values)
-        if unsure := {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}:
-            present = self._present(values, unsure, steps)
-            python = _types(present)
-        self.may_be_missing |= bool(arrays or unsure - {type(None)})
-        scalars = {kind for kind in python if issubclass(kind, np.generic)}
-        dtypes = {a.dtype for a in arrays if a.size} or {
-            a.dtype for a in arrays[:1] if not python
-        }
-        if scalars:
-            dtypes |= _dtypes(
-                [value for value in present if isinstance(value, np.generic)]
-            )
-            self.as_they_are &= not scalars & {np.datetime64, np.timedelta64}
-        kinds = {_kind_of_type(kind) for kind in python - scalars} | {
-            _kind_of_dtype(dtype) for dtype in dtypes
-        }
-        if "datetime" in kinds:
-            zones = {
-                id(v.tzinfo): v for v in present if isinstance(v, datetime.datetime)
-            }
-            kinds = kinds - {"datetime"} | set(map(_zoned, zones.values()))
+        cells = self._present_cells(values, arrays, steps)
+        kinds = _kinds(cells)
+        if not kinds:
+            return pa.null()
         if kinds == {"int", "float"}:
-            self._check_exact(present, arrays, steps)
+            self._check_exact(cells)
             return pa.float64()
         if len(kinds) > 1:
             raise self._mixed(steps)
-        for kind in kinds:
-            if kind == "dict":
-                return self._infer_fields(present, steps, plain=python == {dict})
-            # one stands for all
-            if kind == "list" and python == {np.ndarray} and _are_alike(present):
-                present = present[:1]
-            return self._infer_kind(
-                kind, present, arrays, dtypes, steps, python == scalars
-            )
-        return pa.null()
+        (kind,) = kinds
+        return self._infer_kind(kind, cells)
 
-    def _infer_kind(
-        self,
-        kind: str,
-        present: list[Any],
-        arrays: list[_Objects],
-        dtypes: set[Any],
-        steps: _Steps,
-        numpy_only: bool,
-    ) -> pa.DataType:
+    def _present_cells(
+        self, values: list[Any], arrays: list[_Objects], steps: _Steps
+    ) -> _Cells:
+        python = _types(values)
+        unsure = {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}
+        if unsure:
+            values = self._present(values, unsure, steps)
+            python = _types(values)
+        if arrays or unsure - {type(None)}:
+            self.may_be_missing = True
+        dtypes = {array.dtype for array in arrays if array.size}
+        # an empty array has a type, too
+        if arrays and not dtypes and not python:
+            dtypes.add(arrays[0].dtype)
+        if any(issubclass(kind, np.generic) for kind in python):
+            dtypes |= {v.dtype for v in values if isinstance(v, np.generic)}
+        if python & {np.datetime64, np.timedelta64}:
+            self.arrow_converts = False
+        return _Cells(steps, values, arrays, python, dtypes)
+
+    def _infer_kind(self, kind: str, cells: _Cells) -> pa.DataType:
+        steps = cells.steps
+        if kind == "dict":
+            return self._infer_fields(cells.values, steps, plain=cells.types == {dict})
         if kind in ("list", "set"):
-            return self._infer_items(present, steps)
+            return self._infer_items(cells)
         if kind in ("int", "float"):
-            common = np.result_type(*dtypes) if numpy_only else None
-            if common is not None and _kind_of_dtype(common) == kind:
-                return pa.from_numpy_dtype(common.newbyteorder("="))
-            return (
-                pa.float64() if kind == "float" else self._whole(present, arrays, steps)
-            )
-        if kind in (_NAIVE, "timedelta") or kind.startswith(_AWARE):
-            unit = self._unit(present, dtypes, steps)
-            if kind == "timedelta":
-                return pa.duration(unit)
-            aware = kind.startswith(_AWARE)
-            advice = "with .astimezone(datetime.UTC)"
-            return pa.timestamp(
-                unit,
-                zone_name(present[0].tzinfo, self._column, advice) if aware else None,
-            )
-        if kind == "time" and any(value.tzinfo for value in present):
-            raise self._refused(
-                steps,
-                lambda v: v.tzinfo is not None,
-                "a time of day with a zone; remove the zone",
-            )
+            return self._infer_number(kind, cells)
+        if kind == "timedelta":
+            return pa.duration(self._unit(cells))
+        if kind == _NAIVE:
+            return pa.timestamp(self._unit(cells))
+        if kind.startswith(_AWARE):
+            return self._infer_aware(cells)
+        if kind == "time" and any(value.tzinfo for value in cells.values):
+            text = "a time of day with a zone; remove the zone"
+            raise self._refused(steps, lambda v: v.tzinfo is not None, text)
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
             # older Arrow takes only their bytes
-            self.as_they_are = False
+            self.arrow_converts = False
             return pa.uuid()
-        return self._infer_other(kind, present, steps)
+        return self._infer_other(kind, cells)
 
-    def _infer_other(self, kind: str, present: list[Any], steps: _Steps) -> pa.DataType:
+    def _infer_aware(self, cells: _Cells) -> pa.DataType:
+        unit = self._unit(cells)
+        advice = "with .astimezone(datetime.UTC)"
+        zone = zone_name(cells.values[0].tzinfo, self._column, advice)
+        return pa.timestamp(unit, zone)
+
+    def _infer_number(self, kind: str, cells: _Cells) -> pa.DataType:
+        if all(issubclass(known, np.generic) for known in cells.types):
+            common = np.result_type(*cells.dtypes)
+            if _kind_of_dtype(common) == kind:
+                return pa.from_numpy_dtype(common.newbyteorder("="))
+        if kind == "float":
+            return pa.float64()
+        least, most = _ends(cells.values, cells.arrays)
+        if least >= -(2**63) and most < 2**63:
+            return pa.int64()
+        if least >= 0 and most < 2**64:
+            return pa.uint64()
+        high = 2**63 if least < 0 else 2**64
+        text = "a whole number that does not fit into 64 bits together with the others; make them text"
+        raise self._refused(cells.steps, lambda v: not -(2**63) <= v < high, text)
+
+    def _infer_other(self, kind: str, cells: _Cells) -> pa.DataType:
         """Ask Arrow for the type of what has parameters, or is not known here."""
-        if kind == "Decimal" and any(
-            map(operator.methodcaller("is_infinite"), present)
-        ):
+        values = cells.values
+        if kind == "Decimal" and any(value.is_infinite() for value in values):
             text = "infinite, which no decimal type holds; replace it, for example with None"
-            raise self._refused(steps, lambda v: v.is_infinite(), text)
+            raise self._refused(cells.steps, lambda v: v.is_infinite(), text)
         reason = "make text of them"
-        try:
-            known = (
-                len(present) > 0 and kind != "UUID" and not kind.startswith("NumPy's")
-            )
-            found = pa.infer_type(present, from_pandas=True) if known else None
-            if found is not None and not is_.is_nested(found):
-                return found
-        except CONVERSION_ERRORS as error:
-            reason = str(error)[:200]
+        if values and kind != "UUID" and not kind.startswith("NumPy's"):
+            try:
+                inferred = pa.infer_type(values, from_pandas=True)
+                if not is_.is_nested(inferred):
+                    return inferred
+            except CONVERSION_ERRORS as error:
+                reason = str(error)[:200]
         raise UnsupportedTypeError(
-            f"column {self._column!r} holds {kind} values{self._place(steps)} for which Arrow has no type ({reason}); "
+            f"column {self._column!r} holds {kind} values{self._place(cells.steps)} for which Arrow has no type ({reason}); "
             "convert them first"
         )
 
-    def _infer_items(self, present: list[Any], steps: _Steps) -> pa.DataType:
-        arrays = [value for value in present if isinstance(value, np.ndarray)]
-        odd = {(a.dtype, a.ndim, type(a)) for a in arrays}
-        if any(ndim == 0 for _, ndim, _ in odd):
-            raise self._refused(
-                steps,
-                lambda v: np.ndim(v) == 0,
-                "an array without a dimension; take its item",
-            )
-        typed = [_unmasked(a) for a in arrays if _is_typed(a)]
-        mixed = len(typed) < len(present) or len({dtype for dtype, _, _ in odd}) > 1
-        self.as_they_are &= all(_is_arrows(*one) for one in odd) and not (
-            typed and mixed
-        )
+    def _infer_items(self, cells: _Cells) -> pa.DataType:
+        values = cells.values
+        # one stands for all
+        if cells.types == {np.ndarray} and _are_alike(values):
+            values = values[:1]
+        typed: list[_Objects] = []
+        if any(issubclass(kind, np.ndarray) for kind in cells.types):
+            self._check_arrays(values, cells.steps)
+            typed = [_unmasked(value) for value in values if _is_typed(value)]
+            values = [_unmasked(value) for value in values if not _is_typed(value)]
+            is_mixed = values or len({array.dtype for array in typed}) > 1
+            if typed and is_mixed:
+                self.arrow_converts = False
         # Arrow takes other sets
-        self.as_they_are &= not any(
-            issubclass(kind, frozenset) for kind in _types(present)
-        )
-        rest = (
-            [_unmasked(value) for value in present if not _is_typed(value)]
-            if arrays
-            else present
-        )
-        return pa.list_(self.infer(_flat(rest), typed, (*steps, _ITEM)))
+        if any(issubclass(kind, frozenset) for kind in cells.types):
+            self.arrow_converts = False
+        return pa.list_(self.infer(_flat(values), typed, (*cells.steps, _ITEM)))
+
+    def _check_arrays(self, values: list[Any], steps: _Steps) -> None:
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        for dtype, ndim, kind in {(a.dtype, a.ndim, type(a)) for a in arrays}:
+            if ndim == 0:
+                text = "an array without a dimension; take its item"
+                raise self._refused(steps, lambda v: np.ndim(v) == 0, text)
+            if not _is_arrows(dtype, ndim, kind):
+                self.arrow_converts = False
 
     def _infer_fields(
         self, present: list[Any], steps: _Steps, *, plain: bool
     ) -> pa.DataType:
         alike = plain and set(map(len, present)) == {len(present[0])}
         names = dict.fromkeys(present[0] if alike else _flat(present))
-        if odd := [
-            name
-            for name in names
-            if not isinstance(name, str) or not name or has_control_characters(name)
-        ]:
-            text = f"a dict with the key {odd[0]!r:.80}; a field's name is text without control characters; rename it"
-            raise self._refused(steps, lambda v: odd[0] in v, text)
+        for name in names:
+            if not _is_field_name(name):
+                text = f"a dict with the key {name!r:.80}; a field's name is text without control characters; rename it"
+                raise self._refused(steps, lambda v, odd=name: odd in v, text)
         fields = []
         for name in names:
-            try:
-                get = operator.itemgetter(name)
-                values = (
-                    list(map(get, present))
-                    if alike
-                    else [value[name] for value in present if name in value]
-                )
-            except KeyError:
-                # the same number of names, but different ones
-                return self._infer_fields(present, steps, plain=False)
+            if alike:
+                try:
+                    values = list(map(operator.itemgetter(name), present))
+                except KeyError:
+                    # the same number of names, but different ones
+                    return self._infer_fields(present, steps, plain=False)
+            else:
+                values = [value[name] for value in present if name in value]
             fields.append((name, self.infer(values, [], (*steps, name))))
         return pa.struct(fields)
 
@@ -354,92 +350,68 @@ class _TypeInference:
         if not missing.any():
             return values
         # Arrow rejects NumPy's without a unit, and reads some as values
-        self.as_they_are &= not any(
-            issubclass(kind, np.generic) for kind in set(map(type, array[missing]))
-        )
+        if any(issubclass(kind, np.generic) for kind in _types(array[missing])):
+            self.arrow_converts = False
         return array[~missing].tolist()  # type: ignore[no-any-return]  # for objects, the list of them
 
-    def _whole(
-        self, present: list[Any], arrays: list[_Objects], steps: _Steps
-    ) -> pa.DataType:
-        least, most = _ends([present, *arrays])
-        if least >= -(2**63) and most < 2**63:
-            return pa.int64()
-        if least >= 0 and most < 2**64:
-            return pa.uint64()
-        high = 2**63 if least < 0 else 2**64
-        text = "a whole number that does not fit into 64 bits together with the others; make them text"
-        raise self._refused(steps, lambda v: not -(2**63) <= v < high, text)
-
-    def _check_exact(
-        self, present: list[Any], arrays: list[_Objects], steps: _Steps
-    ) -> None:
-        """Whole numbers become floats only where none of them changes."""
-        whole: list[Any] = [
-            [value for value in present if isinstance(value, int | np.integer)]
-        ]
-        whole += [array for array in arrays if array.dtype.kind in "iu"]
-        if max(map(abs, _ends(whole))) <= 2**53:
+    def _check_exact(self, cells: _Cells) -> None:
+        """Refuse whole numbers among floats that no float holds."""
+        values = [v for v in cells.values if isinstance(v, int | np.integer)]
+        arrays = [array for array in cells.arrays if array.dtype.kind in "iu"]
+        if max(map(abs, _ends(values, arrays))) <= 2**53:
             return
         # Arrow also refuses those beyond 2**53 that a float holds exactly
-        self.as_they_are = False
-        if any(_is_inexact(value) for part in whole for value in part):
+        self.arrow_converts = False
+        if any(map(_is_inexact, itertools.chain(values, *arrays))):
             text = (
                 "a whole number that no float holds exactly, and other values are floats; to keep them, "
                 f"make them all text, for example with df[{self._column!r}].{TO_TEXT}"
             )
-            raise self._refused(steps, _is_inexact, text)
+            raise self._refused(cells.steps, _is_inexact, text)
 
-    def _unit(self, present: list[Any], dtypes: set[Any], steps: _Steps) -> str:
-        """Return the finest unit in use; Python's values have microseconds, those of pandas may have nanoseconds."""
-        units = {np.datetime_data(dtype)[0] for dtype in dtypes}
-        kinds = _types(present)
-        if any(
-            issubclass(kind, datetime.datetime | datetime.timedelta) for kind in kinds
-        ):
+    def _unit(self, cells: _Cells) -> str:
+        """Return the finest unit in use; Python's values have microseconds."""
+        units = {np.datetime_data(dtype)[0] for dtype in cells.dtypes}
+        python = (datetime.datetime, datetime.timedelta)
+        if any(issubclass(kind, python) for kind in cells.types):
             units.add("us")
-        of_pandas = {
-            kind for kind in kinds if issubclass(kind, pd.Timestamp | pd.Timedelta)
-        }
-        if of_pandas:
-            found = present
-            if of_pandas != kinds:
-                found = [
-                    value
-                    for value in present
-                    if isinstance(value, pd.Timestamp | pd.Timedelta)
-                ]
-            is_duration = isinstance(found[0], pd.Timedelta)
-            own = set(map(operator.attrgetter("unit"), found))
-            nanoseconds = operator.attrgetter(
-                "nanoseconds" if is_duration else "nanosecond"
-            )
-            if "ns" in own and any(map(nanoseconds, found)):
+        of_pandas = (pd.Timestamp, pd.Timedelta)
+        if any(issubclass(kind, of_pandas) for kind in cells.types):
+            found = [value for value in cells.values if isinstance(value, of_pandas)]
+            if self._has_nanoseconds(found, cells.steps):
                 units.add("ns")
-            if own != {"ns"}:
-                least: Any = min(found)
-                most: Any = max(found)
-                if is_duration:
-                    # Arrow misses the overflow from a coarse unit to a finer one
-                    fit_any_unit = (
-                        pd.Timedelta.min <= least and most <= pd.Timedelta.max
-                    )
-                    self.as_they_are &= fit_any_unit and not _HIDDEN_DURATIONS
-                elif _is_beyond_python(least) or _is_beyond_python(most):
-                    text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
-                    raise self._refused(steps, _is_beyond_python, text)
         return max(units, key=_UNITS.index)
 
+    def _has_nanoseconds(self, found: list[Any], steps: _Steps) -> bool:
+        """Return whether pandas' values need them; check those of coarser units."""
+        units = {value.unit for value in found}
+        is_duration = isinstance(found[0], pd.Timedelta)
+        if units != {"ns"}:
+            ends = (min(found), max(found))
+            if is_duration:
+                # Arrow misses the overflow from a coarse unit to a finer one
+                fits = pd.Timedelta.min <= ends[0] and ends[1] <= pd.Timedelta.max
+                if _HIDDEN_DURATIONS or not fits:
+                    self.arrow_converts = False
+            elif any(map(_is_beyond_python, ends)):
+                text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+                raise self._refused(steps, _is_beyond_python, text)
+        name = "nanoseconds" if is_duration else "nanosecond"
+        return "ns" in units and any(map(operator.attrgetter(name), found))
+
     def _place(self, steps: _Steps) -> str:
-        path = ".".join(
-            [self._column, *("item" if step is _ITEM else step for step in steps)]
-        )
-        return f" at {path!r}" if steps else ""
+        if not steps:
+            return ""
+        path = self._column
+        for step in steps:
+            path += ".item" if step is _ITEM else f".{step}"
+        return f" at {path!r}"
 
     def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
         """Return every value at a place, with its row."""
         for row, cell in enumerate(self._values):
-            yield from ((row, value) for value in _at(cell, steps))
+            for value in _at(cell, steps):
+                yield row, value
 
     def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
         """Make the error that shows the first value to which a test applies, with its row."""
@@ -453,33 +425,36 @@ class _TypeInference:
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
         """Make the error that names the first value of another kind."""
-        leaves = [(row, value, _kind(value)) for row, value in self._leaves(steps)]
-        present = [leaf for leaf in leaves if not _is_missing(leaf[1])]
+        present = []
         # missing values have a kind only in an array with a dtype
-        typed = [
-            leaf
-            for leaf in leaves
-            if not _is_missing(leaf[1]) or isinstance(leaf[1], np.generic)
-        ]
-        pairs = ((known[0][2], leaf) for known in (present, typed) for leaf in known)
-        unlike = (
-            pair
-            for pair in pairs
-            if {pair[0], pair[1][2]} not in ({pair[0]}, {"int", "float"})
-        )
-        first, (row, other, kind) = next(unlike)
-        code = (
-            None
-            if steps
-            else _code_for_one_kind(
-                f"df[{self._column!r}]", [value for _, value, _ in present]
-            )
-        )
-        example = f", for example {code}" if code else ""
+        typed = []
+        for row, value in self._leaves(steps):
+            leaf = (row, value, _kind(value))
+            is_missing = _is_missing(value)
+            if not is_missing:
+                present.append(leaf)
+            if not is_missing or isinstance(value, np.generic):
+                typed.append(leaf)
+        first, (row, other, kind) = _first_unlike(present) or _first_unlike(typed)
+        example = ""
+        if not steps:
+            values = [value for _, value, _ in present]
+            code = _code_for_one_kind(f"df[{self._column!r}]", values)
+            if code:
+                example = f", for example {code}"
         return UnsupportedTypeError(
             f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
             f"({show_value(other, 40)}); make it one kind first{example}"
         )
+
+
+def _first_unlike(leaves: list[tuple[int, Any, str]]) -> Any:
+    """Return the kind of the first value, and the first one of another; None if none is."""
+    for leaf in leaves:
+        kinds = {leaves[0][2], leaf[2]}
+        if len(kinds) > 1 and kinds != {"int", "float"}:
+            return leaves[0][2], leaf
+    return None
 
 
 def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
@@ -496,46 +471,45 @@ def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
 
 
 def _is_text(values: _Objects) -> bool:
-    """Return whether values are text or missing; where the first is not, it takes no look at the others."""
+    """Return whether values are text or missing; most others show in the first one."""
     first = next((value for value in values if value is not None), None)
-    return (
-        isinstance(first, str | float)
-        and pd.api.types.infer_dtype(values, skipna=True) == "string"
-    )
+    if not isinstance(first, str | float):
+        return False
+    return pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
-def _types(values: list[Any]) -> set[type]:
+def _types(values: Iterable[Any]) -> set[type]:
     return set(map(type, values))
 
 
-def _dtypes(values: list[Any]) -> set[np.dtype[Any]]:
-    """Return the dtypes of NumPy's values, run by run: to hash one takes longer than to compare two."""
-    return {
-        dtype for dtype, _ in itertools.groupby(values, operator.attrgetter("dtype"))
-    }
+def _kinds(cells: _Cells) -> set[str]:
+    kinds = {_kind_of_dtype(dtype) for dtype in cells.dtypes}
+    for python in cells.types:
+        if not issubclass(python, np.generic):
+            kinds.add(_kind_of_type(python))
+    if "datetime" in kinds:
+        kinds.remove("datetime")
+        moments = [v for v in cells.values if isinstance(v, datetime.datetime)]
+        # one of each zone
+        kinds.update(map(_zoned, {id(v.tzinfo): v for v in moments}.values()))
+    return kinds
 
 
 def _are_alike(arrays: list[_Objects]) -> bool:
     """Return whether all arrays have one dtype, which is not object, and one dimension."""
-    runs = (
-        itertools.groupby(arrays, operator.attrgetter(name))
-        for name in ("dtype", "ndim")
-    )
-    return all(
-        len(list(itertools.islice(some, 2))) == 1 for some in runs
-    ) and _is_typed(arrays[0])
+    dtype = arrays[0].dtype
+    return dtype.kind != "O" and all(a.dtype == dtype and a.ndim == 1 for a in arrays)
 
 
-def _ends(parts: list[Any]) -> tuple[int, int]:
-    """Return the least and the greatest of whole numbers, which are objects in a list, or typed arrays."""
-    ends = [
-        (min(p), max(p)) if isinstance(p, list) else (p.min(), p.max())
-        for p in parts
-        if len(p)
-    ]
-    return min((int(least) for least, _ in ends), default=0), max(
-        (int(most) for _, most in ends), default=0
-    )
+def _ends(values: list[Any], arrays: list[_Objects]) -> tuple[int, int]:
+    """Return the least and the greatest of whole numbers and 0."""
+    ends = [0]
+    if values:
+        ends += [int(min(values)), int(max(values))]
+    for array in arrays:
+        if array.size:
+            ends += [int(array.min()), int(array.max())]
+    return min(ends), max(ends)
 
 
 def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
@@ -573,14 +547,17 @@ def _is_inexact(value: Any) -> bool:
 
 def _is_beyond_python(value: Any) -> bool:
     """Return whether a pandas moment has a year that Python's own cannot have, and that Arrow takes for another."""
-    return (
-        isinstance(value, pd.Timestamp)
-        and not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
-    )
+    if not isinstance(value, pd.Timestamp):
+        return False
+    return not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
 
 
 def _is_typed(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype != object and value.ndim == 1
+
+
+def _is_field_name(name: Any) -> bool:
+    return isinstance(name, str) and name != "" and not has_control_characters(name)
 
 
 def _to_rows(value: Any) -> Any:
@@ -591,11 +568,9 @@ def _to_rows(value: Any) -> Any:
 def _unmasked(value: Any) -> Any:
     """Leave out what is masked."""
     value = _to_rows(value)
-    return (
-        value.compressed()
-        if isinstance(value, np.ma.MaskedArray) and value.ndim == 1
-        else value
-    )
+    if isinstance(value, np.ma.MaskedArray) and value.ndim == 1:
+        return value.compressed()
+    return value
 
 
 def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
@@ -616,16 +591,16 @@ def _zoned(value: datetime.datetime) -> str:
 def _kind(value: Any) -> str:
     if isinstance(value, np.generic):
         return _kind_of_dtype(value.dtype)
-    return (
-        _zoned(value)
-        if isinstance(value, datetime.datetime)
-        else _kind_of_type(type(value))
-    )
+    if isinstance(value, datetime.datetime):
+        return _zoned(value)
+    return _kind_of_type(type(value))
 
 
 def _kind_of_type(kind: type) -> str:
-    name = next((known for known in _TYPES if issubclass(kind, known)), kind).__name__
-    return _ALIKE.get(name, name)
+    for known in _TYPES:
+        if issubclass(kind, known):
+            return _ALIKE.get(known.__name__, known.__name__)
+    return kind.__name__
 
 
 def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
@@ -633,78 +608,80 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
         unit, count = np.datetime_data(dtype)
         if count == 1 and unit in _UNITS:
             return _NAIVE if dtype.kind == "M" else "timedelta"
-        return (
-            "date" if (dtype.kind, count, unit) == ("M", 1, "D") else f"NumPy's {dtype}"
-        )
-    known = dtype.kind in _NUMPY_KINDS and (dtype.kind != "f" or dtype.itemsize <= 8)
-    return _NUMPY_KINDS[dtype.kind] if known else f"NumPy's {dtype}"
+        if (dtype.kind, count, unit) == ("M", 1, "D"):
+            return "date"
+    elif dtype.kind != "f" or dtype.itemsize <= 8:
+        return _NUMPY_KINDS.get(dtype.kind, f"NumPy's {dtype}")
+    return f"NumPy's {dtype}"
 
 
-def _plain(value: Any, arrow: pa.DataType) -> Any:
-    """Return a value of Python or pandas that Arrow converts rightly, for one that it does not."""
-    if isinstance(value, np.ndarray) and is_.is_list(arrow):
-        return _plain_array(value, arrow)
-    if isinstance(value, dict) and is_.is_struct(arrow):
-        return {f.name: _plain(value[f.name], f.type) for f in arrow if f.name in value}
+def _to_arrow_value(value: Any, arrow: pa.DataType) -> Any:
+    """Return a value of Python or pandas that Arrow converts rightly."""
     if is_.is_map(arrow):
-        return None if _is_missing(value) else _plain_pairs(value, arrow)
-    if isinstance(value, list | tuple | set | frozenset) and is_.is_list(arrow):
-        items = list(value)
-        item = arrow.value_type
-        are_plain = _PLAIN.issuperset(map(type, items)) and not is_.is_float64(item)
-        return items if are_plain else [_plain(one, item) for one in items]
-    if isinstance(value, np.floating) and np.isnan(value):
-        return None
-    if (
-        isinstance(value, pd.Timedelta)
-        and value is not pd.NaT
-        and is_.is_temporal(arrow)
-    ):
-        value = value.to_timedelta64()
-    if isinstance(value, np.datetime64 | np.timedelta64) and (
-        np.isnat(value) or is_.is_temporal(arrow)
-    ):
-        return None if np.isnat(value) else int(_count(np.array([value]), arrow)[0])
-    if is_.is_float64(arrow) and isinstance(value, int | np.integer):
-        return float(value)
+        return None if _is_missing(value) else _to_pairs(value, arrow)
     if isinstance(value, uuid.UUID):
         return str(value) if is_.is_large_string(arrow) else value.bytes
+    if isinstance(value, dict) and is_.is_struct(arrow):
+        known = [field for field in arrow if field.name in value]
+        return {f.name: _to_arrow_value(value[f.name], f.type) for f in known}
+    if is_.is_list(arrow) and isinstance(value, np.ndarray):
+        return _to_items(value, arrow.value_type)
+    if is_.is_list(arrow) and isinstance(value, list | tuple | set | frozenset):
+        item = arrow.value_type
+        if _PLAIN.issuperset(map(type, value)) and not is_.is_float64(item):
+            return list(value)
+        return [_to_arrow_value(one, item) for one in value]
+    return _to_flat_value(value, arrow)
+
+
+def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
+    if isinstance(value, np.floating) and np.isnan(value):
+        return None
+    if isinstance(value, pd.Timedelta) and is_.is_temporal(arrow):
+        value = value.to_timedelta64()
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        if np.isnat(value):
+            return None
+        if is_.is_temporal(arrow):
+            return int(_count(np.array([value]), arrow)[0])
+    if is_.is_float64(arrow) and isinstance(value, int | np.integer):
+        return float(value)
     return value
 
 
-def _plain_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
+def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
     """Return what a map holds; Arrow ends the process where a pair is what it takes for missing."""
-    known = isinstance(value, list | tuple | dict | np.ndarray)
-    pairs = (
-        list(value.items() if isinstance(value, dict) else value) if known else [value]
-    )
-    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-        raise ValueError("a map is a dict, or a list of tuples of a key and a value")
-    return [
-        (_plain(key, arrow.key_type), _plain(item, arrow.item_type))
-        for key, item in pairs
-    ]
+    if isinstance(value, dict):
+        value = value.items()
+    elif not isinstance(value, list | tuple | np.ndarray):
+        value = [value]
+    pairs = []
+    for pair in value:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(
+                "a map is a dict, or a list of tuples of a key and a value"
+            )
+        key = _to_arrow_value(pair[0], arrow.key_type)
+        pairs.append((key, _to_arrow_value(pair[1], arrow.item_type)))
+    return pairs
 
 
-def _plain_array(array: _Objects, arrow: pa.DataType) -> Any:
-    item = arrow.value_type
+def _to_items(array: _Objects, item: pa.DataType) -> Any:
+    """Return the items of an array, None for those that are masked."""
     kind = array.dtype.kind
     if kind == "O":
-        mask = (
-            np.ma.getmaskarray(array) if array.ndim == 1 else np.zeros(len(array), bool)
-        )
-        return [
-            None if hidden else _plain(value, item)
-            for value, hidden in zip(_to_rows(array), mask, strict=True)
-        ]
+        mask = np.zeros(len(array), bool)
+        if array.ndim == 1:
+            mask = np.ma.getmaskarray(array)
+        items = []
+        for value, is_masked in zip(_to_rows(array), mask, strict=True):
+            items.append(None if is_masked else _to_arrow_value(value, item))
+        return items
     while is_.is_list(item):
         item = item.value_type
     if kind in "mM":
-        moments = np.where(
-            np.ma.getmaskarray(array),
-            np.array("NaT", array.dtype),
-            np.ma.getdata(array),
-        )
+        moments = np.ma.getdata(array).copy()
+        moments[np.ma.getmaskarray(array)] = "NaT"
         array = np.ma.array(_count(moments, item), mask=np.isnat(moments))
     elif kind in "iu" and is_.is_float64(item):
         array = array.astype(float)
