@@ -10,6 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rt_frames._frames.batch_sizes import (
+    BATCH_BYTES,
+    LOOPBACK_BATCH_BYTES,
+    MIN_BATCH_BYTES,
+    SMALL_BATCH_BYTES,
+)
+
 Compression = Literal["auto", "lz4", "zstd"] | None
 Codec = Literal["zstd", "lz4"] | None
 
@@ -28,10 +35,6 @@ PROBE_SECONDS = 0.02
 HELD_BYTES = 5 * 2**20
 # bytes per second; faster than this is not a tunnel but a service that shares the processor
 LOOPBACK_RATE = 180e6
-SMALLEST_BATCH = 2 * 2**20
-LARGEST_BATCH = 16 * 2**20
-# bytes; what is sent uncompressed before a tunnel is recognised costs time
-FIRST_LOOPBACK_BATCH = 2**18
 # faster batches grow, as each has an overhead
 BATCH_SECONDS = 0.004
 # bytes; a last batch of a few rows tells nothing
@@ -108,17 +111,17 @@ class CompressionPolicy:
         if requested == "auto" and self._memory.place is not None:
             place = self._memory.place
         one_batch = nbytes is not None and nbytes <= (
-            TINY if LADDER[place] else SMALLEST_BATCH
+            TINY if LADDER[place] else MIN_BATCH_BYTES
         )
         self.adapts = requested == "auto" and memory is not None and not one_batch
         self.disabled = requested is None or (requested == "auto" and not self.adapts)
         self.batch_bytes = (
-            FIRST_LOOPBACK_BATCH
+            LOOPBACK_BATCH_BYTES
             if is_loopback and not self.link_known
-            else SMALLEST_BATCH
+            else MIN_BATCH_BYTES
         )
         if not self.adapts:
-            self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
+            self.batch_bytes = BATCH_BYTES if self.disabled else SMALL_BATCH_BYTES
         # bytes of data per second, last measured
         self._rates: dict[int, float] = {}
         # during a trial: the place to return to
@@ -128,7 +131,7 @@ class CompressionPolicy:
         self._since = 0.0
         self._use(
             LADDER.index(None) if self.disabled else place,
-            HELD_BYTES if LADDER[place] else 4 * FIRST_LOOPBACK_BATCH,
+            HELD_BYTES if LADDER[place] else 4 * LOOPBACK_BATCH_BYTES,
         )
 
     def next_codec(self) -> Codec:
@@ -201,12 +204,12 @@ class CompressionPolicy:
             ):
                 self._rival = place
                 self._since = 0.0
-                self.batch_bytes = SMALLEST_BATCH
+                self.batch_bytes = MIN_BATCH_BYTES
                 self._use(other, HELD_BYTES if is_late else None)
                 return
         self._memory.place, self.batch_bytes = (
             place,
-            max(self.batch_bytes, SMALLEST_BATCH),
+            max(self.batch_bytes, MIN_BATCH_BYTES),
         )
 
     def _end_trial(self, rate: float, rival: int) -> None:
@@ -226,11 +229,11 @@ class CompressionPolicy:
     def _resize(self, seconds: float) -> None:
         """Let a batch take some milliseconds: small ones cost more, large ones show changes late."""
         largest = (
-            SMALLEST_BATCH
+            MIN_BATCH_BYTES
             if not self._rates
-            else 2 * SMALLEST_BATCH
+            else SMALL_BATCH_BYTES
             if self.next_codec()
-            else LARGEST_BATCH
+            else BATCH_BYTES
         )
         if (
             seconds < BATCH_SECONDS
@@ -238,5 +241,5 @@ class CompressionPolicy:
             and (self.next_codec() or self._sent > HELD_BYTES)
         ):
             self.batch_bytes = min(2 * self.batch_bytes, largest)
-        elif seconds > 4 * BATCH_SECONDS and self.batch_bytes > SMALLEST_BATCH:
+        elif seconds > 4 * BATCH_SECONDS and self.batch_bytes > MIN_BATCH_BYTES:
             self.batch_bytes //= 2
