@@ -369,24 +369,24 @@ def _open_iterator(
         undo.pop_all()
 
     def open_next(item: Any) -> Source:
-        found = Refusals()
-        opened = _open(item, options, found)
-        found.check(opened.schema.names)
+        later_refusals = Refusals()
+        opened = _open(item, options, later_refusals)
+        later_refusals.check(opened.schema.names)
         return opened
 
     sources = itertools.chain(iter([source]), map(open_next, items))
 
     def chunks() -> Iterator[Chunk]:
-        places = (f"item {number}" for number in itertools.count())
+        numbers = itertools.count()
         for opened in sources:
-            place = next(places)
-            parts = iter(opened.chunks())
+            origin = f"item {next(numbers)}"
+            pieces = iter(opened.chunks())
             # drop each item before asking for the next: it may be large
             del opened
-            for chunk in parts:
-                yield chunk._replace(place=chunk.place or place)
+            for chunk in pieces:
+                yield chunk._replace(origin=chunk.origin or origin)
                 del chunk
-            del parts
+            del pieces
 
     return Source(
         source.schema, chunks, replayable=False, caller_thread_only=True, close=close
@@ -398,8 +398,10 @@ def _open_partition(data: Partition, options: Options, refusals: Refusals) -> So
     if data.frame is None:
         return Source(data.schema, list, close=data.close)
     opened = _open(data.frame, options, refusals)
-    place = f"partition {data.number}"
     schema = opened.schema if data.schema is None else data.schema
-    return Source(
-        schema, lambda: (chunk._replace(place=place) for chunk in opened.chunks())
-    )
+
+    def chunks() -> Iterator[Chunk]:
+        for chunk in opened.chunks():
+            yield chunk._replace(origin=f"partition {data.number}")
+
+    return Source(schema, chunks)

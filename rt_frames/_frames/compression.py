@@ -10,6 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rt_frames._frames.batch_sizes import (
+    BATCH_BYTES,
+    LOOPBACK_BATCH_BYTES,
+    MIN_BATCH_BYTES,
+    SMALL_BATCH_BYTES,
+)
+
 Compression = Literal["auto", "lz4", "zstd"] | None
 Codec = Literal["zstd", "lz4"] | None
 
@@ -24,14 +31,10 @@ CHANGE = 1.5
 # the least evidence of a codec's speed
 PROBE_BATCHES = 3
 PROBE_SECONDS = 0.02
-# buffers on the way absorb so many at once, which tells nothing about the link
-HELD_BYTES = 5 * 2**20
+# bytes; network buffers swallow this much before the link's speed shows
+SWALLOWED_BYTES = 5 * 2**20
 # bytes per second; faster than this is not a tunnel but a service that shares the processor
 LOOPBACK_RATE = 180e6
-SMALLEST_BATCH = 2 * 2**20
-LARGEST_BATCH = 16 * 2**20
-# bytes; what is sent uncompressed before a tunnel is recognised costs time
-FIRST_LOOPBACK_BATCH = 2**18
 # faster batches grow, as each has an overhead
 BATCH_SECONDS = 0.004
 # bytes; a last batch of a few rows tells nothing
@@ -52,13 +55,13 @@ class LinkMemory:
 
     Attributes
     ----------
-    place : int or None
-        Where on the ladder the next upload begins.
+    rung : int or None
+        Index in LADDER at which the next upload starts.
     patience : dict
-        Seconds until a place on the ladder may be tried again.
+        Seconds until a rung may be tried again.
     """
 
-    place: int | None = None
+    rung: int | None = None
     patience: dict[int, float] = field(default_factory=dict)
 
 
@@ -102,38 +105,41 @@ class CompressionPolicy:
         self._memory = memory or LinkMemory()
         self._is_loopback = is_loopback
         self.requested = requested
-        self.link_known = self._memory.place is not None
-        first: Codec = None if is_loopback else "zstd"
-        place = LADDER.index(first if requested == "auto" else requested)
-        if requested == "auto" and self._memory.place is not None:
-            place = self._memory.place
-        one_batch = nbytes is not None and nbytes <= (
-            TINY if LADDER[place] else SMALLEST_BATCH
-        )
-        self.adapts = requested == "auto" and memory is not None and not one_batch
-        self.disabled = requested is None or (requested == "auto" and not self.adapts)
-        self.batch_bytes = (
-            FIRST_LOOPBACK_BATCH
-            if is_loopback and not self.link_known
-            else SMALLEST_BATCH
-        )
-        if not self.adapts:
-            self.batch_bytes = LARGEST_BATCH if self.disabled else 2 * SMALLEST_BATCH
+        self.link_known = self._memory.rung is not None
+        rung = LADDER.index(None)
+        if requested != "auto":
+            rung = LADDER.index(requested)
+        elif self._memory.rung is not None:
+            rung = self._memory.rung
+        elif not is_loopback:
+            rung = LADDER.index("zstd")
+        one_batch = TINY if LADDER[rung] else MIN_BATCH_BYTES
+        is_one_batch = nbytes is not None and nbytes <= one_batch
+        is_auto = requested == "auto"
+        self.adapts = is_auto and memory is not None and not is_one_batch
+        self.disabled = requested is None or (is_auto and not self.adapts)
+        if self.disabled:
+            rung = LADDER.index(None)
+            self.batch_bytes = BATCH_BYTES
+        elif not self.adapts:
+            self.batch_bytes = SMALL_BATCH_BYTES
+        elif is_loopback and not self.link_known:
+            self.batch_bytes = LOOPBACK_BATCH_BYTES
+        else:
+            self.batch_bytes = MIN_BATCH_BYTES
         # bytes of data per second, last measured
         self._rates: dict[int, float] = {}
-        # during a trial: the place to return to
+        # during a trial: the rung to return to
         self._rival: int | None = None
         # bytes; seconds since the last trial began or ended
         self._sent = 0
         self._since = 0.0
-        self._use(
-            LADDER.index(None) if self.disabled else place,
-            HELD_BYTES if LADDER[place] else 4 * FIRST_LOOPBACK_BATCH,
-        )
+        swallowed = SWALLOWED_BYTES if LADDER[rung] else 4 * LOOPBACK_BATCH_BYTES
+        self._use(rung, swallowed)
 
     def next_codec(self) -> Codec:
         """Return the codec for the next batch."""
-        return LADDER[self._place]
+        return LADDER[self._rung]
 
     def record(
         self, codec: Codec, before: int, after: int, sending: float, waiting: float
@@ -165,19 +171,18 @@ class CompressionPolicy:
         filling = self._filling
         self._since += seconds
         self._restart(filling=filling and self._sent <= self._full_at)
-        if self._rival is None and not filling:
-            self._climb(rate, is_late=is_late)
-        elif self._rival is not None and (
-            not filling or rate < GAIN * self._rates[self._rival]
-        ):
-            # buffers make a link seem faster, never slower
+        if self._rival is None:
+            if not filling:
+                self._climb(rate, is_late=is_late)
+        # buffers make a link seem faster, never slower
+        elif not filling or rate < GAIN * self._rates[self._rival]:
             self._end_trial(rate, self._rival)
 
-    def _use(self, place: int, held: int | None) -> None:
-        """Take another codec; so many bytes fill buffers on the way, which are full already if it is None."""
-        self._place = place
-        self._full_at = self._sent + (held or 0)
-        self._restart(filling=held is not None)
+    def _use(self, rung: int, swallowed: int | None) -> None:
+        """Take another codec; None if the buffers on the way are full already."""
+        self._rung = rung
+        self._full_at = self._sent + (swallowed or 0)
+        self._restart(filling=swallowed is not None)
 
     def _restart(self, *, filling: bool) -> None:
         self._filling = filling
@@ -186,37 +191,38 @@ class CompressionPolicy:
         self._sending = self._waiting = 0.0
 
     def _climb(self, rate: float, *, is_late: bool) -> None:
-        """Try another codec, unless it was tried in vain a short time ago."""
-        place = self._place
+        """Try another codec, unless it failed a short time ago."""
+        rung = self._rung
         patience = self._memory.patience
-        self._rates[place] = rate
+        self._rates[rung] = rate
         # the smallest output first
-        others = LADDER[place + 1 : place + 2] if is_late else LADDER[:place]
+        others = range(rung)
+        if is_late:
+            others = range(rung + 1, min(rung + 2, len(LADDER)))
         if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
-            others = ()
-        for other in map(LADDER.index, others):
-            if (
-                self._since >= patience.get(other, 0)
-                or self._rates.get(other, 0) > CHANGE * rate
-            ):
-                self._rival = place
+            others = range(0)
+        for other in others:
+            has_waited = self._since >= patience.get(other, 0)
+            if has_waited or self._rates.get(other, 0) > CHANGE * rate:
+                self._rival = rung
                 self._since = 0.0
-                self.batch_bytes = SMALLEST_BATCH
-                self._use(other, HELD_BYTES if is_late else None)
+                self.batch_bytes = MIN_BATCH_BYTES
+                self._use(other, SWALLOWED_BYTES if is_late else None)
                 return
-        self._memory.place, self.batch_bytes = (
-            place,
-            max(self.batch_bytes, SMALLEST_BATCH),
-        )
+        self._memory.rung = rung
+        self.batch_bytes = max(self.batch_bytes, MIN_BATCH_BYTES)
 
     def _end_trial(self, rate: float, rival: int) -> None:
         """Keep the better codec; the other one waits, twice as long as the last time."""
-        tried = self._place
+        tried = self._rung
         patience = self._memory.patience
-        better, worse = (
-            (tried, rival) if rate >= GAIN * self._rates[rival] else (rival, tried)
-        )
-        self._rates[tried], self._memory.place = rate, better
+        better = rival
+        worse = tried
+        if rate >= GAIN * self._rates[rival]:
+            better = tried
+            worse = rival
+        self._rates[tried] = rate
+        self._memory.rung = better
         patience[worse] = max(2 * patience.get(worse, 0), PATIENCE * self._since)
         patience.pop(better, None)
         self._rival = None
@@ -224,19 +230,15 @@ class CompressionPolicy:
         self._use(better, None)
 
     def _resize(self, seconds: float) -> None:
-        """Let a batch take some milliseconds: small ones cost more, large ones show changes late."""
-        largest = (
-            SMALLEST_BATCH
-            if not self._rates
-            else 2 * SMALLEST_BATCH
-            if self.next_codec()
-            else LARGEST_BATCH
-        )
-        if (
-            seconds < BATCH_SECONDS
-            and self._rival is None
-            and (self.next_codec() or self._sent > HELD_BYTES)
-        ):
-            self.batch_bytes = min(2 * self.batch_bytes, largest)
-        elif seconds > 4 * BATCH_SECONDS and self.batch_bytes > SMALLEST_BATCH:
+        """Let a batch take milliseconds: small ones cost more, large ones react late."""
+        codec = self.next_codec()
+        largest = BATCH_BYTES
+        if not self._rates:
+            largest = MIN_BATCH_BYTES
+        elif codec:
+            largest = SMALL_BATCH_BYTES
+        if seconds < BATCH_SECONDS:
+            if self._rival is None and (codec or self._sent > SWALLOWED_BYTES):
+                self.batch_bytes = min(2 * self.batch_bytes, largest)
+        elif seconds > 4 * BATCH_SECONDS and self.batch_bytes > MIN_BATCH_BYTES:
             self.batch_bytes //= 2

@@ -9,34 +9,29 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.compression import (
-    PROBE_BATCHES,
-    SMALLEST_BATCH,
-    Codec,
-    CompressionPolicy,
+from rt_frames._frames.batch_sizes import (
+    JOINED_BYTES,
+    JOINED_ROWS,
+    MAX_BATCH_BYTES,
+    MIN_BATCH_BYTES,
+    WORK_BYTES,
 )
-from rt_frames._frames.source import MAX_BATCH_BYTES, Part, Source, nbytes, rows_within
+from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
+from rt_frames._frames.convert import Converter
+from rt_frames._frames.source import Slice, Source, nbytes, rows_within
 from rt_frames._threads import parallel_map, prefetch
 
 MIME = "application/vnd.apache.arrow.stream"
 
-JOINED_BYTES = 2**12
-# about what is converted at a time, on as many threads as there are, and waits to be sent
-WORK_BYTES = 20 * 2**20
 MAX_THREADS = 8
-# of a write in parts, so that little is left to do for the service at the end of each
-PART_BATCH_BYTES = 6 * 2**20
-# of a batch that is joined with those that follow
-SMALL_ROWS = 2**8
-SMALL_BYTES = 2**12
-# such batches, and how long they wait for the next
-MOST_HELD = 2**10
-HELD_SECONDS = 0.1
+# small batches that are joined, and the seconds that the first waits for the others
+MAX_PENDING = 2**10
+PENDING_SECONDS = 0.1
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -68,20 +63,22 @@ class IPCStream:
         self._source = source
         self._policy = policy
         self.rows = 0
-        # bytes of a part
-        self._most: int | None = None
-        asked = policy.requested is None and source.nbytes is not None
-        counted = policy.disabled and source.replayable and (source.zero_copy or asked)
-        self._small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
-        self._threads = 1 if self._small else _count_threads(source)
-        # to count is to make it, here
-        self._made = [*self._messages()] if counted and self._small else None
-        if self._made is not None:
-            self.length: int | None = sum(
-                len(buffer) for message in self._made for buffer in message.buffers
-            )
-        else:
-            self.length = self._count() if counted else None
+        self.length: int | None = None
+        # the limit of one part of a multipart write
+        self._max_bytes: int | None = None
+        self._is_small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
+        self._threads = 1 if self._is_small else _count_threads(source)
+        self._converts = self._threads > 1
+        # a small stream that was made to count its bytes
+        self._made: list[_Encoded] | None = None
+        was_asked = policy.requested is None and source.nbytes is not None
+        is_counted = policy.disabled and (source.zero_copy or was_asked)
+        if is_counted and source.replayable:
+            if self._is_small:
+                self._made = list(self._messages())
+                self.length = sum(message.nbytes() for message in self._made)
+            else:
+                self.length = self._count()
 
     def __iter__(self) -> Generator[Buffers]:
         with contextlib.closing(self._messages_in_time()) as messages:
@@ -89,12 +86,12 @@ class IPCStream:
                 yield buffers
                 del buffers
 
-    def parts(self, most: int | None) -> Generator[Generator[Buffers]]:
-        """Cut the stream into several, each to be sent before the next: whole ones, and of at most so many bytes.
+    def parts(self, max_bytes: int | None) -> Generator[Generator[Buffers]]:
+        """Split into complete streams, each of which is read before the next.
 
-        A batch that alone has more is one of them.
+        They have at most ``max_bytes``, unless a single batch has more.
         """
-        self._most = most
+        self._max_bytes = max_bytes
         following = list[Buffers]()
 
         def part() -> Generator[Buffers]:
@@ -108,199 +105,216 @@ class IPCStream:
                 del buffers
 
         with contextlib.closing(self._messages_in_time()) as messages:
-            following.append(next(messages)[1])
+            _, first = next(messages)
+            following.append(first)
+            del first
             while following:
                 yield part()
 
     def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
-        """Yield messages, and whether they begin a part; the policy is told how long each took to leave."""
+        """Yield messages, and whether each begins a part; report times to the policy."""
         self.rows = 0
-        source = self._source
-        messages = (
-            self._messages() if self._made is None else (one for one in self._made)
-        )
-        with contextlib.closing(
-            messages if self._small or source.caller_thread_only else prefetch(messages)
-        ) as made:
+        policy = self._policy
+        if self._made is None:
+            messages = self._messages()
+        else:
+            messages = (message for message in self._made)
+        if not self._is_small and not self._source.caller_thread_only:
+            messages = prefetch(messages)
+        with contextlib.closing(messages):
             sent = time.perf_counter()
-            for rows, codec, before, buffers, begins, _ in made:
+            for message in messages:
                 ready = time.perf_counter()
-                self.rows += rows
-                size = sum(map(len, buffers)) if self._policy.adapts else 0
+                codec = message.codec
+                begins = message.begins
+                buffers = message.buffers
+                size = message.nbytes() if policy.adapts else 0
+                before = message.before or size
+                self.rows += message.rows
+                del message
                 yield begins, buffers
                 del buffers
                 waited = ready - sent
                 sent = time.perf_counter()
-                # that waits for the answer to the part before it
+                # the first of a part waits for the response to the part before it
                 if not begins:
-                    self._policy.record(
-                        codec, before or size, size, sent - ready, waited
-                    )
+                    policy.record(codec, before, size, sent - ready, waited)
 
     def _count(self) -> int:
-        """Count the bytes of the uncompressed stream, cut as it will be, without making them."""
+        """Count the bytes of the uncompressed stream without making them."""
         sink = pa.MockOutputStream()
-        convert = self._source.converter() if self._threads > 1 else None
+        convert = self._source.converter() if self._converts else None
         with pa.ipc.new_stream(sink, self._source.schema) as writer:
-            for part, _ in self._cut():
-                batch = (
-                    part.batch
-                    if convert is None
-                    else convert(part.batch, part.place, part.rows_before)
-                )
-                if batch.num_rows or convert is None:
-                    writer.write_batch(batch)
+            for rows, _ in self._resized():
+                if convert is not None:
+                    rows = rows.converted(convert)  # noqa: PLW2901  # the unconverted is released
+                if rows.batch.num_rows or convert is None:
+                    writer.write_batch(rows.batch)
         return int(sink.size())
 
     def _messages(self) -> Generator[_Encoded]:
-        """Yield the schema with the first batch, and the end with the last where it is known: small bodies are one."""
-        left = self._source.rows
-        begun = False
+        """Yield the schema with the first batch, and the end with the last if known.
+
+        So a small body is one message.
+        """
+        source = self._source
+        remaining = source.rows
+        is_first = True
         sent = 0
-        encode = _Encoder(self._source, self._threads > 1)
-        made = parallel_map(
+        encode = _Encoder(source, source.converter if self._converts else None)
+        encoded = parallel_map(
             encode, self._tasks(), self._threads, lambda task: task.is_cheap
         )
-        with contextlib.closing(made):
-            for rows, codec, before, buffers, _, batch in made:
-                if not buffers:
+        with contextlib.closing(encoded):
+            for message in encoded:
+                if not message.buffers:
                     continue
-                size = sum(map(len, buffers)) if self._most else 0
+                size = message.nbytes() if self._max_bytes else 0
+                total = sent + size + len(_END_OF_STREAM)
                 begins = (
-                    begun
-                    and self._most is not None
-                    and sent + size + len(_END_OF_STREAM) > self._most
+                    self._max_bytes is not None
+                    and not is_first
+                    and total > self._max_bytes
                 )
-                if begins and batch is not None:
-                    buffers = encode.begin(batch, codec)  # noqa: PLW2901  # as a stream's first
-                elif begins:
-                    buffers = [self._source.schema.serialize(), *buffers]  # noqa: PLW2901  # as a stream's first
-                sent = size if begins else sent + size
-                left = None if left is None else left - rows
-                begun = True
-                yield _Encoded(
-                    rows,
-                    codec,
-                    before,
-                    [*buffers, *([_END_OF_STREAM] if left == 0 else [])],
-                    begins,
-                )
-                if left == 0:
+                sent += size
+                buffers = message.buffers
+                if begins:
+                    sent = size
+                    buffers = encode.begin(message)
+                if remaining is not None:
+                    remaining -= message.rows
+                is_first = False
+                if remaining == 0:
+                    buffers = [*buffers, _END_OF_STREAM]
+                yield message._replace(buffers=buffers, begins=begins, batch=None)
+                if remaining == 0:
                     return
                 # before the next is made: they may hold all of a frame
-                del buffers, batch
-        empty = (
-            []
-            if begun
-            else _Writer(self._source.schema, None, 0).write(self._source.empty_batch())
-        )
-        yield _Encoded(0, None, 0, [*empty, _END_OF_STREAM])
+                del message, buffers
+        end = [_END_OF_STREAM]
+        if is_first:
+            empty = source.empty_batch()
+            end = [*_Writer(source.schema, None, 0).write(empty), _END_OF_STREAM]
+        yield _Encoded(0, None, 0, end)
 
     def _tasks(self) -> Iterator[_Task]:
-        # the first gives the schema, too
+        # only the first message has the schema
         skip = 0
-        for part, as_sent in self._cut():
+        for rows, as_sent in self._resized():
             codec = self._policy.next_codec()
-            yield _Task(part, codec, skip, as_sent and codec is None)
-            if not skip and part.batch.num_rows:
+            yield _Task(rows, codec, skip, as_sent and codec is None)
+            if not skip and rows.batch.num_rows:
                 skip = len(self._source.schema.serialize())
-            del part
+            del rows
 
-    def _parts(self) -> Iterator[Part]:
-        """Yield the source's parts; small ones that follow each other closely are converted, and sent as one."""
+    def _joined(self) -> Iterator[Slice]:
+        """Yield the source's slices; small ones in quick succession become one."""
         source = self._source
-        held = list[Part]()
+        pending = list[Slice]()
         since = time.monotonic()
-        convert = source.converter() if self._threads > 1 else None
-        for number, part in enumerate(
-            source.parts() if convert else source.converted_parts()
-        ):
-            is_small = number > 0 and _is_small(part)
+        convert = source.converter() if self._converts else None
+        slices = source.slices() if convert else source.converted_slices()
+        for number, rows in enumerate(slices):
+            is_small = number > 0 and _is_small(rows)
             if is_small and convert:
-                batch = convert(part.batch, part.place, part.rows_before)
-                part = part._replace(batch=batch)  # noqa: PLW2901  # the unconverted is let go of
-            is_late = not source.replayable and time.monotonic() - since > HELD_SECONDS
-            if held and (
-                not is_small
-                or is_late
-                or len(held) == MOST_HELD
-                or part.version != held[0].version
-            ):
-                yield _join(held)
-                held.clear()
-            if not is_small:
-                yield part
+                rows = rows.converted(convert)  # noqa: PLW2901  # the unconverted is released
+            if pending:
+                waited = time.monotonic() - since
+                is_late = not source.replayable and waited > PENDING_SECONDS
+                is_full = len(pending) == MAX_PENDING
+                is_other = rows.version != pending[0].version
+                if not is_small or is_late or is_full or is_other:
+                    yield _join(pending)
+                    pending.clear()
+            if is_small:
+                if not pending:
+                    since = time.monotonic()
+                pending.append(rows)
             else:
-                since = since if held else time.monotonic()
-                held.append(part)
-            del part
-        if held:
-            yield _join(held)
+                yield rows
+            del rows
+        if pending:
+            yield _join(pending)
 
-    def _cut(self) -> Iterator[tuple[Part, bool]]:
-        """Cut parts to the size that the policy asks for; a rest is not left over, but goes with the last.
+    def _resized(self) -> Iterator[tuple[Slice, bool]]:
+        """Yield slices of the size that the policy asks for, and whether each is as sent.
 
-        In a wide table only the first ones, which show how fast the link is, are so small that its columns count.
+        A short remainder joins the last slice. In a wide table only the first ones,
+        which show how fast the link is, are so small that its columns count.
         """
         source = self._source
         policy = self._policy
-        probes_left = 0 if policy.link_known or not policy.adapts else PROBE_BATCHES
-        for part in self._parts():
-            as_sent = self._threads < 2 or part.batch.schema.equals(source.schema)
+        probes_left = 0
+        if policy.adapts and not policy.link_known:
+            probes_left = PROBE_BATCHES
+        for rows in self._joined():
+            as_sent = not self._converts or rows.batch.schema.equals(source.schema)
+            limit = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
+            size = rows.nbytes
+            # what is neither converted nor compressed goes as it lies in memory
+            if as_sent and policy.disabled and not self._max_bytes:
+                size = 0
+            total = rows.batch.num_rows
             start = 0
-            rows = part.batch.num_rows
-            size = 0 if as_sent and policy.disabled and not self._most else part.nbytes
-            most = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             while True:
-                least = 0 if probes_left else source.least_bytes
-                length = rows_within(
-                    max(least, min(policy.batch_bytes, most)), rows, size
-                )
-                probes_left = max(probes_left - 1, 0)
-                if rows - start <= 1.5 * length:
+                wanted = min(policy.batch_bytes, limit)
+                if probes_left:
+                    probes_left -= 1
+                else:
+                    wanted = max(wanted, source.least_bytes)
+                length = rows_within(wanted, total, size)
+                if total - start <= 1.5 * length:
                     break
-                yield part.slice(start, length), as_sent
+                yield rows.slice(start, length), as_sent
                 start += length
-            part = part.slice(start) if start else part  # noqa: PLW2901  # the whole one is let go of
-            yield part, as_sent
-            del part
+            if start:
+                rows = rows.slice(start)  # noqa: PLW2901  # the whole one is released
+            yield rows, as_sent
+            del rows
 
 
-def _is_small(part: Part) -> bool:
-    rows = part.batch.num_rows
-    return rows <= SMALL_ROWS and (
-        part.nbytes <= SMALL_BYTES or nbytes(part.batch) <= SMALL_BYTES
-    )
+def _is_small(rows: Slice) -> bool:
+    if rows.batch.num_rows > JOINED_ROWS:
+        return False
+    return rows.nbytes <= JOINED_BYTES or nbytes(rows.batch) <= JOINED_BYTES
 
 
-def _join(parts: list[Part]) -> Part:
-    batches = [part.batch for part in parts]
-    joined = batches[0] if len(parts) == 1 else pa.concat_batches(batches)
-    return parts[0]._replace(batch=joined, nbytes=sum(part.nbytes for part in parts))
+def _join(slices: list[Slice]) -> Slice:
+    if len(slices) == 1:
+        return slices[0]
+    joined = pa.concat_batches([rows.batch for rows in slices])
+    return slices[0]._replace(batch=joined, nbytes=sum(rows.nbytes for rows in slices))
 
 
 def _count_threads(source: Source) -> int:
-    """Return how many threads convert and compress: one where earlier batches count, or columns are many."""
+    """Return how many threads convert and compress.
+
+    One if batches depend on earlier ones, or columns are many.
+    """
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
-    most = WORK_BYTES // max(SMALLEST_BATCH, source.least_bytes) - 2
-    return max(1, min(int(pa.cpu_count()), MAX_THREADS, most))
+    batches = WORK_BYTES // max(MIN_BATCH_BYTES, source.least_bytes)
+    return max(1, min(int(pa.cpu_count()), MAX_THREADS, batches - 2))
 
 
 class _Task(NamedTuple):
-    """A part, the codec for it, how much of the stream's beginning was sent before, and whether there is no work."""
+    """Rows to encode with a codec.
 
-    part: Part
+    ``skip`` is how much of the stream's beginning was sent before; a cheap task takes
+    no work.
+    """
+
+    rows: Slice
     codec: Codec
     skip: int
     is_cheap: bool
 
 
 class _Encoded(NamedTuple):
-    """The message of a part, and how many bytes of data its codec was given; 0 if none.
+    """The message of some rows, and how many bytes its codec was given; 0 if none.
 
-    It ``begins`` another stream where it was too large for the one before it; that takes the ``batch`` itself, where
-    messages rely on dictionaries of earlier ones.
+    It ``begins`` another stream if it was too large for the one before it. It keeps the
+    ``batch`` if messages rely on dictionaries of earlier ones.
     """
 
     rows: int
@@ -310,50 +324,60 @@ class _Encoded(NamedTuple):
     begins: bool = False
     batch: pa.RecordBatch | None = None
 
+    def nbytes(self) -> int:
+        """Return how long the message is."""
+        return sum(map(len, self.buffers))
+
 
 class _Encoder(threading.local):
-    """Makes messages of parts, each thread for itself: converts them, if they were not, and has Arrow compress them."""
+    """Makes messages of slices, each thread for itself."""
 
-    def __init__(self, source: Source, converts: bool) -> None:
-        self._source = source
-        self._convert = source.converter() if converts else None
+    def __init__(
+        self, source: Source, converter: Callable[[], Converter] | None
+    ) -> None:
+        self._schema = source.schema
+        self._has_dictionaries = bool(source.layout.dictionaries)
+        self._convert = converter() if converter else None
         self._writers: dict[Codec, _Writer] = {}
-        # of the dictionaries that they all sent
+        # of the dictionaries that the writers have sent
         self._version = 0
 
     def __call__(self, task: _Task) -> _Encoded:
-        part, codec, skip, _ = task
-        batch = (
-            part.batch
-            if self._convert is None
-            else self._convert(part.batch, part.place, part.rows_before)
-        )
-        if self._convert is not None and not batch.num_rows:
-            return _Encoded(0, codec, 0, [])
-        if part.version != self._version:
-            self._version = part.version
-            self._writers = (
-                {codec: self._writers[codec]} if codec in self._writers else {}
-            )
-        buffers = self._writer(codec, skip).write(batch)
-        relied_upon = self._source.layout.dictionaries
-        before = 0 if codec is None else nbytes(batch)
-        # dictionaries that were made must be sent: their writer does not make them again
-        if codec is not None and sum(map(len, buffers)) >= before and not relied_upon:
-            buffers = self._writer(None, skip).write(batch)
-        return _Encoded(
-            batch.num_rows, codec, before, buffers, batch=batch if relied_upon else None
-        )
+        rows = task.rows
+        codec = task.codec
+        if self._convert is not None:
+            rows = rows.converted(self._convert)
+            if not rows.batch.num_rows:
+                return _Encoded(0, codec, 0, [])
+        if task.rows.version != self._version:
+            self._version = task.rows.version
+            # the other writers would send all dictionaries again
+            for other in self._writers.keys() - {codec}:
+                del self._writers[other]
+        batch = rows.batch
+        message = _Encoded(batch.num_rows, codec, 0, self._write(batch, task, codec))
+        if self._has_dictionaries:
+            message = message._replace(batch=batch)
+        if codec is None:
+            return message
+        before = nbytes(batch)
+        # dictionaries that were made must be sent: their writer makes them only once
+        if message.nbytes() >= before and not self._has_dictionaries:
+            message = message._replace(buffers=self._write(batch, task, None))
+        return message._replace(before=before)
 
-    def begin(self, batch: pa.RecordBatch, codec: Codec) -> Buffers:
-        """Make the first message of a stream: with the schema, and all of its dictionaries."""
-        self._writers = {codec: _Writer(self._source.schema, codec, 0)}
-        return self._writers[codec].write(batch)
+    def begin(self, message: _Encoded) -> Buffers:
+        """Make a message the first of a stream: with the schema, and all dictionaries."""
+        if message.batch is None:
+            return [self._schema.serialize(), *message.buffers]
+        writer = _Writer(self._schema, message.codec, 0)
+        self._writers = {message.codec: writer}
+        return writer.write(message.batch)
 
-    def _writer(self, codec: Codec, skip: int) -> _Writer:
+    def _write(self, batch: pa.RecordBatch, task: _Task, codec: Codec) -> Buffers:
         if codec not in self._writers:
-            self._writers[codec] = _Writer(self._source.schema, codec, skip)
-        return self._writers[codec]
+            self._writers[codec] = _Writer(self._schema, codec, task.skip)
+        return self._writers[codec].write(batch)
 
 
 class _Writer:

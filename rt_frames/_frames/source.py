@@ -12,18 +12,16 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from rt_frames._frames.batch_sizes import (
+    BATCH_BYTES,
+    COLUMN_BYTES,
+    MAX_BATCH_BYTES,
+    SMALL_BATCH_BYTES,
+)
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
-
-BATCH_BYTES = 16 * 2**20
-# what has no more stays in one piece
-MAX_BATCH_BYTES = 2 * BATCH_BYTES
-# so that the link is known, and the service begins, before much was sent
-FIRST_BATCH_BYTES = 4 * 2**20
-# each column has its price in each batch: in smaller ones, wide tables would show it
-COLUMN_BYTES = 2**14
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -34,7 +32,7 @@ class Chunk(NamedTuple):
     rows: int
     nbytes: int
     cut: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
-    place: str = ""
+    origin: str = ""
 
 
 class Options(NamedTuple):
@@ -45,25 +43,31 @@ class Options(NamedTuple):
     clean: CleanLabels | None
 
 
-class Part(NamedTuple):
-    """Rows as they lie in memory, of about so many bytes; errors name their place, and rows by those before them in it.
+class Slice(NamedTuple):
+    """Some rows of a source.
 
-    Once converted, they know the version of the dictionaries that they were given.
+    ``origin`` (an item or partition) and the rows before them in it locate a row in
+    errors. ``version`` is that of the dictionaries that converted rows were given.
     """
 
     batch: pa.RecordBatch
-    place: str
+    origin: str
     nbytes: int
     rows_before: int
     version: int = 0
 
-    def slice(self, start: int, length: int | None = None) -> Part:
+    def slice(self, start: int, length: int | None = None) -> Slice:
         """Return some of the rows, or all that follow."""
         rows = self.batch.slice(start, length)
         size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
         return self._replace(
             batch=rows, nbytes=size, rows_before=self.rows_before + start
         )
+
+    def converted(self, convert: Converter) -> Slice:
+        """Return the rows as they are sent."""
+        batch = convert(self.batch, self.origin, self.rows_before)
+        return self._replace(batch=batch, version=convert.dictionaries.version)
 
 
 @dataclass(frozen=True)
@@ -118,13 +122,14 @@ class Source:
         return min(COLUMN_BYTES * len(self.schema), BATCH_BYTES)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of the schema; at least one, since some services take no schema alone."""
-        empty = True
-        for part in self.converted_parts():
-            yield part.batch
-            empty = False
-            del part
-        if empty:
+        """Yield record batches of the schema, at least one; it may have no rows."""
+        is_empty = True
+        for rows in self.converted_slices():
+            yield rows.batch
+            is_empty = False
+            del rows
+        # some services take no schema alone
+        if is_empty:
             yield self.empty_batch()
 
     def without_rows(self) -> Source:
@@ -145,51 +150,50 @@ class Source:
         )
 
     def converter(self) -> Converter:
-        """Return what makes parts portable. Without dictionaries, which grow, several may share the parts."""
+        """Return what makes rows portable.
+
+        Without dictionaries, which grow, several may share the slices.
+        """
         return Converter(self.layout, self.casts, self.exact, appends=self.appends)
 
-    def converted_parts(self) -> Iterator[Part]:
-        """Yield the rows in the schema, in parts as they lie in memory."""
+    def converted_slices(self) -> Iterator[Slice]:
+        """Yield the rows in the schema."""
         convert = self.converter()
-        for part in self.parts():
-            batch = convert(part.batch, part.place, part.rows_before)
-            converted = part._replace(batch=batch, version=convert.dictionaries.version)
-            del batch
-            # a frame is let go of before the next is asked for: each may be large
-            del part
-            # Arrow's writer takes a slice of nothing, come through a C stream, for less than nothing
+        for rows in self.slices():
+            converted = rows.converted(convert)
+            # a frame is released before the next is asked for: each may be large
+            del rows
+            # Arrow's writer miscounts an empty slice from a C stream
             if converted.batch.num_rows:
                 yield converted
             del converted
 
-    def parts(self) -> Iterator[Part]:
-        """Yield the rows as they lie in memory; the first few in a smaller part."""
-        limit = max(FIRST_BATCH_BYTES, self.least_bytes)
-        for number, part in enumerate(self._cut(self.chunks())):
-            rows = part.batch.num_rows
-            length = rows if number else rows_within(limit, rows, part.nbytes)
-            if length >= rows:
-                yield part
+    def slices(self) -> Iterator[Slice]:
+        """Yield the rows as they lie in memory; the first few in smaller slices."""
+        limit = max(SMALL_BATCH_BYTES, self.least_bytes)
+        is_first = True
+        for rows in self._slice(self.chunks()):
+            total = rows.batch.num_rows
+            length = rows_within(limit, total, rows.nbytes) if is_first else total
+            is_first = False
+            if length >= total:
+                yield rows
             else:
-                yield from (
-                    part.slice(start, length) for start in range(0, rows, length)
-                )
-            del part
+                for start in range(0, total, length):
+                    yield rows.slice(start, length)
+            del rows
 
     def check_values(self, refusals: Refusals) -> None:
-        """Convert, and forget, what may be impossible to send, so that it fails before anything is sent."""
+        """Convert what may be impossible to send, to fail before anything is sent."""
         if self.nbytes is None or not self.value_checked:
             return
-        names = [
-            name
-            for name in self.schema.names
-            if name in self.value_checked and name not in refusals
-        ]
+        unrefused = self.value_checked - refusals.keys()
+        names = [name for name in self.schema.names if name in unrefused]
         chunks = list(self.chunks())
         try:
             self._try(chunks, names)
         except UnsupportedTypeError:
-            # which stands for the first of them alone
+            # of one column alone
             for name in names:
                 with refusals.of(name):
                     self._try(chunks, [name])
@@ -198,31 +202,28 @@ class Source:
         convert = Converter(
             self.layout.only(columns), self.casts, self.exact, appends=self.appends
         )
-        for part in self._cut(chunks, columns):
-            convert(part.batch, part.place, part.rows_before)
+        for rows in self._slice(chunks, columns):
+            rows.converted(convert)
 
-    def _cut(
+    def _slice(
         self, chunks: Iterable[Chunk], columns: list[str] | None = None
-    ) -> Iterator[Part]:
-        """Yield the chunks' rows in parts, as many as make a batch."""
+    ) -> Iterator[Slice]:
+        """Yield the chunks' rows, as many at a time as make a batch."""
         rows_before = 0
-        here = ""
+        last_origin = ""
         # Arrow's casts take up to twice what they make
         limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2
-        for rows, size, cut, place in chunks:
-            if place != here:
+        for rows, size, cut, origin in chunks:
+            if origin != last_origin:
                 rows_before = 0
-                here = place
-            step = (
-                rows_within(limit, rows, size)
-                if size > MAX_BATCH_BYTES
-                else max(rows, 1)
-            )
+                last_origin = origin
+            step = max(rows, 1)
+            if size > MAX_BATCH_BYTES:
+                step = rows_within(limit, rows, size)
             for start in range(0, max(rows, 1), step):
                 for batch in cut(start, min(step, rows - start), columns):
-                    yield Part(
-                        batch, place, size * batch.num_rows // max(rows, 1), rows_before
-                    )
+                    batch_size = size * batch.num_rows // max(rows, 1)
+                    yield Slice(batch, origin, batch_size, rows_before)
                     rows_before += batch.num_rows
                     del batch
             del cut

@@ -1,0 +1,25 @@
+"""How large batches are, in bytes of the data in memory."""
+
+from __future__ import annotations
+
+# 16 MiB: the overhead of a batch no longer shows, and two or three fit into the memory
+# that an upload may take
+BATCH_BYTES = 16 * 2**20
+# chunks up to this size are not split: their rest would be a batch of few rows
+MAX_BATCH_BYTES = 2 * BATCH_BYTES
+# 2 MiB: the least that is worth a batch
+MIN_BATCH_BYTES = 2 * 2**20
+# 4 MiB: the most that is compressed at a time, as larger batches show late that the link
+# has changed; and the first slices of a source, so that the service can begin early
+SMALL_BATCH_BYTES = 2 * MIN_BATCH_BYTES
+# 256 KiB, while nothing is known about an address on this machine: what is sent
+# uncompressed before a tunnel is recognised costs time
+LOOPBACK_BATCH_BYTES = 2**18
+# 16 KiB per column and batch: each column has a fixed cost, which shows in wide tables
+COLUMN_BYTES = 2**14
+# 20 MiB that all threads together convert or keep ready, beside the batch on its way
+WORK_BYTES = 20 * 2**20
+# 4 KiB, and 256 rows: smaller batches are joined with those that follow; smaller
+# buffers are written together
+JOINED_BYTES = 2**12
+JOINED_ROWS = 2**8
