@@ -17,8 +17,8 @@ from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
+from rt_frames._http.arguments import Key, hide_values
 from rt_frames._http.dialects import Dialect
-from rt_frames._http.options import Key, hide_values
 from rt_frames._http.response import parse_version
 from rt_frames._http.rows import query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from rt_frames._http.response import Hints
+    from rt_frames._http.request import Hints
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -338,7 +338,7 @@ class RemoteTable:
             # a display never raises
             with contextlib.suppress(Exception):
                 schema = self._service.describe(
-                    self.name, since=self._since, patience=SHOW_SECONDS
+                    self.name, since=self._since, max_timeout=SHOW_SECONDS
                 ).schema
                 object.__setattr__(self, "_schema", schema)
         fields = [

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rt_frames import errors
 from rt_frames._client import Client, client_of, service_of
 from rt_frames._display import hide_frames
+from rt_frames._http.arguments import Key, Secret, hide_values
 from rt_frames._http.dialects import FOLDER, parse_dialect
-from rt_frames._http.options import Key, Secret, hide_values
 from rt_frames._service.folder import FolderService, not_a_folder
 from rt_frames._text import Message, show_value
 

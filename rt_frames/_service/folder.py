@@ -10,7 +10,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rt_frames._http.options import Key
+from rt_frames._http.arguments import Key
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
 

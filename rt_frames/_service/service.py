@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
-from rt_frames._http.dialects import Dialect, parse_dialect
-from rt_frames._http.options import (
+from rt_frames._http.arguments import (
     Key,
     Secret,
     hide_values,
@@ -25,6 +24,8 @@ from rt_frames._http.options import (
     parse_retries,
     parse_timeouts,
 )
+from rt_frames._http.dialects import Dialect, parse_dialect
+from rt_frames._http.request import NO_HINTS, Hints, Purpose, Request, Result
 from rt_frames._http.response import (
     parse_count,
     parse_indices,
@@ -33,7 +34,7 @@ from rt_frames._http.response import (
     parse_version,
 )
 from rt_frames._http.rows import Rows, check_where, query
-from rt_frames._http.session import JSON, Request, Result, Session, fresh_headers
+from rt_frames._http.session import Session, fresh_headers
 from rt_frames._names import DialectName, check_table_name, duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
@@ -162,22 +163,17 @@ class Service:
         name: str,
         content: Any,
         parse: Callable[[Response], Any],
+        *,
+        hints: Hints = NO_HINTS,
         **about: Any,
     ) -> Result:
         """Ask something about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
+        purpose = Purpose(operation, name, hints=hints)
         request = Request(
-            operation,
-            "POST",
-            path,
-            JSON,
-            parse,
-            table=name,
-            body=[[body]],
-            length=len(body),
-            **about,
+            purpose, path, parse, body=[[body]], length=len(body), **about
         )
         return self.session.send(request)
 
@@ -203,7 +199,7 @@ class Service:
     ) -> Rows:
         """Ask for rows, which are read as they come."""
         rows: Rows = self._read(
-            "query", name, asked, parse_no_rows, since=since, streams=asked
+            "query", name, asked, parse_no_rows, since=since, query=asked
         )
         return rows
 
@@ -261,12 +257,9 @@ class Service:
         start = time.monotonic()
         headers = {"If-Match": etag} if etag else {}
         request = Request(
-            "drop",
-            "POST",
+            Purpose("drop", name),
             path,
-            JSON,
             parse_version,
-            table=name,
             body=[[b""]],
             length=0,
             headers=headers,
