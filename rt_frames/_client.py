@@ -18,8 +18,8 @@ from rt_frames import errors
 from rt_frames._display import Listing, as_html, hide_frames
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
+from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.dialects import Dialect, parse_dialect
-from rt_frames._http.options import Key, hide_values, parse_options
 from rt_frames._http.response import parse_version
 from rt_frames._http.rows import query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from rt_frames._http.response import Hints
+    from rt_frames._http.request import Hints
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -361,7 +361,7 @@ class RemoteTable:
         if self._schema is None:
             # a display never raises
             with contextlib.suppress(Exception):
-                schema = self._describe(patience=SHOW_SECONDS).schema
+                schema = self._describe(max_timeout=SHOW_SECONDS).schema
                 object.__setattr__(self, "_schema", schema)
         fields = [
             (f.name, str(f.type), "" if f.nullable else "no")

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from rt_frames import errors
 from rt_frames._client import Client, client_of, service_of
 from rt_frames._display import hide_frames
-from rt_frames._http.dialects import parse_dialect
-from rt_frames._http.options import (
+from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
     Secret,
     hide_values,
     parse_options,
 )
+from rt_frames._http.dialects import parse_dialect
 from rt_frames._service.folder import FolderService, not_a_folder
 from rt_frames._service.service import Service
 from rt_frames._text import Message, show_value

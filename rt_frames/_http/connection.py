@@ -268,7 +268,7 @@ class UploadConnection(HTTPConnection):
         self._upload = None
         broken_off = upload is not None and not upload.complete
         seconds = min(patience, LAST_WORDS) if broken_off else patience
-        patient = upload is not None and upload.patient
+        patient = upload is not None and upload.timeout_per_read
         self._read_answers(seconds, self._early, broken_off=broken_off, patient=patient)
         with self._hanging_up(self.sock):
             answer = super().getresponse()

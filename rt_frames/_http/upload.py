@@ -46,10 +46,10 @@ class Upload:
         Told after each piece how many bytes were sent so far.
     nbytes : int, optional
         About how many bytes it has, where the length is not known.
-    patient : bool
-        Whether the answer may take any time, as long as it goes on coming.
+    timeout_per_read : bool
+        Apply the read timeout to each read instead of the whole response.
     is_part : bool
-        Whether nobody sees it before something else is asked for.
+        Whether it is a part of a multipart write, invisible until the commit.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Upload:
     timeout: float
     on_sent: Callable[[int], None] | None = None
     nbytes: int | None = None
-    patient: bool = False
+    timeout_per_read: bool = False
     is_part: bool = False
     begun: bool = False
     complete: bool = False

@@ -16,9 +16,9 @@ from rt_frames._frames.any_frame import is_a, open_source
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.from_dask import Partition
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._http.options import is_loopback
-from rt_frames._http.parts import Sent, send_parts
-from rt_frames._http.response import Failure
+from rt_frames._http.arguments import is_loopback
+from rt_frames._http.multipart import Sent, send_parts
+from rt_frames._http.request import Failure
 from rt_frames._service.service import Service
 from rt_frames._version import __version__
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rt_frames._frames.compression import Compression
-    from rt_frames._http.session import Request, Session
+    from rt_frames._http.request import Request
+    from rt_frames._http.session import Session
 
 log = logging.getLogger("rt_frames")
 
@@ -99,9 +100,8 @@ class ClusterStream:
         from distributed import as_completed
 
         # what can be pickled
-        bare = request._replace(
-            on_sent=None, attempt=None, look=None, hints={}, headers={}
-        )
+        purpose = request.purpose._replace(explain_outcome=None)
+        bare = request._replace(purpose=purpose, on_sent=None)
         with _begin(self._client) as write:
             send = functools.partial(
                 _write, self._job, self._schema, bare, request_id, write
@@ -217,7 +217,7 @@ def _write(
     if not len(frame):
         return 0, 0, None
     if not _is_first(write, number):
-        text = f"table {request.table!r}: a worker was lost while it sent partition {number}"
+        text = f"table {request.purpose.table!r}: a worker was lost while it sent partition {number}"
         return 0, 0, Failure(errors.UploadInterrupted, text, {"bytes_sent": 0})
     source = open_source(Partition(frame, number, schema), **job.options)
     policy = CompressionPolicy(
@@ -230,8 +230,6 @@ def _write(
         sent, failure = send_parts(bodies, session, request, request_id, number)
     finally:
         session.close()
-    if isinstance(failure, BaseException):
-        raise failure
     return stream.rows, sent, failure
 
 

@@ -11,8 +11,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rt_frames._http.arguments import ConnectionOptions, Key
 from rt_frames._http.dialects import FOLDER
-from rt_frames._http.options import ConnectionOptions, Key
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
 

@@ -15,9 +15,9 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
-from rt_frames._http.parts import Parts, Sent, send_parts
-from rt_frames._http.response import Failure, parse_version
-from rt_frames._http.session import Request
+from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
+from rt_frames._http.request import Failure, Purpose, Request
+from rt_frames._http.response import parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.service import Description, Service
@@ -47,14 +47,14 @@ def rewrite(
             f"rewrite: the service of table {name!r} does not tell that it takes writes in parts"
         )
     rewriting = _Rewriting(service, name, schema, plan)
-    request = Request("alter", "POST", "", MIME, parse_version, table=name)
-    parts = Parts(request, service.dialect, rewriting.send)
+    request = Request(Purpose("alter", name), "", parse_version, content_type=MIME)
+    upload = MultipartUpload(service.session, request, service.dialect, rewriting.send)
 
-    def look(failure: Failure) -> str:
+    def explain_outcome(failure: Failure) -> str:
         return explain_failed_parts(
             service,
             name,
-            parts,
+            upload,
             rewriting.before,
             lambda: "nothing was changed",
             failure,
@@ -62,7 +62,7 @@ def rewrite(
         )
 
     indices = service.list_indices(name)
-    result = service.session.send(request._replace(attempt=parts.attempt, look=look))
+    result = upload.run(explain_outcome)
     if indices:
         log.warning(
             "table %s has no indices any more; these went with the rewrite: %s",
@@ -116,14 +116,14 @@ class _Rewriting:
                 ),
             )
             bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-            sent, trouble = send_parts(bodies, session, request, request_id)
+            sent, failure = send_parts(bodies, session, request, request_id)
         finally:
             source.close()
         self.rows = stream.rows
         # which checks this itself, when it commits
-        if trouble is None and not service.is_embedded:
+        if failure is None and not service.is_embedded:
             self._check(service.describe(self._name), known)
-        return sent, trouble
+        return sent, failure
 
     def _open(self) -> Source:
         """Read the version that was described, renamed and cast as the plan says; columns keep their metadata."""

@@ -16,14 +16,15 @@ import pyarrow as pa
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
 from rt_frames._frames.ipc import MIME
-from rt_frames._http.dialects import UNDOCUMENTED
-from rt_frames._http.options import (
+from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
     Secret,
     is_loopback,
     parse_base_url,
 )
+from rt_frames._http.dialects import UNDOCUMENTED, Dialect
+from rt_frames._http.request import JSON, NO_HINTS, Hints, Purpose, Request, Result
 from rt_frames._http.response import (
     parse_count,
     parse_deleted,
@@ -33,7 +34,7 @@ from rt_frames._http.response import (
     parse_version,
 )
 from rt_frames._http.rows import Rows, check_where, query
-from rt_frames._http.session import JSON, Request, Result, Session, fresh_headers
+from rt_frames._http.session import Session, fresh_headers
 from rt_frames._names import check_table_name, duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rt_frames._http.dialects import Dialect
-    from rt_frames._http.response import Failure, Response
+    from rt_frames._http.request import Failure
+    from rt_frames._http.response import Response
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
@@ -155,22 +157,17 @@ class Service:
         name: str,
         content: Any,
         parse: Callable[[Response], Any],
+        *,
+        hints: Hints = NO_HINTS,
         **about: Any,
     ) -> Result:
         """Ask something about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
+        purpose = Purpose(operation, name, hints=hints)
         request = Request(
-            operation,
-            "POST",
-            path,
-            JSON,
-            parse,
-            table=name,
-            body=[[body]],
-            length=len(body),
-            **about,
+            purpose, path, parse, body=[[body]], length=len(body), **about
         )
         return self.session.send(request)
 
@@ -206,7 +203,7 @@ class Service:
     ) -> Rows:
         """Ask for rows, which are read as they come."""
         rows: Rows = self._read(
-            "query", name, asked, parse_no_rows, since=since, streams=asked
+            "query", name, asked, parse_no_rows, since=since, query=asked
         )
         return rows
 
@@ -318,21 +315,18 @@ class Service:
         before = self.describe(name).version
 
         def explain(failure: Failure) -> str:
-            if not failure.is_open:
+            if not failure.outcome_unknown:
                 return ""
             now = self.describe(name).version
             return f"it had version {before} before, and has {now} now; {advice}"
 
         request = Request(
-            operation,
-            "POST",
+            Purpose(operation, name, explain_outcome=explain),
             path,
-            content_type,
             parse,
-            table=name,
+            content_type=content_type,
             body=[[body]],
             length=len(body),
-            look=explain,
         )
         try:
             return self.session.send(request)
@@ -365,12 +359,9 @@ class Service:
         start = time.monotonic()
         headers = {"If-Match": etag} if etag else {}
         request = Request(
-            "drop",
-            "POST",
+            Purpose("drop", name),
             path,
-            JSON,
             parse_version,
-            table=name,
             body=[[b""]],
             length=0,
             headers=headers,

@@ -22,9 +22,9 @@ from rt_frames._frames.compression import (
     check_compression,
 )
 from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._http.parts import Parts, Sent, send_parts
-from rt_frames._http.response import Failure, parse_version
-from rt_frames._http.session import Request, Result
+from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
+from rt_frames._http.request import Failure, Purpose, Request, Result
+from rt_frames._http.response import parse_version
 from rt_frames._progress import Progress
 from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.service import Description, Service
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from rt_frames._frames.source import Source
     from rt_frames._http.dialects import Dialect
-    from rt_frames._http.response import Hint, Hints, Response
+    from rt_frames._http.request import Hint, Hints
+    from rt_frames._http.response import Response
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
@@ -105,30 +106,23 @@ def _write(
     operation: Operation = (
         "replace" if how.if_exists == "replace" else "append" if table else "create"
     )
-    request = Request(
+    purpose = Purpose(
         operation,
-        "POST",
-        service.dialect.path(operation, name),
-        MIME,
-        parse_version,
-        table=name,
-        rows=source.rows,
-        nbytes=source.nbytes,
-        replayable=source.replayable,
-        used_up=isinstance(data, Iterator),
-        may_be_there=how.if_exists == "skip",
+        name,
+        source.rows,
+        exhausts_source=isinstance(data, Iterator),
+        exist_ok=how.if_exists == "skip",
         hints=_hints(service.dialect, how),
-        look=functools.partial(explain_failed_append, service, name, table)
+        explain_outcome=functools.partial(explain_failed_append, service, name, table)
         if table
         else None,
     )
     try:
-        listed = None if table else _check_name_is_free(service, request)
-        if listed and request.may_be_there:
-            return _skip(service, request)
-        return _upload(
-            service, request._replace(listed_before=listed), source, how, cluster
-        )
+        listed = None if table else _check_name_is_free(service, purpose, source.nbytes)
+        if listed and purpose.exist_ok:
+            return _skip(service, purpose)
+        purpose = purpose._replace(listed_before=listed)
+        return _upload(service, purpose, source, how, cluster)
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
         if how.if_exists != "append" or not source.replayable:
@@ -158,7 +152,7 @@ def explain_failed_append(
     service: Service, name: str, before: Description, failure: Failure
 ) -> str:
     """Say what became of an append in one request."""
-    if not failure.is_open:
+    if not failure.outcome_unknown:
         return ""
     # what was cut off is never carried out
     late = (
@@ -194,34 +188,33 @@ def _compare_versions(
     return f"{was}: {check}"
 
 
-def _skip(service: Service, request: Request) -> Written:
+def _skip(service: Service, purpose: Purpose) -> Written:
     """Leave the table that is there; one without rows may be what an upload in parts left that was killed."""
-    name = str(request.table)
-    if service.takes_parts and request.rows != 0 and not service.count(name):
+    name = str(purpose.table)
+    if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = f"table {name!r} exists and is empty: an upload may be running, or was killed; append to it, or drop it"
-        raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+        raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     log.info("skipped table %s, which is there already; nothing was stored", name)
     return Written(created=False)
 
 
-def _check_name_is_free(service: Service, request: Request) -> bool | None:
+def _check_name_is_free(
+    service: Service, purpose: Purpose, nbytes: int | None
+) -> bool | None:
     """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
-    if (
-        not request.may_be_there
-        and request.nbytes is not None
-        and request.nbytes <= LIST_FIRST_ABOVE
-    ):
+    is_small = nbytes is not None and nbytes <= LIST_FIRST_ABOVE
+    if is_small and not purpose.exist_ok:
         return None
-    listed = request.table in service.session.list_tables(before=request)
-    if listed and request.operation == "create" and not request.may_be_there:
-        text = f"table {request.table!r} exists already; nothing was sent"
-        raise request.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+    listed = purpose.table in service.session.list_tables(before=purpose)
+    if listed and purpose.operation == "create" and not purpose.exist_ok:
+        text = f"table {purpose.table!r} exists already; nothing was sent"
+        raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     return listed
 
 
 def _upload(
     service: Service,
-    request: Request,
+    purpose: Purpose,
     source: Source,
     how: WriteOptions,
     cluster: ClusterStream | None,
@@ -234,10 +227,18 @@ def _upload(
         if cluster is not None and cluster.has_rows
         else IPCStream(source, policy)
     )
-    name = str(request.table)
+    name = str(purpose.table)
     start = time.monotonic()
     with Progress(how.progress, stream.length, name) as bar:
-        request = request._replace(on_sent=lambda sent: bar.update(sent, stream.rows))
+        request = Request(
+            purpose,
+            service.dialect.path(purpose.operation, name),
+            parse_version,
+            content_type=MIME,
+            nbytes=source.nbytes,
+            on_sent=lambda sent: bar.update(sent, stream.rows),
+            replayable=source.replayable,
+        )
         fits = source.nbytes is not None and source.nbytes <= (
             service.dialect.part_bytes or 0
         )
@@ -248,12 +249,12 @@ def _upload(
         else:
             result = _send_in_parts(service, request, source, how, stream)
     if not result.created:
-        return _skip(service, request)
+        return _skip(service, purpose)
     size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
     ms = (time.monotonic() - start) * 1000
-    done = "appended to" if request.operation == "append" else f"{request.operation}d"
+    done = "appended to" if purpose.operation == "append" else f"{purpose.operation}d"
     log.info("%s table %s, %s, %.0f ms, %s", done, name, size, ms, result.request_id)
-    is_new = request.operation != "append"
+    is_new = purpose.operation != "append"
     schema = source.schema if is_new else None
     return Written(
         schema,
@@ -276,23 +277,26 @@ def _make_table(
     service: Service, request: Request, source: Source, how: WriteOptions
 ) -> _Made | None:
     """Make the table that parts are to fill; None if there is one, which is to be skipped or replaced."""
-    name = str(request.table)
+    name = str(request.purpose.table)
     empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
     path = service.dialect.path("create", name)
-    create = request._replace(
-        path=path,
+    purpose = request.purpose._replace(
         operation="create",
+        explain_outcome=functools.partial(_explain_failed_table, name),
+    )
+    create = request._replace(
+        purpose=purpose,
+        path=path,
         parse=_parse_made,
         body=empty,
         length=empty.length,
         on_sent=None,
-        step="empty",
-        look=functools.partial(_explain_failed_table, name),
+        multipart_step="empty",
     )
     try:
         result = service.session.send(create)
     except errors.TableExistsError as error:
-        if how.if_exists == "fail" and request.listed_before is False:
+        if how.if_exists == "fail" and purpose.listed_before is False:
             text = f"{error}; it was not listed before: if it is empty, a proxy may have asked for it twice, so drop it"
             raise errors.TableExistsError(
                 f"{text} and send again", **vars(error)
@@ -318,7 +322,7 @@ def _make_table(
 
 
 def _explain_failed_table(name: str, failure: Failure) -> str:
-    if not failure.is_open:
+    if not failure.outcome_unknown:
         return ""
     return f"no row was sent, but the service may still make the table: {_DROP_LATE.format(name)}"
 
@@ -345,11 +349,12 @@ def _send_in_parts(
 ) -> Result:
     """Send what is too large for one request; where there is no table yet, an empty one is made first."""
     session = service.session
-    name = str(request.table)
+    purpose = request.purpose
+    name = str(purpose.table)
     made = None
-    if request.operation == "create" or request.listed_before is False:
+    if purpose.operation == "create" or purpose.listed_before is False:
         made = _make_table(service, request, source, how)
-        if made is None and request.operation == "create":
+        if made is None and purpose.operation == "create":
             return Result(None, "", 0, created=False)
     before = made.table if made else service.describe(name)
     if isinstance(stream, ClusterStream):
@@ -358,20 +363,21 @@ def _send_in_parts(
         send = functools.partial(
             send_parts, functools.partial(stream.parts, service.dialect.part_bytes)
         )
-    parts = Parts(request, service.dialect, send, made.etag if made else None)
-    end = functools.cache(functools.partial(_end_parts, service, name, parts, made))
+    etag = made.etag if made else None
+    upload = MultipartUpload(session, request, service.dialect, send, etag)
+    end = functools.cache(functools.partial(_end_parts, service, name, upload, made))
     late = f"{_MAY_DO_IT}: {_DROP_LATE.format(name)}" if made else _MAY_BE_LATE
-    look = functools.partial(
-        explain_failed_parts, service, name, parts, before, end, late=late
+    explain_outcome = functools.partial(
+        explain_failed_parts, service, name, upload, before, end, late=late
     )
     try:
-        return session.send(request._replace(attempt=parts.attempt, look=look))
+        return upload.run(explain_outcome)
     except BaseException as error:
         # including the source's, and Ctrl-C
-        told = isinstance(error, errors.RemoteError) and parts.completing
+        told = isinstance(error, errors.RemoteError) and upload.commit_started
         said = (
             "it is not known whether its rows were made visible"
-            if parts.completing
+            if upload.commit_started
             else end()
         )
         if not told and said != NOTHING_STORED and said not in str(error):
@@ -382,7 +388,7 @@ def _send_in_parts(
 def explain_failed_parts(
     service: Service,
     name: str,
-    parts: Parts,
+    upload: MultipartUpload,
     before: Description,
     end: Callable[[], str],
     failure: Failure,
@@ -391,7 +397,7 @@ def explain_failed_parts(
     check: str = _CHECK_FIRST,
 ) -> str:
     """Say what became of a write in parts that failed; once its end was asked for, it may have been done."""
-    if not parts.completing or failure.kind in _REFUSED:
+    if not upload.commit_started or failure.kind in _REFUSED:
         return end()
     try:
         return _compare_versions(service, name, before, late, check)
@@ -399,19 +405,21 @@ def explain_failed_parts(
         return f"its outcome could not be looked at, {late}"
 
 
-def _end_parts(service: Service, name: str, parts: Parts, made: _Made | None) -> str:
+def _end_parts(
+    service: Service, name: str, upload: MultipartUpload, made: _Made | None
+) -> str:
     """Say that nothing is stored; an empty table that was made for it is dropped, if nobody has changed it."""
     if made is None:
         return NOTHING_STORED
     try:
-        version = service.describe(name, patience=CLEAN_UP_SECONDS).version
+        version = service.describe(name, max_timeout=CLEAN_UP_SECONDS).version
         if None in (version, made.table.version):
             return f"{NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
-        rows = service.count(name, version=version, patience=CLEAN_UP_SECONDS)
+        rows = service.count(name, version=version, max_timeout=CLEAN_UP_SECONDS)
         if version != made.table.version or rows:
             return f"{NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
-        if not parts.completing:
-            service.drop(name, etag=made.etag, patience=CLEAN_UP_SECONDS)
+        if not upload.commit_started:
+            service.drop(name, etag=made.etag, max_timeout=CLEAN_UP_SECONDS)
             return NOTHING_STORED
     except errors.TableNotFoundError:
         return NOTHING_STORED

@@ -1,0 +1,412 @@
+"""What a failed attempt means: a status, a missing response, a doubtful success.
+
+`interpret` reads a response, `explain_no_response` the error that came instead. Both
+decide by how much of the body was sent; `session.py` has the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import re
+import ssl
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import urllib3
+from requests.exceptions import InvalidProxyURL, InvalidSchema
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    NewConnectionError,
+    ProxyError,
+    SSLError,
+    URLSchemeUnknown,
+)
+
+from rt_frames import errors
+from rt_frames._http.arguments import Secrets
+from rt_frames._http.request import (
+    READ_OPERATIONS,
+    STORED_NOTHING,
+    Failure,
+    Purpose,
+    Request,
+)
+from rt_frames._http.response import Response, decode_json, get_field
+from rt_frames._http.upload import Upload
+from rt_frames._text import format_bytes, make_printable, one_line, shorten
+
+# characters of a service's message that an error keeps
+MAX_MESSAGE = 300
+MAX_BODY_SHOWN = 2000
+# http.client's message, before the rest of the status
+REFUSED_BY_PROXY = "Tunnel connection failed: 4"
+# of a commit that may have been carried out when a proxy asked for it first
+_ASKED_TWICE = (404, 413, 429)
+_BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
+_NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
+_BY_STATUS = {
+    400: errors.BadRequest,
+    401: errors.AuthenticationError,
+    403: errors.AuthenticationError,
+    404: errors.TableNotFoundError,
+    409: errors.ConflictError,
+    413: errors.PayloadTooLarge,
+    422: errors.BadRequest,
+    429: errors.RateLimited,
+}
+# the Lance namespace specification has several errors for 404 and for 409, which their code tells apart
+_BY_CODE = {
+    # no such column
+    12: errors.BadRequest,
+    14: errors.ConflictError,
+    # the table's state does not allow it
+    19: errors.ConflictError,
+}
+_ADVICE: dict[type[errors.RemoteError] | int, str] = {
+    errors.AuthenticationError: "check the API key and that it belongs to this project",
+    errors.TableNotFoundError: "rt.list_tables(), or rt-frames tables, shows the names that exist",
+    errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
+    errors.PayloadTooLarge: "this server takes no more in one request; send less in one table",
+    errors.BadRequest: "nothing was changed",
+    errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
+    "would carry the API key",
+    errors.ServerError: "it is not known whether the service acted",
+    **dict.fromkeys((405, 406, 501), "it takes no such request at that address"),
+    408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
+    411: "it wants the length first, which compression=None sends for a frame in memory",
+    STORED_NOTHING: "nothing was stored; try again when there is room",
+}
+_MESSAGE_NAMES = (
+    "error",
+    "detail",
+    "message",
+    "msg",
+    "title",
+    "errors",
+    "error_description",
+    "reason",
+)
+
+
+def interpret(
+    request: Request, upload: Upload, response: Response, secrets: Secrets
+) -> Any:
+    """Return the value in a response, or the `Failure` that it means."""
+    status = response.status
+    if status < 200:
+        reason = f"the connection closed after an interim {status} response"
+        return _explain_unconfirmed(request, upload, reason)
+    if status >= 300:
+        return _explain_refusal(request, upload, response.without(secrets))
+    if not upload.complete:
+        upload.answered = True
+        reason = f"the service answered {status} before it had the whole body"
+        return _explain_unconfirmed(request, upload, reason)
+    if not request.purpose.is_read:
+        doubt = _find_doubt(response.without(secrets))
+        if doubt:
+            return _explain_unconfirmed(request, upload, doubt)
+    try:
+        return request.parse(response)
+    except ValueError as error:
+        problem = secrets.hide(str(error))
+        return _explain_unreadable(request, response.without(secrets), problem)
+
+
+def explain_no_response(
+    request: Request,
+    upload: Upload,
+    error: BaseException,
+    base: str,
+    proxy: str,
+    secrets: Secrets,
+) -> Failure:
+    """Classify an attempt that got no response by how much of the body was sent."""
+    causes = list(iter_causes(upload.cause or error))
+    last = causes[-1]
+    reason = make_printable(secrets.hide(str(last) or type(last).__name__))
+    reason = shorten(reason, 200)
+    if upload.begun:
+        return _explain_unconfirmed(request, upload, reason)
+    through = f"proxy {proxy} for " if _have(causes, _BY_PROXY) else ""
+    unsent = "this request was not" if request.multipart_step else "nothing was"
+    endpoint = f"{through}{base}: {reason}; {unsent} sent"
+    if _have(causes, ssl.SSLCertVerificationError):
+        advice = "check the host name, or name the authority that signed it with REQUESTS_CA_BUNDLE"
+        text = f"the certificate was not accepted, {endpoint}; {advice}"
+        hint = "{} names it, too", {"verify": "PATH"}
+        return Failure(errors.TLSError, text, {}, hint)
+    if request.purpose.is_read and not _have(causes, _NEVER_CONNECTED):
+        text = f"could not {request.purpose.action} of {base}: no response ({reason}); try again"
+        return Failure(errors.TransportError, text, {})
+    advice = "check the address and the network, then try again"
+    # OpenSSL's wording before and since 3.1
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
+        advice = "that port does not speak https; try http://"
+    if through:
+        advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
+    if f"{REFUSED_BY_PROXY}07" in reason:
+        advice = "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+    return Failure(
+        errors.ConnectError, f"could not connect to {endpoint}; {advice}", {}
+    )
+
+
+def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Walk from an error to its cause, through the wrappings of requests and urllib3."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        inside = [getattr(error, "reason", None), *error.args]
+        error = (
+            next((e for e in inside if isinstance(e, BaseException)), None)
+            or error.__cause__
+            or error.__context__
+        )
+
+
+def _have(
+    causes: list[BaseException],
+    kinds: type[BaseException] | tuple[type[BaseException], ...],
+) -> bool:
+    return any(isinstance(cause, kinds) for cause in causes)
+
+
+def _explain_unconfirmed(request: Request, upload: Upload, reason: str) -> Failure:
+    """Return the failure of a request that may or may not have been carried out."""
+    purpose = request.purpose
+    step = request.multipart_step
+    if purpose.is_read:
+        text = f"could not {purpose.action}: {reason}; try again"
+        return Failure(errors.TransportError, text, {})
+    kind: type[errors.RemoteError] = errors.OutcomeUnknown
+    is_truncated = purpose.writes_rows and not upload.complete and not upload.answered
+    if step == "complete":
+        text = f"no response confirms that its parts were made visible ({reason})"
+    elif step == "empty":
+        text = (
+            f"no response confirms that it was made, without rows at first ({reason})"
+        )
+    elif step == "part" or is_truncated:
+        kind = errors.UploadInterrupted
+        text = (
+            f"{_describe_amount(upload)} were sent and the connection broke ({reason})"
+        )
+    else:
+        amount = "all" if upload.complete else format_bytes(upload.sent)
+        text = f"{amount} was sent, but no response confirms it ({reason})"
+    facts = {"bytes_sent": upload.sent}
+    return Failure(kind, f"table {purpose.table!r}: {text}", facts)
+
+
+def _describe_amount(upload: Upload) -> str:
+    whole = f" of {format_bytes(upload.length)}" if upload.length else ""
+    return f"{format_bytes(upload.sent)}{whole}"
+
+
+def _explain_refusal(request: Request, upload: Upload, response: Response) -> Failure:
+    """Return the failure for a status of 300 or more."""
+    purpose = request.purpose
+    status = response.status
+    message = _find_message(response.body)
+    if status in _ASKED_TWICE and request.multipart_step == "complete":
+        answer = f"the service answered {status}, {message}".rstrip(", ")
+        reason = f"{answer}, and may have been asked twice"
+        return _explain_unconfirmed(request, upload, reason)
+    # parts are appended to a table that exists, and are invisible until the commit
+    is_part = request.multipart_step in ("part", "complete")
+    operation = "append" if is_part else purpose.operation
+    kind = _error_class(response, operation, message)
+    facts = {"status": status, "message": message, "body": _show_body(response)}
+    reason = message or _describe_status(status)
+    if kind is errors.RateLimited:
+        header = response.headers.get("Retry-After", "")
+        facts["retry_after"] = _parse_retry_after(header)
+    elif kind is errors.PayloadTooLarge and not purpose.is_read:
+        reason += f", after {_describe_amount(upload)} were sent"
+    elif kind is errors.RedirectError:
+        reason = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
+    failure = Failure(
+        kind,
+        f"could not {purpose.action}: the service answered {status}, {reason}",
+        facts,
+    )
+    advice = _advise(failure, is_read=purpose.is_read)
+    if advice in reason or (kind is errors.ServerError and is_part):
+        return failure
+    return failure.with_advice(advice)
+
+
+def _error_class(
+    response: Response, operation: errors.Operation, message: str
+) -> type[errors.ResponseError]:
+    """Return the error class for an HTTP status."""
+    status = response.status
+    is_create = operation == "create"
+    if is_create and status == 400 and "already exists" in message.lower():
+        return errors.TableExistsError
+    # not about a table
+    if status == 404 and operation in ("list", "create", "replace"):
+        return errors.ResponseError
+    if status == 409 and operation in READ_OPERATIONS:
+        return errors.ResponseError
+    if status in (404, 409):
+        code = get_field(decode_json(response.body), "code")
+        if isinstance(code, int) and code in _BY_CODE:
+            return _BY_CODE[code]
+    if is_create and status == 409:
+        return errors.TableExistsError
+    if status // 100 == 3:
+        return errors.RedirectError
+    if status // 100 == 5:
+        return errors.ServerError
+    return _BY_STATUS.get(status, errors.ResponseError)
+
+
+def _advise(failure: Failure, *, is_read: bool) -> str:
+    """Return what to do about a refusal, or nothing."""
+    kind = failure.kind
+    status = failure.facts["status"]
+    message = failure.facts["message"]
+    if kind is errors.RateLimited:
+        seconds = failure.facts["retry_after"]
+        pause = f"{max(seconds, 1):,.0f} s " if seconds else ""
+        return f"wait {pause}before the next call"
+    if is_read and kind is errors.ServerError and status != 501:
+        return "try again later"
+    if is_read and kind is errors.BadRequest:
+        return ""
+    if status == STORED_NOTHING and message:
+        return "nothing was stored"
+    # the service's own words name the key
+    if kind is errors.AuthenticationError and "key" in message.lower():
+        return ""
+    return _ADVICE.get(status) or _ADVICE.get(kind, "")
+
+
+def _describe_status(status: int) -> str:
+    if status in set(http.HTTPStatus):
+        return http.HTTPStatus(status).phrase
+    return "without a message"
+
+
+def _parse_retry_after(header: str) -> float | None:
+    """Return the seconds that the service asks to wait, or None."""
+    try:
+        return float(urllib3.Retry().parse_retry_after(header))
+    except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
+        return None
+
+
+def _find_host(location: str) -> str:
+    match = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:*\[\]-]+)", location)
+    return match[1][:100] if match else "another path of the same host"
+
+
+def _find_doubt(response: Response) -> str:
+    """Return why a 2xx response does not confirm a write, or "".
+
+    Confirmed: no body, or a JSON object without an error. Anything else comes from a
+    proxy.
+    """
+    status = response.status
+    start = response.body.lstrip()[:1]
+    if status == 202:
+        return "the service answered 202, accepted but not done"
+    if status not in (200, 201, 204):
+        return f"the service answered {status}, which confirms nothing"
+    # some frameworks label JSON so by default
+    content_type = response.headers.get("Content-Type", "").lower()
+    is_html = status != 204 and "text/html" in content_type
+    if start == b"<" or (is_html and (start != b"{" or response.problem)):
+        return f"a web page answered {status}, check the address"
+    if response.problem:
+        return f"the service answered {status} with a body that cannot be read: {response.problem}"
+    if not start:
+        return ""
+    content = decode_json(response.body)
+    if not isinstance(content, dict):
+        return f"the service answered {status}, but with no JSON object: {_show_body(response)[:100]!r}"
+    if not content.get("error"):
+        return ""
+    return f"the service answered {status} with an error, {_find_message(response.body) or 'without a message'}"
+
+
+def _explain_unreadable(request: Request, response: Response, problem: str) -> Failure:
+    """Return the failure for a 2xx response that cannot be parsed."""
+    body = _show_body(response)
+    message = shorten(make_printable(problem), MAX_MESSAGE)
+    text = f"could not {request.purpose.action}: {message}; the answer starts with {body[:200]!r}; check the address"
+    facts = {"status": response.status, "message": message, "body": body}
+    return Failure(errors.ResponseError, text, facts)
+
+
+def _show_body(response: Response) -> str:
+    return shorten(response.body.decode("utf-8", "replace"), MAX_BODY_SHOWN)
+
+
+def _find_message(body: bytes) -> str:
+    """Find the sentence for people in an error's body: JSON, HTML or plain text."""
+    text = body[: 2**16].decode("utf-8", "replace")
+    content = decode_json(body)
+    if content is not None:
+        text = _find_sentence(content)
+    elif "<" in text[:200]:
+        # html.parser takes minutes for 64 kB of unclosed tags
+        text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
+    printable = "".join(
+        char if char.isprintable() and char != "\ufffd" else " " for char in text
+    )
+    return one_line(printable, MAX_MESSAGE)
+
+
+def _find_sentence(value: Any, levels: int = 9) -> str:
+    if isinstance(value, str):
+        return value
+    if levels and isinstance(value, list):
+        sentences = [_find_sentence(item, levels - 1) for item in value[:5]]
+        return "; ".join(filter(None, sentences))
+    if levels and isinstance(value, dict):
+        for name in _MESSAGE_NAMES:
+            sentence = _find_sentence(value.get(name), levels - 1)
+            if sentence:
+                return sentence
+    return ""
+
+
+def explain_safely(explain_outcome: Callable[[Failure], str], failure: Failure) -> str:
+    """Ask what became of a write; a second error must not mask the first."""
+    with contextlib.suppress(Exception):
+        return explain_outcome(failure)
+    return "its outcome could not be looked at; look at the table before sending again"
+
+
+def reclassify_exists(
+    failure: Failure, table: str | None, listed: bool | None
+) -> Failure:
+    """Return another failure for "already exists" if the list does not show the table."""
+    if listed is None:
+        reason = f"the tables could not be listed, so it is not known whether table {table!r} is there"
+    else:
+        reason = f"no table {table!r} is listed, so something else is in the way; nothing was stored"
+    kind = errors.ConflictError if failure.facts["status"] == 409 else errors.BadRequest
+    return failure._replace(kind=kind, text=f"{failure.text}; {reason}")
+
+
+def describe_outcome(purpose: Purpose, failure: Failure, listed: bool | None) -> str:
+    """Say what the list makes certain after a create or replace of unknown outcome."""
+    table = f"table {purpose.table!r}"
+    if purpose.operation == "replace" and listed is not False:
+        return f"it is not known whether {table} holds the old rows or the new ones; check it, or replace it again"
+    if listed is None:
+        return f"the tables could not be listed, so {table} may exist; check before sending again"
+    if listed:
+        before = "it is not known whether it was before"
+        if purpose.listed_before is False:
+            before = "was not before"
+        return f"{table} is listed now, and {before}; check that it is complete before you go on"
+    if failure.kind is errors.UploadInterrupted:
+        return f"no {table} is listed; it is safe to send again"
+    return f"no {table} is listed yet; check before sending again"

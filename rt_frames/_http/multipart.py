@@ -1,0 +1,211 @@
+"""Multipart writes: a payload split over several requests, committed by a last one.
+
+An upload is created, each part is a request with an Arrow stream of its own, and one
+last request commits them all. Until that request starts, nothing is visible, so the
+whole write can be aborted or restarted; afterwards it never is. No part is sent twice
+in one upload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+import uuid
+from collections.abc import Callable, Generator, Iterable
+from urllib.parse import quote
+
+from rt_frames import errors
+from rt_frames._http.dialects import Dialect
+from rt_frames._http.failures import explain_safely
+from rt_frames._http.request import (
+    JSON,
+    STORED_NOTHING,
+    Failure,
+    Outcome,
+    Request,
+    Result,
+)
+from rt_frames._http.response import parse_upload_id
+from rt_frames._http.session import Session, retry
+from rt_frames._http.upload import Buffers
+
+# best effort: the user may have pressed Ctrl-C because the server hangs
+ABORT_SECONDS = 2.0
+# before the commit a conflict is about the upload: a proxy may have sent a part twice
+_TRANSIENT = (
+    errors.TransportError,
+    errors.ServerError,
+    errors.RateLimited,
+    errors.TableNotFoundError,
+    errors.ConflictError,
+)
+
+# bytes sent, and the failure that stopped the rest
+Sent = tuple[int, Failure | None]
+
+
+class MultipartUpload:
+    """Sends one `Request` in parts.
+
+    Parameters
+    ----------
+    session : Session
+        Of a server that supports multipart writes.
+    request : Request
+        The whole write; its path is for the log alone.
+    dialect : Dialect
+        Has the paths.
+    send : callable
+        Sends all parts, given the session, a request with their path, and its id.
+    etag : str, optional
+        Of the table, if nobody may have changed it before the commit.
+
+    Attributes
+    ----------
+    commit_started : bool
+        Whether the commit has started; from then on the upload is never aborted.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        request: Request,
+        dialect: Dialect,
+        send: Callable[[Session, Request, str], Sent],
+        etag: str | None = None,
+    ) -> None:
+        self._session = session
+        self._request = request
+        self._dialect = dialect
+        self._send = send
+        self._condition = {"If-Match": etag} if etag else {}
+        # bytes, by all attempts
+        self._sent = 0
+        self.commit_started = False
+
+    def run(self, explain_outcome: Callable[[Failure], str]) -> Result:
+        """Send all parts and commit them, again if that is safe."""
+        outcome = retry(
+            self._attempt,
+            self._may_repeat,
+            self._request,
+            str(uuid.uuid4()),
+            self._session.retries,
+        )
+        if isinstance(outcome, Result):
+            return outcome
+        facts = outcome.facts
+        if issubclass(outcome.kind, errors.TransportError):
+            facts["bytes_sent"] = facts.get("bytes_sent", 0) + self._sent
+        if outcome.kind is errors.ConnectError and self._sent:
+            outcome = outcome._replace(kind=errors.UploadInterrupted)
+        advice = explain_safely(explain_outcome, outcome)
+        raise self._request.purpose.error(outcome.with_advice(advice))
+
+    def _attempt(self, request: Request, request_id: str) -> Outcome:
+        """Create an upload, send its parts and commit them."""
+        self.commit_started = False
+        session = self._session
+        create = self._control("multipart_create")._replace(parse=parse_upload_id)
+        created = session.try_send(create, request_id)
+        if isinstance(created, Failure):
+            return created
+        upload = f"?upload_id={quote(created.value, safe='')}"
+        overwrites = request.purpose.operation in ("replace", "alter")
+        mode = "&mode=overwrite" if overwrites else ""
+        path = self._path("append") + upload + mode
+        try:
+            sent, failure = self._send(session, request._replace(path=path), request_id)
+            self._sent += sent
+            if failure is not None:
+                return failure
+            complete = self._control("multipart_complete", upload)._replace(
+                headers=self._condition, replayable=False, multipart_step="complete"
+            )
+            self.commit_started = True
+            outcome = session.try_send(complete, request_id)
+            self.commit_started = not _is_without_effect(outcome)
+        finally:
+            if not self.commit_started:
+                self._abort(upload)
+        if isinstance(outcome, Result):
+            return outcome._replace(sent=sent)
+        return outcome
+
+    def _may_repeat(self, failure: Failure, request: Request) -> bool:
+        if not request.replayable:
+            return False
+        if self.commit_started:
+            is_conflict = failure.kind is errors.ConflictError
+            return is_conflict and request.purpose.operation == "replace"
+        is_final = failure.facts.get("status") in (501, STORED_NOTHING)
+        return issubclass(failure.kind, _TRANSIENT) and not is_final
+
+    def _control(self, operation: str, query: str = "") -> Request:
+        """Return a request about all parts, which has no body."""
+        return self._request._replace(
+            path=self._path(operation) + query,
+            content_type=JSON,
+            body=[[b""]],
+            length=0,
+            on_sent=None,
+            replayable=True,
+            multipart_step="part",
+        )
+
+    def _path(self, operation: str) -> str:
+        return self._dialect.path(operation, str(self._request.purpose.table))
+
+    def _abort(self, upload: str) -> None:
+        """Ask the server to discard the parts; it expires them itself if unreachable."""
+        request = self._control("multipart_abort", upload)
+        request = request._replace(max_timeout=ABORT_SECONDS)
+        for _ in range(2):
+            outcome = self._session.try_send(request, str(uuid.uuid4()), retries=0)
+            if isinstance(outcome, Result):
+                return
+
+
+def _is_without_effect(outcome: Outcome) -> bool:
+    """Return whether a commit certainly did nothing: not sent, or no room for it."""
+    return isinstance(outcome, Failure) and (
+        outcome.kind is errors.ConnectError
+        or outcome.facts.get("status") == STORED_NOTHING
+    )
+
+
+def send_parts(
+    bodies: Callable[[], Generator[Iterable[Buffers]]],
+    session: Session,
+    request: Request,
+    request_id: str,
+    partition: int = 0,
+) -> Sent:
+    """Send one body after the other, as the parts of one partition of a frame."""
+    sent = 0
+    with contextlib.closing(bodies()) as opened:
+        for number, body in enumerate(opened):
+            part = request._replace(
+                path=f"{request.path}&upload_part_id={part_id(partition, number)}",
+                body=body,
+                on_sent=functools.partial(_report_sent, request, sent),
+                replayable=False,
+                multipart_step="part",
+            )
+            outcome = session.try_send(part, request_id)
+            if isinstance(outcome, Failure):
+                return sent, outcome
+            sent += outcome.sent
+    return sent, None
+
+
+def _report_sent(request: Request, before: int, sent: int) -> None:
+    if request.on_sent is not None:
+        request.on_sent(before + sent)
+
+
+def part_id(partition: int, number: int) -> uuid.UUID:
+    """Return a UUIDv8 (RFC 9562) that sorts by partition and number; the rest is random."""
+    rest = 0x8 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+    return uuid.UUID(int=partition << 96 | number << 80 | rest)

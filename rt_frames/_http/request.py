@@ -1,0 +1,194 @@
+"""A request as a value, the operation that it serves, and how it ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from rt_frames import errors
+from rt_frames._http.response import Response
+from rt_frames._http.upload import Buffers
+from rt_frames._text import Message
+
+JSON = "application/json"
+# operations that change nothing and may always be repeated
+READ_OPERATIONS = ("list", "describe", "count_rows", "query", "indices")
+# RFC 4918: no room to store it, so nothing was done
+STORED_NOTHING = 507
+
+# the arguments of a `Message` after its text
+Hint = tuple[str, Mapping[str, Any]]
+Hints = Mapping[type[errors.RemoteError], Hint]
+NO_HINTS: Hints = {}
+
+
+class Result(NamedTuple):
+    """What a successful request brought.
+
+    Parameters
+    ----------
+    value : object
+        What `Request.parse` returned.
+    request_id : str
+        Its id.
+    sent : int
+        Bytes of its body.
+    created : bool
+        False if the table existed, and may.
+    """
+
+    value: Any
+    request_id: str
+    sent: int
+    created: bool = True
+
+
+class Failure(NamedTuple):
+    """Why a request failed; turned into an exception when no retry is left."""
+
+    kind: type[errors.RemoteError]
+    text: str
+    facts: dict[str, Any]
+    hint: Hint = ("", {})
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """Whether the request may have been carried out."""
+        if self.facts.get("status") == STORED_NOTHING:
+            return False
+        return self.kind in (
+            errors.UploadInterrupted,
+            errors.OutcomeUnknown,
+            errors.ServerError,
+        )
+
+    def with_advice(self, advice: str) -> Failure:
+        """Append what to do, if there is something."""
+        return self._replace(text=f"{self.text}; {advice}") if advice else self
+
+
+Outcome = Result | Failure
+
+
+class Purpose(NamedTuple):
+    """What a request is for: what errors report, and what only the caller knows.
+
+    Parameters
+    ----------
+    operation, table : str
+        Named in errors.
+    rows : int, optional
+        Number of rows, reported in errors.
+    exhausts_source : bool
+        Whether the caller's iterator or reader is exhausted after one attempt.
+    exist_ok : bool
+        ``if_exists="skip"``: an existing table counts as success.
+    listed_before : bool, optional
+        Whether the table was listed before, if the caller looked.
+    explain_outcome : callable, optional
+        Called with the failure; returns a sentence on whether the write took effect.
+    hints : dict of error to hint
+        What the caller can do about some errors.
+    """
+
+    operation: errors.Operation
+    table: str | None = None
+    rows: int | None = None
+    exhausts_source: bool = False
+    exist_ok: bool = False
+    listed_before: bool | None = None
+    explain_outcome: Callable[[Failure], str] | None = None
+    hints: Hints = NO_HINTS
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the operation changes nothing."""
+        return self.operation in READ_OPERATIONS
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether a body of rows is stored as a table, or in one."""
+        return self.operation in ("create", "replace", "append", "upsert")
+
+    @property
+    def action(self) -> str:
+        """What errors say could not be done."""
+        table = f"table {self.table!r}"
+        if self.operation == "list":
+            return "list tables"
+        if self.operation == "query":
+            return f"read {table}"
+        if self.operation == "count_rows":
+            return f"count the rows of {table}"
+        if self.operation == "append":
+            return f"append to {table}"
+        if self.operation == "upsert":
+            return f"upsert into {table}"
+        if self.operation == "add_columns":
+            return f"add columns to {table}"
+        if self.operation == "drop_columns":
+            return f"drop columns of {table}"
+        if self.operation == "delete":
+            return f"delete rows of {table}"
+        return f"{self.operation} {table}"
+
+    def error(self, failure: Failure) -> errors.RemoteError:
+        """Make the exception, with what only the caller knows."""
+        text = failure.text
+        # otherwise a second call would store only the rest
+        if self.exhausts_source:
+            text += "; this reader or iterator is exhausted: create a new one before you send it again"
+        hint, options = self.hints.get(failure.kind, failure.hint)
+        return failure.kind(
+            Message(text, hint, **options),
+            table=self.table,
+            rows=self.rows,
+            **failure.facts,
+        )
+
+
+class Request(NamedTuple):
+    """One HTTP request, and how a successful response is read.
+
+    Parameters
+    ----------
+    purpose : Purpose
+        The operation that it serves.
+    path, method, content_type, headers : str, and dict of str to str
+        As HTTP has them; the session adds its own headers.
+    parse : callable
+        Returns the value in a successful response, or raises a ValueError.
+    body : iterable of groups of buffers, optional
+        Iterated again for each attempt.
+    length : int, optional
+        Bytes of the body. It is sent in chunks if the length is not known.
+    nbytes : int, optional
+        About how many bytes the body has, if the length is not known.
+    on_sent : callable, optional
+        Called after each piece with the total bytes sent.
+    replayable : bool
+        Whether the body can be iterated again.
+    query : dict, optional
+        A query, whose response is read as `Rows`.
+    multipart_step : str
+        Of a multipart write: the "empty" table that it starts with, a "part", which is
+        invisible until the commit, or "complete", the commit.
+    max_timeout : float
+        Upper limit for the configured connect and read timeouts.
+    """
+
+    purpose: Purpose
+    path: str
+    parse: Callable[[Response], Any]
+    method: str = "POST"
+    content_type: str = JSON
+    headers: Mapping[str, str] = {}
+    body: Iterable[Buffers] | None = None
+    length: int | None = None
+    nbytes: int | None = None
+    on_sent: Callable[[int], None] | None = None
+    replayable: bool = True
+    query: Mapping[str, Any] | None = None
+    multipart_step: Literal["", "empty", "part", "complete"] = ""
+    max_timeout: float = math.inf
