@@ -368,9 +368,10 @@ class RemoteTable:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         limit: int | None = None,
+        params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
         """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
-        asked = query(columns, where, limit)
+        asked = query(columns, where, limit, params)
         if limit == 0 and self.schema is not None:
             fields = {field.name: field for field in self.schema}
             if fields.keys() >= {*(columns or ())}:
@@ -410,6 +411,7 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into a `pyarrow.Table`.
@@ -419,8 +421,13 @@ class RemoteTable:
         columns : list of str, optional
             Columns to read, in this order. Defaults to all.
         where : str, optional
-            A condition in the SQL of the service's engine, such as ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``;
-            odd column names in backticks. Never build it from untrusted input.
+            A condition in the SQL of the service's engine, such as
+            ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``; odd column names in
+            backticks. Never build it from input: write ``?`` and pass ``params``.
+        params : list, optional
+            A value for each ``?`` of the condition outside quotes: a number, text, bytes,
+            bool, date, time, datetime, Decimal or UUID, of Python, NumPy or pandas. None
+            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
         limit : int, optional
             The maximum number of rows.
 
@@ -433,16 +440,18 @@ class RemoteTable:
         ------
         ValueError
             If an argument cannot be used, or the service cannot be read from.
+        TypeError
+            If one of ``params`` is of another type.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
 
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.table("readings").to_arrow(where="at > 1", limit=10).column_names
-        ['at']
+        >>> rt.table("readings").to_arrow(where="at > ?", params=[1], limit=10)["at"].to_pylist()
+        [2]
         """
-        return self._reader(columns, where, limit).read_all()
+        return self._reader(columns, where, limit, params).read_all()
 
     @hide_frames
     def to_pandas(
@@ -450,13 +459,14 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """Read rows into a pandas frame; integers and booleans with nulls become ``Int64`` … and ``boolean``.
 
         Parameters
         ----------
-        columns, where, limit : optional
+        columns, where, params, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -477,7 +487,7 @@ class RemoteTable:
         """
         from rt_frames._frames.to_pandas import to_pandas
 
-        return to_pandas(self._reader(columns, where, limit).read_all())
+        return to_pandas(self._reader(columns, where, limit, params).read_all())
 
     @hide_frames
     def to_polars(
@@ -485,13 +495,14 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
         """Read rows into a Polars frame.
 
         Parameters
         ----------
-        columns, where, limit : optional
+        columns, where, params, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -512,16 +523,18 @@ class RemoteTable:
         """
         from rt_frames._frames.to_polars import to_polars
 
-        return to_polars(self._reader(columns, where, limit).read_all())
+        return to_polars(self._reader(columns, where, limit, params).read_all())
 
     @hide_frames
-    def count(self, where: str | None = None) -> int:
+    def count(
+        self, where: str | None = None, *, params: Sequence[object] | None = None
+    ) -> int:
         """Count the rows.
 
         Parameters
         ----------
-        where : str, optional
-            A condition, as in `to_arrow`.
+        where, params : optional
+            A condition and its values, as in `to_arrow`.
 
         Returns
         -------
@@ -536,10 +549,10 @@ class RemoteTable:
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.table("readings").count("at > 0")
+        >>> rt.table("readings").count("at > ?", params=[0])
         2
         """
-        return self._service.count(self.name, where, since=self._since)
+        return self._service.count(self.name, where, params=params, since=self._since)
 
     @hide_frames
     def drop(self) -> None:

@@ -32,14 +32,15 @@ from rt_frames._http.response import (
     parse_schema,
     parse_version,
 )
-from rt_frames._http.rows import Rows, check_where, query
+from rt_frames._http.rows import Rows, query
 from rt_frames._http.session import JSON, Request, Result, Session, fresh_headers
+from rt_frames._http.where import bind_optional
 from rt_frames._names import DialectName, check_table_name, duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rt_frames._http.response import Response
     from rt_frames.errors import Operation
@@ -217,13 +218,15 @@ class Service:
         where: str | None = None,
         version: int | None = None,
         *,
+        params: Sequence[object] | None = None,
         since: int | None = None,
         **about: Any,
     ) -> int:
         """Count rows."""
         asked: dict[str, Any] = {"version": version}
-        if where is not None:
-            asked["predicate"] = check_where(where)
+        condition = bind_optional(where, params)
+        if condition is not None:
+            asked["predicate"] = condition
         found: int = self._read(
             "count_rows", name, asked, parse_count, since=since, **about
         )
