@@ -390,9 +390,10 @@ class RemoteTable:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         limit: int | None = None,
+        params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
         """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
-        asked = query(columns, where, limit)
+        asked = query(columns, where, limit, params)
         if limit == 0 and self.schema is not None:
             fields = {field.name: field for field in self.schema}
             if fields.keys() >= {*(columns or ())}:
@@ -435,6 +436,7 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into a `pyarrow.Table`.
@@ -444,8 +446,13 @@ class RemoteTable:
         columns : list of str, optional
             Columns to read, in this order. Defaults to all.
         where : str, optional
-            A condition in the SQL of the service's engine, such as ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``;
-            odd column names in backticks. Never build it from untrusted input.
+            A condition in the SQL of the service's engine, such as
+            ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``; odd column names in
+            backticks. Never build it from input: write ``?`` and pass ``params``.
+        params : list, optional
+            A value for each ``?`` of the condition outside quotes: a number, text, bytes,
+            bool, date, time, datetime, Decimal or UUID, of Python, NumPy or pandas. None
+            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
         limit : int, optional
             The maximum number of rows.
 
@@ -458,16 +465,18 @@ class RemoteTable:
         ------
         ValueError
             If an argument cannot be used, or the service cannot be read from.
+        TypeError
+            If one of ``params`` is of another type.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
 
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.table("readings").to_arrow(where="at > 1", limit=10).column_names
-        ['at']
+        >>> rt.table("readings").to_arrow(where="at > ?", params=[1], limit=10)["at"].to_pylist()
+        [2]
         """
-        return self._reader(columns, where, limit).read_all()
+        return self._reader(columns, where, limit, params).read_all()
 
     @hide_frames
     def to_pandas(
@@ -475,13 +484,14 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """Read rows into a pandas frame; integers and booleans with nulls become ``Int64`` … and ``boolean``.
 
         Parameters
         ----------
-        columns, where, limit : optional
+        columns, where, params, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -502,7 +512,7 @@ class RemoteTable:
         """
         from rt_frames._frames.to_pandas import to_pandas
 
-        return to_pandas(self._reader(columns, where, limit).read_all())
+        return to_pandas(self._reader(columns, where, limit, params).read_all())
 
     @hide_frames
     def to_polars(
@@ -510,13 +520,14 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
         """Read rows into a Polars frame.
 
         Parameters
         ----------
-        columns, where, limit : optional
+        columns, where, params, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -537,16 +548,18 @@ class RemoteTable:
         """
         from rt_frames._frames.to_polars import to_polars
 
-        return to_polars(self._reader(columns, where, limit).read_all())
+        return to_polars(self._reader(columns, where, limit, params).read_all())
 
     @hide_frames
-    def count(self, where: str | None = None) -> int:
+    def count(
+        self, where: str | None = None, *, params: Sequence[object] | None = None
+    ) -> int:
         """Count the rows.
 
         Parameters
         ----------
-        where : str, optional
-            A condition, as in `to_arrow`.
+        where, params : optional
+            A condition and its values, as in `to_arrow`.
 
         Returns
         -------
@@ -561,15 +574,19 @@ class RemoteTable:
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.table("readings").count("at > 0")
+        >>> rt.table("readings").count("at > ?", params=[0])
         2
         """
         return self._service.count(
-            self.name, where, self._read_version, since=self._since
+            self.name,
+            where,
+            self._read_version,
+            params=params,
+            since=self._since,
         )
 
     @hide_frames
-    def delete(self, where: str) -> int | None:
+    def delete(self, where: str, params: Sequence[Any] | None = None) -> int | None:
         """Delete the rows for which a condition holds, in one commit.
 
         A condition does not hold for a null: ``"day <> date '2024-03-01'"`` keeps rows
@@ -579,6 +596,8 @@ class RemoteTable:
         ----------
         where : str
             A condition, as in `to_arrow`.
+        params : list, optional
+            Values for the ``?`` of the condition, as in `to_arrow`.
 
         Returns
         -------
@@ -600,7 +619,7 @@ class RemoteTable:
         >>> import polars as pl
         >>> import rt_frames as rt
         >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("shrinking")
-        >>> table.delete("n > 1")
+        >>> table.delete("n > ?", params=[1])
         2
         """
         self._check_newest()
@@ -608,7 +627,7 @@ class RemoteTable:
             raise ValueError(
                 "where: a condition is needed to delete rows; drop() drops the table"
             )
-        version, rows = self._service.delete(self.name, where)
+        version, rows = self._service.delete(self.name, where, params)
         if version is not None:
             object.__setattr__(self, "_since", version)
         return rows

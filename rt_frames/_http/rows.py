@@ -6,9 +6,7 @@ stream after a padded word, followed by a footer that ends in that word.
 
 from __future__ import annotations
 
-import itertools
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +16,7 @@ import urllib3
 
 from rt_frames import errors
 from rt_frames._http.response import find_encoding
+from rt_frames._http.where import bind_optional
 from rt_frames._names import duplicates
 from rt_frames._text import count, list_names, one_line, show_value
 
@@ -33,7 +32,9 @@ _MESSAGE = b"\xff\xff\xff\xff"
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
-def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str, Any]:
+def query(
+    columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
+) -> dict[str, Any]:
     """Return the body of a query, in the form of the protocol's official client."""
     asked: dict[str, Any] = {
         "k": _ALL,
@@ -66,32 +67,10 @@ def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str
                 f"columns: expected a list of column names, each once, got {show_value(columns)}"
             )
         asked["columns"] = names
-    return asked if where is None else {**asked, "filter": check_where(where)}
-
-
-def check_where(where: Any) -> str:
-    """Return a condition in parentheses, without which engines ignore whatever follows one that is complete."""
-    if not isinstance(where, str) or not where.strip():
-        raise ValueError(
-            f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}"
-        )
-    bare = re.sub("'[^']*'|`[^`]*`", "", where)
-    if '"' in bare:
-        raise ValueError(
-            "where: the engine reads \"…\" as text; write text in '…', and odd column names in `…`"
-        )
-    if ";" in bare:
-        raise ValueError(
-            "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
-        )
-    if (
-        min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}"))
-        < 1
-    ):
-        raise ValueError(
-            f"where: a parenthesis is closed that was not opened in {show_value(where)}"
-        )
-    return f"({where})"
+    condition = bind_optional(where, params)
+    if condition is not None:
+        asked["filter"] = condition
+    return asked
 
 
 class Rows:

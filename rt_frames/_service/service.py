@@ -33,8 +33,9 @@ from rt_frames._http.response import (
     parse_schema,
     parse_version,
 )
-from rt_frames._http.rows import Rows, check_where, query
+from rt_frames._http.rows import Rows, query
 from rt_frames._http.session import Session, fresh_headers
+from rt_frames._http.where import bind_optional, bind_where
 from rt_frames._names import check_table_name, duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names
@@ -217,13 +218,15 @@ class Service:
         where: str | None = None,
         version: int | None = None,
         *,
+        params: Sequence[object] | None = None,
         since: int | None = None,
         **about: Any,
     ) -> int:
         """Count rows."""
         asked: dict[str, Any] = {"version": version}
-        if where is not None:
-            asked["predicate"] = check_where(where)
+        condition = bind_optional(where, params)
+        if condition is not None:
+            asked["predicate"] = condition
         found: int = self._read(
             "count_rows", name, asked, parse_count, since=since, **about
         )
@@ -269,13 +272,15 @@ class Service:
         body = json.dumps({"columns": [*columns]}).encode()
         return self._change("drop_columns", name, body, parse_version, _RUN_AGAIN)
 
-    def delete(self, name: str, where: str) -> tuple[int | None, int | None]:
+    def delete(
+        self, name: str, where: str, params: Sequence[Any] | None = None
+    ) -> tuple[int | None, int | None]:
         """Delete rows; return the new version and the number of rows, if reported."""
         advice = (
             "running it again gives the same result, unless somebody added such rows "
             "meanwhile"
         )
-        body = json.dumps({"predicate": check_where(where)}).encode()
+        body = json.dumps({"predicate": bind_where(where, params)}).encode()
         result = self._change("delete", name, body, parse_deleted, advice)
         version, rows = result.value
         log.info(

@@ -10,6 +10,7 @@ import contextlib
 import io
 import itertools
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,10 @@ BUFFER_BYTES = 2**26
 MAX_FILTER = 8000
 # words and operators; each may nest, and some 350 of them crash the engine
 MAX_TOKENS = 250
+# text and names in odd spelling, of which each is one operand
+_QUOTED = re.compile("'[^']*'|`[^`]*`")
+# with which the engine may see quotes elsewhere
+_UNCLEAR = re.compile(r"--|/\*|['\"`\\$]")
 _QUERY = {
     "k",
     "offset",
@@ -146,9 +151,12 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"",
         )
+    bare = _QUOTED.sub(" ", text)
+    if _UNCLEAR.search(bare):
+        bare = text
     spaced = "".join(
         c if c.isalnum() or c == "_" else " " if c in " \t\r\n,.'" else " operator "
-        for c in text
+        for c in bare
     )
     if sum(not token.isdigit() for token in spaced.split()) > MAX_TOKENS:
         raise HTTPError(

@@ -221,7 +221,6 @@ def test_a_condition_is_never_read_in_part(table):
         "(n > 1) (n < 3)",
         "n > 1 LIMIT 1",
         "n > 1 \0 AND n < 3",
-        "n > ?",
     ):
         for read in (
             lambda where=where: table.to_arrow(where=where),

@@ -93,6 +93,10 @@ NESTED = {
     "cast": "a" + "::bigint" * 400 + " = 1",
     "zone": "a" + " AT TIME ZONE 'x'" * 400 + " = 1",
     "collate": "c" + " COLLATE x" * 400 + " = 'x'",
+    "text": "c" + " LIKE 'x y z'" * 400,
+    "comments that open and close a text": "/*'*/" + "NOT " * 400 + "a > 1 /*'*/",
+    "texts in another quote": "\"'\" = 'x' OR " + "NOT " * 400 + "\"'\" = 'x'",
+    "an escaped quote": "E'\\'' = c OR " + "NOT " * 400 + "E'\\'' = c",
 }
 
 

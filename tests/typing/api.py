@@ -6,6 +6,7 @@ do not see ``frame.remote``.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import assert_type
 
 import pandas as pd
@@ -61,9 +62,12 @@ assert_type(
 )
 
 assert_type(table.to_pandas(columns=["a"], where="a > 1", limit=1), pd.DataFrame)
-assert_type(table.to_polars(), pl.DataFrame)
+assert_type(
+    table.to_polars(where="a = ? OR b < ?", params=[1, date(2024, 3, 1)]), pl.DataFrame
+)
 assert_type(table.to_arrow(limit=0), pa.Table)
 assert_type(table.count(), int)
+assert_type(table.count("a IN (?, ?)", params=(1, 2)), int)
 table.drop()
 
 assert_type(rt.list_tables(client=client), list[str])

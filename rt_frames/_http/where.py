@@ -1,0 +1,283 @@
+"""Conditions in the SQL of the service's engine, with values in the place of ``?``.
+
+A literal is written so that the engine compares it exactly with every column that can
+hold the value: `tests/client/test_conditions.py` tries each type of column.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from typing import Any
+
+from rt_frames._text import count, show_value
+
+# text and names in odd spelling, in which nothing else has a meaning
+_QUOTED = r"'[^']*'|`[^`]*`"
+# what may hide quotes from the engine, or from us
+_UNCLEAR = re.compile(r"--|/\*|['`\\$]")
+# whole numbers that the engine reads as 64 bits, with either sign
+_MAX_INT = 2**63 - 1
+# digits of the engine's two types of decimals
+_DECIMAL_128 = 38
+_DECIMAL_256 = 76
+_EPOCH = datetime.datetime(1970, 1, 1)
+# that 64 bits hold as a whole
+_YEARS_OF_NANOSECONDS = range(1678, 2262)
+_EXPECTED = "expected bytes, text, a bool, a number, Decimal, UUID, date, time, datetime or None"
+
+
+def check_where(where: Any) -> str:
+    """Return a condition in parentheses.
+
+    Without them, engines ignore whatever follows a condition that is complete.
+    """
+    if not isinstance(where, str) or not where.strip():
+        raise ValueError(
+            f"where: expected an SQL condition such as \"n > 1 AND s = 'x'\", got {show_value(where)}"
+        )
+    bare = re.sub(_QUOTED, "", where)
+    if '"' in bare:
+        raise ValueError(
+            "where: the engine reads \"…\" as text; write text in '…', and odd column names in `…`"
+        )
+    if ";" in bare:
+        raise ValueError(
+            "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
+        )
+    if (
+        min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}"))
+        < 1
+    ):
+        raise ValueError(
+            f"where: a parenthesis is closed that was not opened in {show_value(where)}"
+        )
+    return f"({where})"
+
+
+def bind_where(where: Any, params: Any = None) -> str:
+    """Return a checked condition with a literal for each ``?`` outside quotes.
+
+    Raises
+    ------
+    ValueError
+        If the condition or a value cannot be used, or their numbers differ.
+    TypeError
+        If a value is of another type than those that have a literal.
+    """
+    condition = check_where(where)
+    values = _list_values(params)
+    pieces = re.split(rf"({_QUOTED})|\?", condition)
+    bare = "".join(pieces[::2])
+    # between two pieces is a quoted text, or None for a placeholder
+    placeholders = pieces[1::2].count(None)
+    if len(values) != placeholders:
+        raise ValueError(
+            f"params: {placeholders} ? outside quotes, but {count(len(values), 'value')}; pass one "
+            "value for each"
+        )
+    if values and (unclear := _UNCLEAR.search(bare)):
+        raise ValueError(
+            f"where: {unclear[0]} outside closed quotes cannot stand beside params; leave it out"
+        )
+    literals = (
+        # apart from what stands beside it: x-? would begin a comment with -1
+        f" {_literal(value, position)} "
+        for position, value in enumerate(values, 1)
+    )
+    bound = pieces[:1]
+    for quoted, following in zip(pieces[1::2], pieces[2::2], strict=True):
+        bound.append(next(literals) if quoted is None else quoted)
+        bound.append(following)
+    return "".join(bound)
+
+
+def bind_optional(where: Any, params: Any = None) -> str | None:
+    """Return what `bind_where` does, or None if there is no condition."""
+    if where is not None:
+        return bind_where(where, params)
+    if params is not None:
+        raise ValueError("params: there is no condition; pass where= with a ? for each")
+    return None
+
+
+def _list_values(params: Any) -> list[Any]:
+    if params is None:
+        return []
+    if not isinstance(params, Iterable) or isinstance(
+        params, str | bytes | Mapping | AbstractSet
+    ):
+        raise TypeError(
+            f"params: expected a list of values, one for each ?, got {show_value(params)}"
+        )
+    return list(params)
+
+
+def _literal(value: Any, position: int) -> str:
+    """Return one value as the engine reads it."""
+    try:
+        return _write(value)
+    except TypeError:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix(
+            "builtins."
+        )
+        raise TypeError(
+            f"params: value {position} is of type {kind}; {_EXPECTED}"
+        ) from None
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"params: value {position} is {show_value(value)}; {error}"
+        ) from None
+
+
+def _write(value: Any) -> str:
+    if _is_a(value, "pandas", "NaTType") or _is_a(value, "pandas", "NAType"):
+        return "NULL"
+    if _is_a(value, "numpy", "datetime64"):
+        return _write_numpy_moment(value)
+    # of those that .item() turns into an int
+    if _is_a(value, "numpy", "timedelta64"):
+        raise TypeError
+    if _is_a(value, "numpy", "generic"):
+        value = value.item()
+    if value is None:
+        return "NULL"
+    for kind, write in _WRITERS:
+        if isinstance(value, kind):
+            return write(value)
+    raise TypeError
+
+
+def _is_a(value: Any, library: str, name: str) -> bool:
+    """Return whether a value is of a class of a library that is not imported here."""
+    for base in type(value).__mro__:
+        if base.__name__ == name and base.__module__.partition(".")[0] == library:
+            return True
+    return False
+
+
+def _write_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _write_int(value: int) -> str:
+    if abs(value) <= _MAX_INT:
+        return int.__repr__(value)
+    return _write_decimal(Decimal(value))
+
+
+def _write_float(value: float) -> str:
+    if math.isnan(value):
+        raise ValueError("it equals nothing; ask for it by isnan(column)")
+    if math.isinf(value):
+        raise ValueError("infinity has no literal; compare with the largest number")
+    return float.__repr__(value)
+
+
+def _write_decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise ValueError("no decimal column holds it")
+    if value and abs(value.adjusted()) > _DECIMAL_256:
+        raise ValueError(f"decimals have at most {_DECIMAL_256} digits")
+    text = f"{value:f}" if value else "0"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    whole, _, fraction = text.lstrip("-").partition(".")
+    precision = max(len(whole.lstrip("0")) + len(fraction), 1)
+    if precision <= _DECIMAL_128:
+        return f"CAST('{text}' AS DECIMAL({precision},{len(fraction)}))"
+    if precision <= _DECIMAL_256:
+        return f"arrow_cast('{text}', 'Decimal256({precision}, {len(fraction)})')"
+    raise ValueError(f"decimals have at most {_DECIMAL_256} digits")
+
+
+def _write_text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("text cannot hold lone surrogates") from None
+    doubled = str.replace(value, "'", "''")
+    return f"'{doubled}'"
+
+
+def _write_bytes(value: bytes) -> str:
+    return f"X'{bytes.hex(value)}'"
+
+
+def _write_uuid(value: uuid.UUID) -> str:
+    return f"X'{value.hex}'"
+
+
+def _write_datetime(value: datetime.datetime) -> str:
+    # pandas has years that Python lacks
+    if not datetime.MINYEAR <= value.year <= datetime.MAXYEAR:
+        raise ValueError("the engine reads the years 1 to 9999")
+    # of pandas
+    nanosecond = getattr(value, "nanosecond", 0)
+    if value.utcoffset() is None:
+        return _write_moment(value, nanosecond)
+    # in any other zone the engine compares wall times with those of the column
+    value = value.astimezone(datetime.UTC)
+    return _write_moment(value, nanosecond, is_utc=True)
+
+
+def _write_moment(
+    value: datetime.datetime, nanosecond: int, *, is_utc: bool = False
+) -> str:
+    text = datetime.datetime.isoformat(value, " ", "microseconds")[:26]
+    unit = "Microsecond"
+    # also without them, for the engine compares with all of IN (…) in one unit
+    if nanosecond or value.year in _YEARS_OF_NANOSECONDS:
+        text = f"{text}{nanosecond:03}"
+        unit = "Nanosecond"
+    if is_utc:
+        return f"""arrow_cast('{text}Z', 'Timestamp({unit}, Some("UTC"))')"""
+    return f"arrow_cast('{text}', 'Timestamp({unit}, None)')"
+
+
+def _write_numpy_moment(value: Any) -> str:
+    moment = value.item()
+    if moment is None:
+        return "NULL"
+    if isinstance(moment, datetime.datetime):
+        return _write_moment(moment, 0)
+    if isinstance(moment, datetime.date):
+        return _write_date(moment)
+    # a number, which Python's datetime cannot be
+    if value.dtype.name != "datetime64[ns]":
+        raise ValueError("the engine reads the years 1 to 9999, and nanoseconds")
+    microseconds, nanosecond = divmod(moment, 1000)
+    passed = datetime.timedelta(microseconds=microseconds)
+    return _write_moment(_EPOCH + passed, nanosecond)
+
+
+def _write_date(value: datetime.date) -> str:
+    return f"date '{datetime.date.isoformat(value)}'"
+
+
+def _write_time(value: datetime.time) -> str:
+    """Return text, for the engine compares no times of two units."""
+    if value.tzinfo is not None:
+        raise ValueError("the engine has no times with a zone")
+    return f"CAST('{datetime.time.isoformat(value)}' AS STRING)"
+
+
+# each class before those that it derives from
+_WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
+    (bool, _write_bool),
+    (int, _write_int),
+    (float, _write_float),
+    (Decimal, _write_decimal),
+    (str, _write_text),
+    (bytes, _write_bytes),
+    (uuid.UUID, _write_uuid),
+    (datetime.datetime, _write_datetime),
+    (datetime.date, _write_date),
+    (datetime.time, _write_time),
+)
