@@ -16,6 +16,12 @@ JSON = "application/json"
 READ_OPERATIONS = ("list", "describe", "count_rows", "query", "indices")
 # RFC 4918: no room to store it, so nothing was done
 STORED_NOTHING = 507
+_ACTIONS = {
+    "list": "list tables",
+    "query": "read {}",
+    "count_rows": "count the rows of {}",
+    "append": "append to {}",
+}
 
 # the arguments of a `Message` after its text
 Hint = tuple[str, Mapping[str, Any]]
@@ -114,16 +120,8 @@ class Purpose(NamedTuple):
     @property
     def action(self) -> str:
         """What errors say could not be done."""
-        table = f"table {self.table!r}"
-        if self.operation == "list":
-            return "list tables"
-        if self.operation == "query":
-            return f"read {table}"
-        if self.operation == "count_rows":
-            return f"count the rows of {table}"
-        if self.operation == "append":
-            return f"append to {table}"
-        return f"{self.operation} {table}"
+        words = _ACTIONS.get(self.operation, f"{self.operation} {{}}")
+        return words.format(f"table {self.table!r}")
 
     def error(self, failure: Failure) -> errors.RemoteError:
         """Make the exception, with what only the caller knows."""

@@ -6,7 +6,6 @@ stream after a padded word, followed by a footer that ends in that word.
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,38 +34,32 @@ _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 def query(columns: Any = None, where: Any = None, limit: Any = None) -> dict[str, Any]:
     """Return the body of a query, in the form of the protocol's official client."""
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "k": _ALL,
         "prefilter": True,
         "vector": [],
         "version": None,
     }
     if limit is not None:
-        if (
-            isinstance(limit, bool)
-            or not hasattr(limit, "__index__")
-            or not 0 <= limit <= _ALL
-        ):
+        is_number = hasattr(limit, "__index__") and not isinstance(limit, bool)
+        if not is_number or not 0 <= limit <= _ALL:
             raise ValueError(
                 f"limit: expected a number of rows, got {show_value(limit)}"
             )
-        asked["k"] = operator.index(limit)
+        body["k"] = operator.index(limit)
     if columns is not None:
-        names = (
-            list(columns)
-            if isinstance(columns, Iterable) and not isinstance(columns, str | bytes)
-            else []
-        )
-        if (
-            not names
-            or not all(isinstance(name, str) and name for name in names)
-            or duplicates(names)
-        ):
+        names = []
+        if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
+            names = list(columns)
+        are_names = all(isinstance(name, str) and name for name in names)
+        if not names or not are_names or duplicates(names):
             raise ValueError(
                 f"columns: expected a list of column names, each once, got {show_value(columns)}"
             )
-        asked["columns"] = names
-    return asked if where is None else {**asked, "filter": check_where(where)}
+        body["columns"] = names
+    if where is not None:
+        body["filter"] = check_where(where)
+    return body
 
 
 def check_where(where: Any) -> str:
@@ -84,13 +77,13 @@ def check_where(where: Any) -> str:
         raise ValueError(
             "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
         )
-    if (
-        min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}"))
-        < 1
-    ):
-        raise ValueError(
-            f"where: a parenthesis is closed that was not opened in {show_value(where)}"
-        )
+    opened = 0
+    for char in bare:
+        opened += (char == "(") - (char == ")")
+        if opened < 0:
+            raise ValueError(
+                f"where: a parenthesis is closed that was not opened in {show_value(where)}"
+            )
     return f"({where})"
 
 
@@ -103,8 +96,8 @@ class Rows:
         An answer whose head was read, and no more.
     fail : callable
         Makes the error of this request: a class, and why the answer is not whole.
-    asked : dict
-        The query.
+    query : dict
+        What was asked for.
 
     Raises
     ------
@@ -116,15 +109,15 @@ class Rows:
         self,
         response: requests.Response,
         fail: Callable[[type[errors.RemoteError], str], Exception],
-        asked: Mapping[str, Any],
+        query: Mapping[str, Any],
     ) -> None:
         self._fail = fail
-        self._most = asked.get("k", _ALL)
+        self._max_rows = query.get("k", _ALL)
         try:
             self._answer = _Answer(response)
             self._reader = pa.ipc.open_stream(self._answer)
             self.schema: pa.Schema = self._reader.schema
-            _check_columns(self.schema.names, asked)
+            _check_columns(self.schema.names, query)
             self._first = next(self._reader, None)
         except BaseException as error:
             response.close()
@@ -143,9 +136,9 @@ class Rows:
                 rows += batch.num_rows
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
-                if rows > self._most:
+                if rows > self._max_rows:
                     raise OSError(
-                        f"it has more than the {count(self._most, 'row')} that were asked for"
+                        f"it has more than the {count(self._max_rows, 'row')} that were asked for"
                     )
                 yield batch
                 batch = next(self._reader, None)
@@ -161,8 +154,8 @@ class Rows:
         self._answer.close()
 
 
-def _check_columns(names: list[str], asked: Mapping[str, Any]) -> None:
-    if duplicates(names) or names != asked.get("columns", names):
+def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:
+    if duplicates(names) or names != query.get("columns", names):
         raise ValueError(f"it was asked for other columns than {list_names(names)}")
 
 
@@ -213,13 +206,11 @@ class _Answer:
         return start
 
     def _receive(self, size: int) -> bytes:
-        pieces = []
-        left = size
-        while left and (
-            piece := self._response.raw.read(
-                min(left, RECEIVE_BYTES), decode_content=False
-            )
-        ):
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
+        received = bytearray()
+        while len(received) < size:
+            missing = min(size - len(received), RECEIVE_BYTES)
+            piece = self._response.raw.read(missing, decode_content=False)
+            if not piece:
+                break
+            received += piece
+        return bytes(received)

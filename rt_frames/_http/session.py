@@ -368,8 +368,11 @@ class Session:
         self, request: Request, upload: Upload, error: BaseException
     ) -> Failure:
         try:
+            proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
+            # without what it is logged in with
+            proxy = proxy.rpartition("@")[2].rpartition("://")[2]
             return explain_no_response(
-                request, upload, error, self.base, self._proxy(), self._secrets
+                request, upload, error, self.base, proxy, self._secrets
             )
         finally:
             # they form a cycle with the error that keeps the callers' data alive
@@ -398,11 +401,6 @@ class Session:
             if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
                 return proxies
         raise InvalidProxyURL("it is not a URL")
-
-    def _proxy(self) -> str:
-        """Name the proxy, without what it is logged in with."""
-        proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
-        return proxy.rpartition("@")[2].rpartition("://")[2]
 
 
 def retry(
