@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from rt_frames import errors
@@ -138,7 +140,8 @@ class Purpose(NamedTuple):
         )
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """One HTTP request, and how a successful response is read.
 
     Parameters
@@ -166,6 +169,8 @@ class Request(NamedTuple):
         invisible until the commit, or "complete", the commit.
     max_timeout : float
         Upper limit for the configured connect and read timeouts.
+    id : str
+        Sent with each attempt; the requests of a multipart write share one.
     """
 
     purpose: Purpose
@@ -173,7 +178,7 @@ class Request(NamedTuple):
     parse: Callable[[Response], Any]
     method: str = "POST"
     content_type: str = JSON
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: Iterable[Buffers] | None = None
     length: int | None = None
     nbytes: int | None = None
@@ -182,3 +187,4 @@ class Request(NamedTuple):
     query: Mapping[str, Any] | None = None
     multipart_step: Literal["", "empty", "part", "complete"] = ""
     max_timeout: float = math.inf
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
