@@ -22,7 +22,7 @@ from rt_frames._text import Message, show_value
 # below the limit of sockets, 2**31 ms
 MAX_SECONDS = 10**6
 # characters; a shorter key may occur inside ordinary words
-SHORT = 8
+SHORT_KEY_CHARS = 8
 _OWN_HEADERS = {
     "x-api-key",
     "content-type",
@@ -79,7 +79,7 @@ class Secrets(tuple[Secret, ...]):
     def hide(self, text: str) -> str:
         """Strike them out, also where they are written with escapes; a short key only where it is a whole word."""
         for number, secret in enumerate(self):
-            is_short = len(secret) < SHORT
+            is_short = len(secret) < SHORT_KEY_CHARS
             # the key is the first
             if is_short and number > 0:
                 continue
@@ -100,10 +100,11 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(?:u00([0-9a-fA-F]{2})|(.))", _unescape_json, text)
 
 
-def _unescape_json(found: re.Match[str]) -> str:
-    return (
-        chr(int(found[1], 16)) if found[1] else " " if found[2] in "bfnrt" else found[2]
-    )
+def _unescape_json(match: re.Match[str]) -> str:
+    code, char = match.groups()
+    if code:
+        return chr(int(code, 16))
+    return " " if char in "bfnrt" else char
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,13 @@ def hide_values(headers: Any) -> Any:
 
 def parse_headers(headers: Any) -> dict[str, str]:
     """Read further headers, whose values are hidden."""
-    if headers is not None and not isinstance(headers, Mapping):
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
         raise TypeError(
             f"headers: expected a dict of strings, got {type(headers).__name__}"
         )
-    for name, value in (headers or {}).items():
+    for name, value in headers.items():
         if not isinstance(name, str) or not re.fullmatch(
             r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII
         ):
@@ -208,7 +211,7 @@ def parse_headers(headers: Any) -> dict[str, str]:
             raise ValueError(
                 f"headers: {name!r} is set by this package; the key goes into api_key"
             )
-    return dict(headers or {})
+    return dict(headers)
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
@@ -225,10 +228,8 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         ) from None
     if parts.scheme not in ("http", "https") or not parts.host:
         raise ValueError(f"address: expected https://HOST, got {shown!r}")
-    odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
-    if odd or any(
-        part is not None for part in (parts.auth, parts.query, parts.fragment)
-    ):
+    is_odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
+    if is_odd or (parts.auth, parts.query, parts.fragment) != (None, None, None):
         raise ValueError(
             "address: expected https://HOST alone, without user, query, fragment or odd characters"
         )

@@ -54,10 +54,10 @@ from rt_frames._http.upload import Upload
 # seconds that a write may block before the server's answer is polled
 POLL_AFTER = 0.25
 # seconds to read what a server sent before it hung up
-LAST_WORDS = 2.0
+DRAIN_SECONDS = 2.0
 RECEIVE_BYTES = 2**16
 # seconds after an answer in which a write may reuse it: half the shortest keep-alive of servers
-WARM_SECONDS = 0.5
+REUSE_SECONDS = 0.5
 # that the kernel buffers beyond those in flight, so that writes keep the link's pace
 MAX_UNSENT_BYTES = 2**18
 # 101 ends HTTP on its connection
@@ -72,7 +72,7 @@ if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
 # the sender and its next body: a pool asks a connection whether it may be used, not for what
 _sending: ContextVar[tuple[Any, Upload | None]] = ContextVar(
-    "_sending", default=(SimpleNamespace(hung_up=False), None)
+    "_sending", default=(SimpleNamespace(saw_unannounced_close=False), None)
 )
 
 
@@ -80,7 +80,7 @@ class Adapter(HTTPAdapter):
     """requests' adapter over these connections to one server; it never repeats anything by itself."""
 
     # whether the server closed a connection just after an answer, without saying so
-    hung_up = False
+    saw_unannounced_close = False
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Make the manager of pools, which are then ours."""
@@ -111,23 +111,24 @@ class UploadConnection(HTTPConnection):
     debuglevel = 0
     _upload: Upload | None = None
     _early = b""
-    _warm_until = 0.0
-    _was_warm = False
+    _reuse_until = 0.0
+    _is_reused = False
 
     @property
     def is_connected(self) -> bool:
         """Whether the next request may use it as it is; for most uploads it is opened anew."""
         adapter, body = _sending.get()
-        is_warm = time.monotonic() < self._warm_until
+        is_recent = time.monotonic() < self._reuse_until
         is_open = super().is_connected
-        adapter.hung_up |= is_warm and self.sock is not None and not is_open
-        return is_open and (
-            body is None
-            or (is_warm and body.may_reuse_connection and not adapter.hung_up)
-        )
+        if is_recent and self.sock is not None and not is_open:
+            adapter.saw_unannounced_close = True
+        if body is None or not is_open:
+            return is_open
+        may_reuse = is_recent and not adapter.saw_unannounced_close
+        return may_reuse and body.may_reuse_connection
 
     def connect(self) -> None:
-        self._warm_until = 0.0
+        self._reuse_until = 0.0
         self.socket_options = [*_SOCKET_OPTIONS]
         try:
             super().connect()
@@ -159,15 +160,15 @@ class UploadConnection(HTTPConnection):
         early: bytes = b"",
         *,
         broken_off: bool = False,
-        patient: bool = False,
+        per_read: bool = False,
     ) -> None:
         """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds.
 
-        Where it is ``patient``, each part must.
+        If the timeout is ``per_read``, each part must.
         """
 
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
-            reader = _DeadlineReader(sock, early, seconds, patient=patient)
+            reader = _DeadlineReader(sock, early, seconds, per_read=per_read)
             response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the subset of a socket that is used
             response.broken_off = broken_off
             return response
@@ -185,20 +186,16 @@ class UploadConnection(HTTPConnection):
         if self.sock is None:
             self.connect()
         sock: Any = self.sock
-        self._upload, self._early, self._was_warm = (
-            body,
-            b"",
-            time.monotonic() < self._warm_until,
-        )
+        self._upload = body
+        self._early = b""
+        self._is_reused = time.monotonic() < self._reuse_until
         if body is not None:
             body.begun = True
+            self.timeout = min(body.timeout, POLL_AFTER)
             # TLS inside TLS must finish a record that it began; a partial one cannot be resumed
-            self.timeout = (
-                body.timeout
-                if isinstance(sock, SSLTransport)
-                else min(body.timeout, POLL_AFTER)
-            )
-        with self._hanging_up(sock):
+            if isinstance(sock, SSLTransport):
+                self.timeout = body.timeout
+        with self._shut_down_on_error(sock):
             super().request(method, url, None, headers, **options)
             if body is not None:
                 self._send_body(sock, body)
@@ -250,55 +247,53 @@ class UploadConnection(HTTPConnection):
             return True
         finally:
             sock.settimeout(timeout)
-        self._early = early = _INTERIM.sub(b"", self._early + received)
-        if (
-            received
-            and _INTERIM_START.startswith(early[: len(_INTERIM_START)])
-            and len(early) < RECEIVE_BYTES
-        ):
+        early = _INTERIM.sub(b"", self._early + received)
+        self._early = early
+        is_interim = _INTERIM_START.startswith(early[: len(_INTERIM_START)])
+        if received and is_interim and len(early) < RECEIVE_BYTES:
             # nothing yet, or the start of another interim answer
             return False
         upload.answered = bool(early)
         return True
 
     def getresponse(self) -> Any:
-        patience = cast("float", self.timeout)
-        # a pooled connection must not keep the caller's data
+        seconds = cast("float", self.timeout)
         upload = self._upload
+        # a pooled connection must not keep the caller's data
         self._upload = None
         broken_off = upload is not None and not upload.complete
-        seconds = min(patience, LAST_WORDS) if broken_off else patience
-        patient = upload is not None and upload.timeout_per_read
-        self._read_answers(seconds, self._early, broken_off=broken_off, patient=patient)
-        with self._hanging_up(self.sock):
+        if broken_off:
+            seconds = min(seconds, DRAIN_SECONDS)
+        per_read = upload is not None and upload.timeout_per_read
+        self._read_answers(
+            seconds, self._early, broken_off=broken_off, per_read=per_read
+        )
+        with self._shut_down_on_error(self.sock):
             answer = super().getresponse()
-        self._warm_until = time.monotonic() + _warm_seconds(answer)
+        self._reuse_until = time.monotonic() + _reuse_seconds(answer)
         return answer
 
     @contextlib.contextmanager
-    def _hanging_up(self, sock: Any) -> Iterator[None]:
+    def _shut_down_on_error(self, sock: Any) -> Iterator[None]:
         """Let the server hear of it where this fails: a closed socket stays open in processes forked meanwhile."""
         try:
             yield
         except BaseException as error:
-            if self._was_warm and isinstance(error, ConnectionError):
-                _sending.get()[0].hung_up = True
+            if self._is_reused and isinstance(error, ConnectionError):
+                _sending.get()[0].saw_unannounced_close = True
             # TLS inside TLS has none
             with contextlib.suppress(OSError, AttributeError):
                 sock.shutdown(socket.SHUT_RDWR)
             raise
 
 
-def _warm_seconds(answer: Any) -> float:
+def _reuse_seconds(answer: Any) -> float:
     """Return how long after an answer its connection is as good as a new one, for what must not be lost."""
-    told = re.search(
-        r"(?i)timeout\s*=\s*(\d{1,9})", answer.headers.get("Keep-Alive", "")
-    )
-    return (
-        0.0
-        if answer.version < 11
-        else min(WARM_SECONDS, int(told[1]) / 2 if told else WARM_SECONDS)
-    )
+    if answer.version < 11:
+        return 0.0
+    keep_alive = answer.headers.get("Keep-Alive", "")
+    match = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", keep_alive)
+    return min(REUSE_SECONDS, int(match[1]) / 2) if match else REUSE_SECONDS
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):
@@ -363,12 +358,12 @@ class _DeadlineReader(io.RawIOBase):
     """What the server says: bytes that were read while sending, then the socket's, until the deadline."""
 
     def __init__(
-        self, sock: Any, early: bytes, seconds: float, *, patient: bool
+        self, sock: Any, early: bytes, seconds: float, *, per_read: bool
     ) -> None:
         self._sock = sock
         self._early = early
         self._seconds = seconds
-        self._patient = patient
+        self._per_read = per_read
         self._deadline = time.monotonic() + seconds
         self._raw = sock.makefile("rb", buffering=0)
 
@@ -379,16 +374,19 @@ class _DeadlineReader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, into: Any) -> int | None:
+    def readinto(self, buffer: Any) -> int | None:
         if self._early:
-            size = min(len(into), len(self._early))
-            into[:size], self._early = self._early[:size], self._early[size:]
+            size = min(len(buffer), len(self._early))
+            buffer[:size] = self._early[:size]
+            self._early = self._early[size:]
             return size
-        left = self._seconds if self._patient else self._deadline - time.monotonic()
-        if left <= 0:
+        seconds = self._seconds
+        if not self._per_read:
+            seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError("the answer did not arrive in time")
-        self._sock.settimeout(left)
-        return self._raw.readinto(into)  # type: ignore[no-any-return]  # sockets' raw files are untyped
+        self._sock.settimeout(seconds)
+        return self._raw.readinto(buffer)  # type: ignore[no-any-return]  # sockets' raw files are untyped
 
     def close(self) -> None:
         self._raw.close()

@@ -96,20 +96,15 @@ class Dialect(NamedTuple):
 
     def check_if_exists(self, if_exists: Any) -> None:
         """Refuse what such a server cannot do to a table that is there already."""
-        possible = [
-            "fail",
-            "skip",
-            *(word for word in ("replace", "append") if getattr(self, word)),
-        ]
+        possible = ["fail", "skip"]
+        possible += [word for word in ("replace", "append") if getattr(self, word)]
         if if_exists in possible:
             return
         others = " or ".join(f'"{word}"' for word in possible)
-        undocumented = (
-            UNDOCUMENTED.get(if_exists) if if_exists in ("replace", "append") else None
-        )
-        if undocumented is None:
+        if if_exists not in ("replace", "append"):
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
-        text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {undocumented}; use {others}'
+        missing = UNDOCUMENTED[if_exists]
+        text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {missing}; use {others}'
         hint = "connect with {} where the server speaks it"
         raise ValueError(
             Message(f"{text}, or another name", hint, dialect=LANCEDB.name)

@@ -7,7 +7,7 @@ decide by how much of the body was sent; `session.py` has the table.
 from __future__ import annotations
 
 import contextlib
-import http
+import http.client
 import re
 import ssl
 from collections.abc import Callable, Iterator
@@ -129,7 +129,7 @@ def explain_no_response(
     reason = shorten(reason, 200)
     if upload.begun:
         return _explain_unconfirmed(request, upload, reason)
-    through = f"proxy {proxy} for " if _have(causes, _BY_PROXY) else ""
+    through = f"proxy {proxy} for " if _have(causes, *_BY_PROXY) else ""
     unsent = "this request was not" if request.multipart_step else "nothing was"
     endpoint = f"{through}{base}: {reason}; {unsent} sent"
     if _have(causes, ssl.SSLCertVerificationError):
@@ -137,20 +137,24 @@ def explain_no_response(
         text = f"the certificate was not accepted, {endpoint}; {advice}"
         hint = "{} names it, too", {"verify": "PATH"}
         return Failure(errors.TLSError, text, {}, hint)
-    if request.purpose.is_read and not _have(causes, _NEVER_CONNECTED):
+    if request.purpose.is_read and not _have(causes, *_NEVER_CONNECTED):
         text = f"could not {request.purpose.action} of {base}: no response ({reason}); try again"
         return Failure(errors.TransportError, text, {})
-    advice = "check the address and the network, then try again"
-    # OpenSSL's wording before and since 3.1
-    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
-        advice = "that port does not speak https; try http://"
-    if through:
-        advice = "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
-    if f"{REFUSED_BY_PROXY}07" in reason:
-        advice = "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+    advice = _advise_connecting(reason, by_proxy=bool(through))
     return Failure(
         errors.ConnectError, f"could not connect to {endpoint}; {advice}", {}
     )
+
+
+def _advise_connecting(reason: str, *, by_proxy: bool) -> str:
+    if f"{REFUSED_BY_PROXY}07" in reason:
+        return "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+    if by_proxy:
+        return "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
+    # OpenSSL's wording before and since 3.1
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
+        return "that port does not speak https; try http://"
+    return "check the address and the network, then try again"
 
 
 def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -159,18 +163,12 @@ def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        inside = [getattr(error, "reason", None), *error.args]
-        error = (
-            next((e for e in inside if isinstance(e, BaseException)), None)
-            or error.__cause__
-            or error.__context__
-        )
+        reasons = [getattr(error, "reason", None), *error.args]
+        reasons += [error.__cause__, error.__context__]
+        error = next((e for e in reasons if isinstance(e, BaseException)), None)
 
 
-def _have(
-    causes: list[BaseException],
-    kinds: type[BaseException] | tuple[type[BaseException], ...],
-) -> bool:
+def _have(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
     return any(isinstance(cause, kinds) for cause in causes)
 
 
@@ -220,7 +218,7 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     operation = "append" if is_part else purpose.operation
     kind = _error_class(response, operation, message)
     facts = {"status": status, "message": message, "body": _show_body(response)}
-    reason = message or _describe_status(status)
+    reason = message or http.client.responses.get(status, "without a message")
     if kind is errors.RateLimited:
         header = response.headers.get("Retry-After", "")
         facts["retry_after"] = _parse_retry_after(header)
@@ -284,12 +282,6 @@ def _advise(failure: Failure, *, is_read: bool) -> str:
     if kind is errors.AuthenticationError and "key" in message.lower():
         return ""
     return _ADVICE.get(status) or _ADVICE.get(kind, "")
-
-
-def _describe_status(status: int) -> str:
-    if status in set(http.HTTPStatus):
-        return http.HTTPStatus(status).phrase
-    return "without a message"
 
 
 def _parse_retry_after(header: str) -> float | None:

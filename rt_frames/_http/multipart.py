@@ -13,6 +13,7 @@ import functools
 import secrets
 import uuid
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from urllib.parse import quote
 
 from rt_frames import errors
@@ -57,7 +58,7 @@ class MultipartUpload:
     dialect : Dialect
         Has the paths.
     send : callable
-        Sends all parts, given the session, a request with their path, and its id.
+        Sends all parts, given a request with their path.
     etag : str, optional
         Of the table, if nobody may have changed it before the commit.
 
@@ -72,7 +73,7 @@ class MultipartUpload:
         session: Session,
         request: Request,
         dialect: Dialect,
-        send: Callable[[Session, Request, str], Sent],
+        send: Callable[[Request], Sent],
         etag: str | None = None,
     ) -> None:
         self._session = session
@@ -87,11 +88,7 @@ class MultipartUpload:
     def run(self, explain_outcome: Callable[[Failure], str]) -> Result:
         """Send all parts and commit them, again if that is safe."""
         outcome = retry(
-            self._attempt,
-            self._may_repeat,
-            self._request,
-            str(uuid.uuid4()),
-            self._session.retries,
+            self._attempt, self._may_repeat, self._request, self._session.retries
         )
         if isinstance(outcome, Result):
             return outcome
@@ -103,12 +100,12 @@ class MultipartUpload:
         advice = explain_safely(explain_outcome, outcome)
         raise self._request.purpose.error(outcome.with_advice(advice))
 
-    def _attempt(self, request: Request, request_id: str) -> Outcome:
+    def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
         session = self._session
-        create = self._control("multipart_create")._replace(parse=parse_upload_id)
-        created = session.try_send(create, request_id)
+        create = replace(self._control("multipart_create"), parse=parse_upload_id)
+        created = session.try_send(create)
         if isinstance(created, Failure):
             return created
         upload = f"?upload_id={quote(created.value, safe='')}"
@@ -116,15 +113,18 @@ class MultipartUpload:
         mode = "&mode=overwrite" if overwrites else ""
         path = self._path("append") + upload + mode
         try:
-            sent, failure = self._send(session, request._replace(path=path), request_id)
+            sent, failure = self._send(replace(request, path=path))
             self._sent += sent
             if failure is not None:
                 return failure
-            complete = self._control("multipart_complete", upload)._replace(
-                headers=self._condition, replayable=False, multipart_step="complete"
+            complete = replace(
+                self._control("multipart_complete", upload),
+                headers=self._condition,
+                replayable=False,
+                multipart_step="complete",
             )
             self.commit_started = True
-            outcome = session.try_send(complete, request_id)
+            outcome = session.try_send(complete)
             self.commit_started = not _is_without_effect(outcome)
         finally:
             if not self.commit_started:
@@ -144,7 +144,8 @@ class MultipartUpload:
 
     def _control(self, operation: str, query: str = "") -> Request:
         """Return a request about all parts, which has no body."""
-        return self._request._replace(
+        return replace(
+            self._request,
             path=self._path(operation) + query,
             content_type=JSON,
             body=[[b""]],
@@ -160,9 +161,10 @@ class MultipartUpload:
     def _abort(self, upload: str) -> None:
         """Ask the server to discard the parts; it expires them itself if unreachable."""
         request = self._control("multipart_abort", upload)
-        request = request._replace(max_timeout=ABORT_SECONDS)
         for _ in range(2):
-            outcome = self._session.try_send(request, str(uuid.uuid4()), retries=0)
+            attempt_id = str(uuid.uuid4())
+            request = replace(request, max_timeout=ABORT_SECONDS, id=attempt_id)
+            outcome = self._session.try_send(request, retries=0)
             if isinstance(outcome, Result):
                 return
 
@@ -179,21 +181,21 @@ def send_parts(
     bodies: Callable[[], Generator[Iterable[Buffers]]],
     session: Session,
     request: Request,
-    request_id: str,
     partition: int = 0,
 ) -> Sent:
     """Send one body after the other, as the parts of one partition of a frame."""
     sent = 0
     with contextlib.closing(bodies()) as opened:
         for number, body in enumerate(opened):
-            part = request._replace(
+            part = replace(
+                request,
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}",
                 body=body,
                 on_sent=functools.partial(_report_sent, request, sent),
                 replayable=False,
                 multipart_step="part",
             )
-            outcome = session.try_send(part, request_id)
+            outcome = session.try_send(part)
             if isinstance(outcome, Failure):
                 return sent, outcome
             sent += outcome.sent

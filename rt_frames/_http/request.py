@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from rt_frames import errors
@@ -16,6 +18,16 @@ JSON = "application/json"
 READ_OPERATIONS = ("list", "describe", "count_rows", "query", "indices")
 # RFC 4918: no room to store it, so nothing was done
 STORED_NOTHING = 507
+_ACTIONS = {
+    "list": "list tables",
+    "query": "read {}",
+    "count_rows": "count the rows of {}",
+    "append": "append to {}",
+    "upsert": "upsert into {}",
+    "add_columns": "add columns to {}",
+    "drop_columns": "drop columns of {}",
+    "delete": "delete rows of {}",
+}
 
 # the arguments of a `Message` after its text
 Hint = tuple[str, Mapping[str, Any]]
@@ -114,24 +126,8 @@ class Purpose(NamedTuple):
     @property
     def action(self) -> str:
         """What errors say could not be done."""
-        table = f"table {self.table!r}"
-        if self.operation == "list":
-            return "list tables"
-        if self.operation == "query":
-            return f"read {table}"
-        if self.operation == "count_rows":
-            return f"count the rows of {table}"
-        if self.operation == "append":
-            return f"append to {table}"
-        if self.operation == "upsert":
-            return f"upsert into {table}"
-        if self.operation == "add_columns":
-            return f"add columns to {table}"
-        if self.operation == "drop_columns":
-            return f"drop columns of {table}"
-        if self.operation == "delete":
-            return f"delete rows of {table}"
-        return f"{self.operation} {table}"
+        words = _ACTIONS.get(self.operation, f"{self.operation} {{}}")
+        return words.format(f"table {self.table!r}")
 
     def error(self, failure: Failure) -> errors.RemoteError:
         """Make the exception, with what only the caller knows."""
@@ -148,7 +144,8 @@ class Purpose(NamedTuple):
         )
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """One HTTP request, and how a successful response is read.
 
     Parameters
@@ -176,6 +173,8 @@ class Request(NamedTuple):
         invisible until the commit, or "complete", the commit.
     max_timeout : float
         Upper limit for the configured connect and read timeouts.
+    id : str
+        Sent with each attempt; the requests of a multipart write share one.
     """
 
     purpose: Purpose
@@ -183,7 +182,7 @@ class Request(NamedTuple):
     parse: Callable[[Response], Any]
     method: str = "POST"
     content_type: str = JSON
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: Iterable[Buffers] | None = None
     length: int | None = None
     nbytes: int | None = None
@@ -192,3 +191,4 @@ class Request(NamedTuple):
     query: Mapping[str, Any] | None = None
     multipart_step: Literal["", "empty", "part", "complete"] = ""
     max_timeout: float = math.inf
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))

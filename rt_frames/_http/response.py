@@ -33,9 +33,7 @@ class Response(NamedTuple):
         body = secrets.hide(
             self.body.decode(json.detect_encoding(self.body), "replace")
         ).encode()
-        headers = {
-            name.lower(): secrets.hide(value) for name, value in self.headers.items()
-        }
+        headers = {name: secrets.hide(value) for name, value in self.headers.items()}
         return Response(
             self.status,
             CaseInsensitiveDict(headers),

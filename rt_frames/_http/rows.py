@@ -36,41 +36,33 @@ def query(
     columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
 ) -> dict[str, Any]:
     """Return the body of a query, in the form of the protocol's official client."""
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "k": _ALL,
         "prefilter": True,
         "vector": [],
         "version": None,
     }
     if limit is not None:
-        if (
-            isinstance(limit, bool)
-            or not hasattr(limit, "__index__")
-            or not 0 <= limit <= _ALL
-        ):
+        is_number = hasattr(limit, "__index__") and not isinstance(limit, bool)
+        if not is_number or not 0 <= limit <= _ALL:
             raise ValueError(
                 f"limit: expected a number of rows, got {show_value(limit)}"
             )
-        asked["k"] = operator.index(limit)
+        body["k"] = operator.index(limit)
     if columns is not None:
-        names = (
-            list(columns)
-            if isinstance(columns, Iterable) and not isinstance(columns, str | bytes)
-            else []
-        )
-        if (
-            not names
-            or not all(isinstance(name, str) and name for name in names)
-            or duplicates(names)
-        ):
+        names = []
+        if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
+            names = list(columns)
+        are_names = all(isinstance(name, str) and name for name in names)
+        if not names or not are_names or duplicates(names):
             raise ValueError(
                 f"columns: expected a list of column names, each once, got {show_value(columns)}"
             )
-        asked["columns"] = names
+        body["columns"] = names
     condition = bind_optional(where, params)
     if condition is not None:
-        asked["filter"] = condition
-    return asked
+        body["filter"] = condition
+    return body
 
 
 class Rows:
@@ -82,8 +74,8 @@ class Rows:
         An answer whose head was read, and no more.
     fail : callable
         Makes the error of this request: a class, and why the answer is not whole.
-    asked : dict
-        The query.
+    query : dict
+        What was asked for.
 
     Raises
     ------
@@ -95,15 +87,15 @@ class Rows:
         self,
         response: requests.Response,
         fail: Callable[[type[errors.RemoteError], str], Exception],
-        asked: Mapping[str, Any],
+        query: Mapping[str, Any],
     ) -> None:
         self._fail = fail
-        self._most = asked.get("k", _ALL)
+        self._max_rows = query.get("k", _ALL)
         try:
             self._answer = _Answer(response)
             self._reader = pa.ipc.open_stream(self._answer)
             self.schema: pa.Schema = self._reader.schema
-            _check_columns(self.schema.names, asked)
+            _check_columns(self.schema.names, query)
             self._first = next(self._reader, None)
         except BaseException as error:
             response.close()
@@ -122,9 +114,9 @@ class Rows:
                 rows += batch.num_rows
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
-                if rows > self._most:
+                if rows > self._max_rows:
                     raise OSError(
-                        f"it has more than the {count(self._most, 'row')} that were asked for"
+                        f"it has more than the {count(self._max_rows, 'row')} that were asked for"
                     )
                 yield batch
                 batch = next(self._reader, None)
@@ -140,8 +132,8 @@ class Rows:
         self._answer.close()
 
 
-def _check_columns(names: list[str], asked: Mapping[str, Any]) -> None:
-    if duplicates(names) or names != asked.get("columns", names):
+def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:
+    if duplicates(names) or names != query.get("columns", names):
         raise ValueError(f"it was asked for other columns than {list_names(names)}")
 
 
@@ -192,13 +184,11 @@ class _Answer:
         return start
 
     def _receive(self, size: int) -> bytes:
-        pieces = []
-        left = size
-        while left and (
-            piece := self._response.raw.read(
-                min(left, RECEIVE_BYTES), decode_content=False
-            )
-        ):
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
+        received = bytearray()
+        while len(received) < size:
+            missing = min(size - len(received), RECEIVE_BYTES)
+            piece = self._response.raw.read(missing, decode_content=False)
+            if not piece:
+                break
+            received += piece
+        return bytes(received)

@@ -29,7 +29,6 @@ import random
 import re
 import time
 import traceback
-import uuid
 from collections.abc import Callable
 
 import requests
@@ -163,26 +162,22 @@ class Session:
 
     def send(self, request: Request, retries: int | None = None) -> Result:
         """Send a request, again if that is safe; return its result, or raise its error."""
-        outcome = self.try_send(request, str(uuid.uuid4()), retries)
+        outcome = self.try_send(request, retries)
         if isinstance(outcome, Result):
             return outcome
         purpose = request.purpose
         if purpose.exist_ok and outcome.kind is errors.TableExistsError:
             listed = self._is_listed(purpose.table)
             if listed:
-                return Result(None, outcome.facts["request_id"], 0, created=False)
+                return Result(None, request.id, 0, created=False)
             outcome = reclassify_exists(outcome, purpose.table, listed)
         raise self._error(outcome, purpose)
 
-    def try_send(
-        self, request: Request, request_id: str, retries: int | None = None
-    ) -> Outcome:
+    def try_send(self, request: Request, retries: int | None = None) -> Outcome:
         """Send a request, again if that is safe; return how it ended."""
         if retries is None:
             retries = self.retries
-        return retry(
-            self._attempt, _may_repeat, request, request_id, retries, RETRY_DEADLINE
-        )
+        return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
 
     def _error(self, failure: Failure, purpose: Purpose) -> errors.RemoteError:
         """Build the exception, after a look at the list or for the server's dialect."""
@@ -233,12 +228,12 @@ class Session:
                 if other.name == self._dialect.name:
                     continue
                 request = Request(LIST, other.tables, parse_table_names, "GET")
-                outcome = self._attempt(request, str(uuid.uuid4()))
+                outcome = self._attempt(request)
                 if isinstance(outcome, Result):
                     return other.name
         return None
 
-    def _attempt(self, request: Request, request_id: str) -> Outcome:
+    def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and log it."""
         start = time.monotonic()
         upload = Upload(
@@ -253,10 +248,10 @@ class Session:
         )
         status = "no answer"
         try:
-            stream = self._exchange(request, upload, request_id)
+            stream = self._exchange(request, upload)
             status = str(stream.status_code)
             self._note_server(stream)
-            return self._read(request, upload, stream, request_id)
+            return self._read(request, upload, stream)
         except (OSError, HTTPError, http.client.HTTPException) as error:
             # requests' errors are OSErrors
             if upload.source_error is None:
@@ -272,7 +267,7 @@ class Session:
                 status,
                 upload.sent,
                 (time.monotonic() - start) * 1000,
-                request_id,
+                request.id,
             )
         # here, so that the request's error does not become its context
         try:
@@ -281,9 +276,7 @@ class Session:
             # a cycle of error and frame would keep the caller's data alive
             del source_error
 
-    def _exchange(
-        self, request: Request, upload: Upload, request_id: str
-    ) -> requests.Response:
+    def _exchange(self, request: Request, upload: Upload) -> requests.Response:
         """Send the head and body, and read the head of the response."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
@@ -291,7 +284,7 @@ class Session:
             "Accept-Encoding": "identity",
             **self._headers,
             "Content-Type": request.content_type,
-            "x-request-id": request_id,
+            "x-request-id": request.id,
             **request.headers,
         }
         url = self.base + request.path
@@ -319,16 +312,12 @@ class Session:
         return opened[1]
 
     def _read(
-        self,
-        request: Request,
-        upload: Upload,
-        stream: requests.Response,
-        request_id: str,
+        self, request: Request, upload: Upload, stream: requests.Response
     ) -> Outcome:
         """Read the body of a response, or the first rows in it."""
         is_query = request.query is not None
         if is_query and stream.status_code == 200 and upload.complete:
-            return self._open_rows(request, stream, request_id)
+            return self._open_rows(request, stream)
         is_long = request.purpose.is_read and stream.ok
         with stream:
             response = read_response(
@@ -337,20 +326,18 @@ class Session:
         value = interpret(request, upload, response, self._secrets)
         if isinstance(value, Failure):
             return value
-        return Result(value, request_id, upload.sent)
+        return Result(value, request.id, upload.sent)
 
-    def _open_rows(
-        self, request: Request, stream: requests.Response, request_id: str
-    ) -> Outcome:
+    def _open_rows(self, request: Request, stream: requests.Response) -> Outcome:
         """Open a streamed response and read its first batch; later failures raise this request's errors."""
         purpose = request.purpose
 
         def fail(kind: type[errors.RemoteError], reason: str) -> errors.RemoteError:
             text = self._secrets.hide(f"could not {purpose.action}: {reason}")
-            return purpose.error(Failure(kind, text, {"request_id": request_id}))
+            return purpose.error(Failure(kind, text, {"request_id": request.id}))
 
         try:
-            return Result(Rows(stream, fail, request.query or {}), request_id, 0)
+            return Result(Rows(stream, fail, request.query or {}), request.id, 0)
         except ValueError as error:
             text = f"could not {purpose.action}: {error}; check the address"
             facts = {"status": stream.status_code}
@@ -360,8 +347,11 @@ class Session:
         self, request: Request, upload: Upload, error: BaseException
     ) -> Failure:
         try:
+            proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
+            # without what it is logged in with
+            proxy = proxy.rpartition("@")[2].rpartition("://")[2]
             return explain_no_response(
-                request, upload, error, self.base, self._proxy(), self._secrets
+                request, upload, error, self.base, proxy, self._secrets
             )
         finally:
             # they form a cycle with the error that keeps the callers' data alive
@@ -391,17 +381,11 @@ class Session:
                 return proxies
         raise InvalidProxyURL("it is not a URL")
 
-    def _proxy(self) -> str:
-        """Name the proxy, without what it is logged in with."""
-        proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
-        return proxy.rpartition("@")[2].rpartition("://")[2]
-
 
 def retry(
-    attempt: Callable[[Request, str], Outcome],
+    attempt: Callable[[Request], Outcome],
     may_repeat: Callable[[Failure, Request], bool],
     request: Request,
-    request_id: str,
     retries: int,
     deadline: float = math.inf,
 ) -> Outcome:
@@ -409,7 +393,7 @@ def retry(
     start = time.monotonic()
     attempts = 0
     while True:
-        outcome = attempt(request, request_id)
+        outcome = attempt(request)
         attempts += 1
         if isinstance(outcome, Result):
             return outcome
@@ -418,7 +402,7 @@ def retry(
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
         is_late = time.monotonic() + pause - start > deadline
         if attempts > retries or is_late or not may_repeat(outcome, request):
-            outcome.facts.update(request_id=request_id, attempts=attempts)
+            outcome.facts.update(request_id=request.id, attempts=attempts)
             return outcome
         # a response may repeat the request, so only its status is logged
         status = outcome.facts.get("status")

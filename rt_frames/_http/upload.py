@@ -82,11 +82,9 @@ class Upload:
     @property
     def framing_header(self) -> tuple[str, str]:
         """The header that tells the service where the body ends."""
-        return (
-            ("Transfer-Encoding", "chunked")
-            if self.length is None
-            else ("Content-Length", str(self.length))
-        )
+        if self.length is None:
+            return "Transfer-Encoding", "chunked"
+        return "Content-Length", str(self.length)
 
     @property
     def may_reuse_connection(self) -> bool:
@@ -103,43 +101,44 @@ class Upload:
 
         None but the last ends where a group does, or between a large buffer and a small one, where a message may begin.
         """
-        held = bytearray()
+        pending = bytearray()
         last = time.monotonic()
         with contextlib.closing(self._groups()) as groups:
             for group in groups:
-                for buffer, following in itertools.pairwise(
-                    [*self._framed(list(group)), b""]
-                ):
+                buffers = [*self._framed(group), b""]
+                for buffer, following in itertools.pairwise(buffers):
                     if len(buffer) < COALESCE_BELOW:
-                        held += buffer
-                        if len(held) >= WRITE_BYTES:
-                            piece, held = _split(held)
+                        pending += buffer
+                        if len(pending) >= WRITE_BYTES:
+                            piece, pending = _split(pending)
                             yield piece
                         continue
-                    if held:
-                        yield held
+                    if pending:
+                        yield pending
                     view = memoryview(buffer)
-                    end = len(view) - (
-                        HOLD_BACK if len(following) < COALESCE_BELOW else 0
-                    )
+                    end = len(view)
+                    if len(following) < COALESCE_BELOW:
+                        end -= HOLD_BACK
                     for start in range(0, end, WRITE_BYTES):
                         yield view[start : min(start + WRITE_BYTES, end)]
-                    held = bytearray(view[end:])
+                    pending = bytearray(view[end:])
                     last = time.monotonic()
-                slow = time.monotonic() - last > COALESCE_FOR
-                if len(held) > (HOLD_BACK if slow else COALESCE_BELOW):
-                    piece, held = _split(held)
+                is_slow = time.monotonic() - last > COALESCE_FOR
+                if len(pending) > (HOLD_BACK if is_slow else COALESCE_BELOW):
+                    piece, pending = _split(pending)
                     yield piece
                     last = time.monotonic()
-        yield held + (b"0\r\n\r\n" if self.length is None else b"")
+        if self.length is None:
+            pending += b"0\r\n\r\n"
+        yield pending
 
-    def _framed(self, buffers: list[Any]) -> list[Any]:
+    def _framed(self, group: Buffers) -> list[Any]:
+        """Return a group as a chunk, if the body goes in chunks."""
+        buffers = list(group)
         size = sum(map(len, buffers))
-        return (
-            [b"%x\r\n" % size, *buffers, b"\r\n"]
-            if self.length is None and size
-            else buffers
-        )
+        if self.length is None and size:
+            return [b"%x\r\n" % size, *buffers, b"\r\n"]
+        return buffers
 
     def _groups(self) -> Generator[Buffers]:
         try:
@@ -151,8 +150,8 @@ class Upload:
             raise
 
 
-def _split(held: bytearray) -> tuple[bytearray, bytearray]:
-    """Take off the last bytes of what is held; the many before them are not copied."""
-    kept = held[-HOLD_BACK:]
-    del held[-HOLD_BACK:]
-    return held, kept
+def _split(pending: bytearray) -> tuple[bytearray, bytearray]:
+    """Split off the last HOLD_BACK bytes without copying the rest."""
+    held_back = pending[-HOLD_BACK:]
+    del pending[-HOLD_BACK:]
+    return pending, held_back

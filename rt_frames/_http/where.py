@@ -7,7 +7,6 @@ hold the value: `tests/client/test_conditions.py` tries each type of column.
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 import re
 import uuid
@@ -51,13 +50,13 @@ def check_where(where: Any) -> str:
         raise ValueError(
             "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
         )
-    if (
-        min(itertools.accumulate((char == "(") - (char == ")") for char in f"({bare}"))
-        < 1
-    ):
-        raise ValueError(
-            f"where: a parenthesis is closed that was not opened in {show_value(where)}"
-        )
+    depth = 0
+    for char in bare:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            raise ValueError(
+                f"where: a parenthesis is closed that was not opened in {show_value(where)}"
+            )
     return f"({where})"
 
 

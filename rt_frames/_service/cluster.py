@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import sys
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from rt_frames._frames.compression import Compression
     from rt_frames._http.request import Request
-    from rt_frames._http.session import Session
 
 log = logging.getLogger("rt_frames")
 
@@ -94,18 +94,16 @@ class ClusterStream:
             kept.release()
         return Partition(None, 0, self._schema, kept.release)
 
-    def send(self, _session: Session, request: Request, request_id: str) -> Sent:
+    def send(self, request: Request) -> Sent:
         """Have all partitions sent, and return how many bytes they were; `request` is that of the whole write."""
         import dask
         from distributed import as_completed
 
         # what can be pickled
         purpose = request.purpose._replace(explain_outcome=None)
-        bare = request._replace(purpose=purpose, on_sent=None)
+        bare = dataclasses.replace(request, purpose=purpose, on_sent=None)
         with _begin(self._client) as write:
-            send = functools.partial(
-                _write, self._job, self._schema, bare, request_id, write
-            )
+            send = functools.partial(_write, self._job, self._schema, bare, write)
             task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
             futures = self._client.compute(
                 [task(partition, n) for n, partition in enumerate(self._partitions)]
@@ -204,7 +202,6 @@ def _write(
     job: Job,
     schema: pa.Schema,
     request: Request,
-    request_id: str,
     write: str,
     frame: Any,
     number: int,
@@ -227,7 +224,7 @@ def _write(
     session = job.service.session
     bodies = functools.partial(stream.parts, job.service.dialect.part_bytes)
     try:
-        sent, failure = send_parts(bodies, session, request, request_id, number)
+        sent, failure = send_parts(bodies, session, request, number)
     finally:
         session.close()
     return stream.rows, sent, failure

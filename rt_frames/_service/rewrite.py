@@ -26,7 +26,6 @@ from rt_frames._text import Message, count
 
 if TYPE_CHECKING:
     from rt_frames._frames.source import Source
-    from rt_frames._http.session import Session
     from rt_frames._schema.alterations import AlterationPlan
 
 log = logging.getLogger("rt_frames")
@@ -97,7 +96,7 @@ class _Rewriting:
         self.before = Description(schema, None)
         self.rows = 0
 
-    def send(self, session: Session, request: Request, request_id: str) -> Sent:
+    def send(self, request: Request) -> Sent:
         """Send all rows of the newest version as parts of an upload that was begun."""
         service = self._service
         known = service.describe(self._name)
@@ -116,7 +115,7 @@ class _Rewriting:
                 ),
             )
             bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-            sent, failure = send_parts(bodies, session, request, request_id)
+            sent, failure = send_parts(bodies, service.session, request)
         finally:
             source.close()
         self.rows = stream.rows

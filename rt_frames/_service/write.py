@@ -11,7 +11,7 @@ import functools
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rt_frames import errors
@@ -244,7 +244,7 @@ def _upload(
         )
         if isinstance(stream, IPCStream) and (fits or not service.takes_parts):
             result = service.session.send(
-                request._replace(body=stream, length=stream.length)
+                replace(request, body=stream, length=stream.length)
             )
         else:
             result = _send_in_parts(service, request, source, how, stream)
@@ -284,13 +284,14 @@ def _make_table(
         operation="create",
         explain_outcome=functools.partial(_explain_failed_table, name),
     )
-    create = request._replace(
-        purpose=purpose,
-        path=path,
-        parse=_parse_made,
+    create = Request(
+        purpose,
+        path,
+        _parse_made,
+        content_type=MIME,
         body=empty,
         length=empty.length,
-        on_sent=None,
+        replayable=request.replayable,
         multipart_step="empty",
     )
     try:
@@ -361,7 +362,9 @@ def _send_in_parts(
         send: Callable[..., Sent] = stream.send
     else:
         send = functools.partial(
-            send_parts, functools.partial(stream.parts, service.dialect.part_bytes)
+            send_parts,
+            functools.partial(stream.parts, service.dialect.part_bytes),
+            session,
         )
     etag = made.etag if made else None
     upload = MultipartUpload(session, request, service.dialect, send, etag)
