@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rt_frames._frames.convert import contains, first_bad
+from rt_frames._frames.convert import contains, first_failing_row
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source, nbytes
@@ -290,7 +290,7 @@ def _convert(
     try:
         return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
-        row, reason = first_bad(
+        row, reason = first_failing_row(
             len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error
         )
         where = f"rows {start} to {stop}"
