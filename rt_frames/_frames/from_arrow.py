@@ -115,7 +115,7 @@ def _chunks(
     )
 
 
-def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) -> Chunk:
+def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -> Chunk:
     """Return a batch as a chunk, whose rows are views."""
 
     def cut(start: int, length: int, columns: list[str] | None) -> list[pa.RecordBatch]:
@@ -123,5 +123,8 @@ def to_chunk(batch: pa.RecordBatch, place: str = "", size: int | None = None) ->
         return [rows if columns is None else rows.select(columns)]
 
     return Chunk(
-        batch.num_rows, nbytes(batch, exact=False) if size is None else size, cut, place
+        batch.num_rows,
+        nbytes(batch, exact=False) if size is None else size,
+        cut,
+        origin,
     )

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rt_frames._frames.convert import contains, first_bad
+from rt_frames._frames.convert import contains, first_failing_row
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source, nbytes
@@ -31,12 +31,16 @@ from rt_frames.errors import UnsupportedTypeError
 # values of an object column that estimate its size
 _SAMPLED = 256
 
-# a column's size in bytes, and a function that slices rows ``start:stop``, whose layout may still differ
-_Column = tuple[int, Callable[[int, int], pa.Array]]
+
+class _Column(NamedTuple):
+    """A column's size in bytes, and what slices rows; their layout may still differ."""
+
+    nbytes: int
+    cut: Callable[[int, int], Any]
 
 
 class _Cast(NamedTuple):
-    """What the caller wants a column of objects cast to, each as what it is: they may be of several kinds."""
+    """What the caller wants objects of several kinds cast to, each as what it is."""
 
     arrow: pa.DataType
 
@@ -46,42 +50,36 @@ _Target = ObjectType | _Cast
 
 def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Source:
     """Open a frame; the chosen index levels come first."""
-    names, levels = _names_and_levels(frame, options)
-    refusals.levels.update(names[: len(levels)])
-    series = [*levels, *(series for _, series in frame.items())]
-    types = _types(
-        names, [s.dtype for s in series], series.__getitem__, options.casts, refusals
-    )
+    names, levels = _names_and_levels(frame, options, refusals)
+    series = [*levels, *(column for _, column in frame.items())]
+    dtypes = [column.dtype for column in series]
+    targets = _targets(names, dtypes, series.__getitem__, options.casts, refusals)
     columns: dict[str, _Column] = {}
-    for name, one, target in zip(names, series, types, strict=True):
+    objects = set()
+    for name, values, target in zip(names, series, targets, strict=True):
+        if _holds_objects(values.dtype):
+            objects.add(name)
         if name not in refusals:
             with refusals.of(name):
-                columns[name] = _column(name, one, target)
+                columns[name] = _column(name, values, target)
 
     def cut(start: int, length: int, chosen: list[str] | None) -> list[pa.RecordBatch]:
         wanted = names if chosen is None else chosen
-        arrays = [columns[name][1](start, start + length) for name in wanted]
+        arrays = [columns[name].cut(start, start + length) for name in wanted]
         # more text than fits into one Arrow array
         if any(isinstance(array, pa.ChunkedArray) for array in arrays):
             return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
         return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
 
-    chunk = Chunk(len(frame), sum(size for size, _ in columns.values()), cut)
-    objects = frozenset(
-        name
-        for name, one in zip(names, series, strict=True)
-        if _holds_objects(one.dtype)
-    )
-    schema = pa.schema(
-        [(name, target.arrow) for name, target in zip(names, types, strict=True)]
-    )
+    size = sum(column.nbytes for column in columns.values())
+    chunk = Chunk(len(frame), size, cut)
     return Source(
-        schema,
+        _schema(names, targets),
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
         zero_copy=not objects,
-        value_checked=objects,
+        value_checked=frozenset(objects),
     )
 
 
@@ -89,40 +87,37 @@ def arrow_schema(
     frame: pd.DataFrame, options: Options, refusals: Refusals
 ) -> pa.Schema:
     """Return the schema alone; only ``object`` columns are looked into."""
-    names, levels = _names_and_levels(frame, options)
-    refusals.levels.update(names[: len(levels)])
+    names, levels = _names_and_levels(frame, options, refusals)
+    dtypes = [*(level.dtype for level in levels), *frame.dtypes]
 
     def series(i: int) -> pd.Series[Any]:
         return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
 
-    types = _types(
-        names,
-        [*(level.dtype for level in levels), *frame.dtypes],
-        series,
-        options.casts,
-        refusals,
-    )
-    return pa.schema(
-        [(name, target.arrow) for name, target in zip(names, types, strict=True)]
-    )
+    return _schema(names, _targets(names, dtypes, series, options.casts, refusals))
+
+
+def _schema(names: list[str], targets: list[_Target]) -> pa.Schema:
+    arrows = [target.arrow for target in targets]
+    return pa.schema(list(zip(names, arrows, strict=True)))
 
 
 def _names_and_levels(
-    frame: pd.DataFrame, options: Options
+    frame: pd.DataFrame, options: Options, refusals: Refusals
 ) -> tuple[list[str], list[pd.Series[Any]]]:
-    """Name the columns, and return those that are levels of the index, which come first."""
-    found = list(frame.index.names)
-    index = options.keep_index
-    chosen = (
-        ()
-        if index is False or (index is None and _is_row_number_index(frame.index))
-        else range(len(found))
-    )
-    if chosen and len(found) == 1 and found[0] is None:
-        labels: list[Any] = ["level_0" if "index" in frame.columns else "index"]
-    else:
-        labels = [f"level_{i}" if found[i] is None else found[i] for i in chosen]
-    labels = [*labels, *frame.columns]
+    """Name the columns, and return those that are levels of the index."""
+    index = frame.index
+    keeps_index = options.keep_index
+    if keeps_index is None:
+        keeps_index = not _is_row_number_index(index)
+    labels: list[Any] = []
+    levels = []
+    if keeps_index:
+        for number, label in enumerate(index.names):
+            labels.append(f"level_{number}" if label is None else label)
+            levels.append(pd.Series(index.get_level_values(number)))
+        if len(labels) == 1 and index.names[0] is None and "index" not in frame.columns:
+            labels = ["index"]
+    labels.extend(frame.columns)
     if options.clean:
         labels = options.clean(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
@@ -131,11 +126,10 @@ def _names_and_levels(
                 f"column labels must be strings; these are not: {list_names(odd)}"
             )
         )
-    check_column_names(
-        labels,
-        "; levels of the index count, index=False leaves them out" if chosen else "",
-    )
-    return labels, [pd.Series(frame.index.get_level_values(i)) for i in chosen]
+    note = "; levels of the index count, index=False leaves them out"
+    check_column_names(labels, note if levels else "")
+    refusals.levels.update(labels[: len(levels)])
+    return labels, levels
 
 
 def _is_row_number_index(index: pd.Index[Any]) -> bool:
@@ -152,35 +146,35 @@ def _is_row_number_index(index: pd.Index[Any]) -> bool:
     return bool(pa.types.is_integer(arrow))
 
 
-def _types(
+def _targets(
     names: list[str],
-    dtypes: Iterable[Any],
+    dtypes: list[Any],
     series: Callable[[int], pd.Series[Any]],
     casts: Mapping[str, pa.DataType],
     refusals: Refusals,
 ) -> list[_Target]:
-    """Return the types, each dtype's once; ``series`` gives the columns whose dtype does not say."""
+    """Return the types; ``series`` gives the columns whose dtype does not say."""
+    # each dtype is looked at once
     known: dict[Any, ObjectType] = {}
-    types: list[_Target] = []
+    targets: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
         try:
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
-                types.append(_infer(name, series(i).to_numpy(), casts.get(name)))
+                targets.append(_infer(name, series(i).to_numpy(), casts.get(name)))
                 continue
             # its hash covers all its values
             key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
             if key not in known:
-                arrow = (
-                    from_numpy(dtype, name)
-                    if isinstance(dtype, np.dtype)
-                    else from_pandas(dtype, name)
-                )
+                if isinstance(dtype, np.dtype):
+                    arrow = from_numpy(dtype, name)
+                else:
+                    arrow = from_pandas(dtype, name)
                 known[key] = ObjectType(arrow)
-            types.append(known[key])
+            targets.append(known[key])
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
-            types.append(ObjectType(pa.null()))
-    return types
+            targets.append(ObjectType(pa.null()))
+    return targets
 
 
 def _holds_objects(dtype: Any) -> bool:
@@ -199,9 +193,11 @@ def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
         return _arrow_column(series.array.__arrow_array__())
     if isinstance(dtype, pd.CategoricalDtype):
         return _categorical_column(name, series)
-    return int(series.memory_usage(index=False)), lambda a, b: pa.array(
-        series.iloc[a:b], from_pandas=True
-    )
+
+    def cut(start: int, stop: int) -> Any:
+        return pa.array(series.iloc[start:stop], from_pandas=True)
+
+    return _Column(int(series.memory_usage(index=False)), cut)
 
 
 def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
@@ -209,9 +205,9 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     values = series.cat.categories
     if _holds_objects(values.dtype):
         objects = values.to_numpy(dtype=object)
-        dictionary = _convert(
-            f"{name} (its categories)", objects, 0, len(objects), infer(name, objects)
-        )
+        where = f"{name} (its categories)"
+        target = infer(name, objects)
+        dictionary = _convert(where, objects, 0, len(objects), target)
     else:
         dictionary = pa.array(values, from_pandas=True)
     if isinstance(dictionary, pa.ChunkedArray):
@@ -226,13 +222,13 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
         )
 
     # sent as 32 bits
-    return 4 * len(codes), cut
+    return _Column(4 * len(codes), cut)
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    # counted before sending: once is enough
+    # a large body is cut twice: to count its bytes, and to send it
     has_nan: dict[tuple[int, int], bool] = {}
 
     def cut(start: int, stop: int) -> pa.Array:
@@ -241,7 +237,7 @@ def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
             has_nan[start, stop] = _may_have_nan(piece)
         return pa.array(piece, from_pandas=has_nan[start, stop])
 
-    return values.nbytes, cut
+    return _Column(values.nbytes, cut)
 
 
 def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
@@ -252,18 +248,16 @@ def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
 
 
 def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
+    # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
+    has_dictionaries = contains(chunks.type, pa.types.is_dictionary)
+
     def cut(start: int, stop: int) -> pa.Array:
         piece = chunks.slice(start, stop - start)
         if piece.num_chunks == 1:
             return piece.chunk(0)
-        # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
-        return (
-            piece
-            if contains(piece.type, pa.types.is_dictionary)
-            else piece.combine_chunks()
-        )
+        return piece if has_dictionaries else piece.combine_chunks()
 
-    return nbytes(chunks), cut
+    return _Column(nbytes(chunks), cut)
 
 
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
@@ -271,16 +265,15 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
     size = 0
     # reported with their row when it is converted
     with contextlib.suppress(*CONVERSION_ERRORS):
-        size = (
-            _to_arrow(name, sample, target).nbytes * len(values) // max(len(sample), 1)
-        )
+        sampled = _to_arrow(name, sample, target).nbytes
+        size = sampled * len(values) // max(len(sample), 1)
 
     # tried before sending: one conversion is enough
     @functools.cache
     def cut(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
 
-    return max(size, values.nbytes), cut
+    return _Column(max(size, values.nbytes), cut)
 
 
 def _convert(
@@ -290,7 +283,7 @@ def _convert(
     try:
         return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
-        row, reason = first_bad(
+        row, reason = first_failing_row(
             len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error
         )
         where = f"rows {start} to {stop}"
@@ -316,18 +309,19 @@ def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
 def _infer(
     name: str, values: np.ndarray[Any, Any], cast: pa.DataType | None
 ) -> _Target:
-    """Infer an object column's type from its values, which must be of one kind, unless the caller wants them cast."""
-    if cast is not None and not pa.types.is_nested(cast):
+    """Infer an object column's type from its values.
+
+    They must be of one kind, unless the caller wants them cast.
+    """
+    if cast is None:
+        return infer(name, values)
+    if not pa.types.is_nested(cast):
         return _Cast(cast)
     try:
-        found = infer(name, values)
+        inferred = infer(name, values)
     except UnsupportedTypeError:
-        if cast is None or not contains(cast, pa.types.is_map):
+        if not contains(cast, pa.types.is_map):
             raise
         # the pairs of maps hold two kinds
         return ObjectType(cast, arrow_converts=False)
-    return (
-        ObjectType(cast)
-        if cast is not None and pa.types.is_null(found.arrow)
-        else found
-    )
+    return ObjectType(cast) if pa.types.is_null(inferred.arrow) else inferred

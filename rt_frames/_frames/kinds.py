@@ -57,20 +57,20 @@ def not_in_table(
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
-def check_alike(have: pa.DataType, target: pa.DataType, path: str, place: str) -> None:
+def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) -> None:
     """Refuse values of another kind than those of the first batch."""
     became = to_portable(have, path)
     if _decoded(became) != _decoded(target) and not (
         _is_text(became) and _is_text(target)
     ):
-        raise not_alike(became, target, path, place)
+        raise not_alike(became, target, path, origin)
 
 
 def not_alike(
-    have: pa.DataType, target: pa.DataType, path: str, place: str
+    have: pa.DataType, target: pa.DataType, path: str, origin: str
 ) -> UnsupportedTypeError:
     """Make the error for a column, or a field inside one, that is not what it was in the first batch."""
-    text = f"column {path!r} is {have} in {place or 'a later batch'} and {target} in the first one"
+    text = f"column {path!r} is {have} in {origin or 'a later batch'} and {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; make them alike first")
     common = _spell(_common_type(have, target))

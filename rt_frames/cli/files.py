@@ -34,7 +34,7 @@ from pyarrow import types
 
 from rt_frames._extras import require
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.convert import first_bad
+from rt_frames._frames.convert import first_failing_row
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.source import Chunk, Source
@@ -617,7 +617,7 @@ def _naming_row(
     try:
         yield
     except CONVERSION_ERRORS as error:
-        row, _ = first_bad(
+        row, _ = first_failing_row(
             len(cells),
             lambda a, b: _to_values(cells.slice(a, b - a), kind, options),
             error,
@@ -736,7 +736,7 @@ def _open_json(form: str, files: list[_File], _options: Options) -> _Opened:
             try:
                 array = _to_structs(rows, arrow, 0, len(rows))
             except CONVERSION_ERRORS as error:
-                row, reason = first_bad(
+                row, reason = first_failing_row(
                     len(rows), functools.partial(_to_structs, rows, arrow), error
                 )
                 where = f", row {rows_before + row}" if row is not None else ""
