@@ -13,7 +13,8 @@ import pyarrow as pa
 from polars.testing import assert_frame_equal
 
 from rt_frames._connect import connect
-from rt_frames.cli.files import Options, read_table
+from rt_frames.cli.files import read_table
+from rt_frames.cli.input_file import FileOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def calendar() -> pa.Table:
     return table.set_column(place, "weekday", table["weekday"].dictionary_encode())
 
 
-def run(path: Path | None, folder: Path, options: Options) -> list[str]:
+def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
     """Do the main job with a file, or a calendar, as a frame of each library; say which tables differ from theirs."""
     table = calendar() if path is None else read_table(path, options)
     stem = (

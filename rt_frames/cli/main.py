@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from rt_frames._client import Client, RemoteTable
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames.cli.files import Options
+    from rt_frames.cli.input_file import FileOptions
 
 Pairs = dict[str, str]
 
@@ -358,10 +358,11 @@ _files = _options(
 )
 
 
-def _take_reading(options: dict[str, Any]) -> Options:
+def _take_reading(options: dict[str, Any]) -> FileOptions:
     """Take out of a command's options those that say how files are read."""
     from rt_frames._schema.any_dtype import to_arrow_type
-    from rt_frames.cli.files import Options, check_date_format
+    from rt_frames.cli.csv_files import check_date_format
+    from rt_frames.cli.input_file import FileOptions
 
     try:
         dtypes = {
@@ -370,10 +371,10 @@ def _take_reading(options: dict[str, Any]) -> Options:
         }
     except ValueError as error:
         raise click.UsageError(f"--dtype: {error}") from error
-    given = {name: options.pop(name) for name in Options._fields if name in options}
+    given = {name: options.pop(name) for name in FileOptions._fields if name in options}
     if given["date_format"] is not None:
         check_date_format(given["date_format"])
-    return Options(dtypes=dtypes, **given)
+    return FileOptions(dtypes=dtypes, **given)
 
 
 def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:

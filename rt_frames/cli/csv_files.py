@@ -1,0 +1,374 @@
+"""CSV is text: DuckDB divides it into cells, and is told how.
+
+A column gets the first of `_KINDS` whose pattern and exact cast keep its first cells, or the type of an existing table;
+what comes later passes the same pattern and cast, or is refused by its row.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+import shlex
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime, time
+from typing import Any, NamedTuple
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from rt_frames._extras import require
+from rt_frames._frames.convert import first_failing_row
+from rt_frames._frames.exact_cast import cast_exactly
+from rt_frames._schema.casts import family
+from rt_frames._schema.portable import CONVERSION_ERRORS
+from rt_frames._text import one_line, show_value
+from rt_frames.cli.input_file import (
+    ENCODING_ADVICE,
+    FileOptions,
+    InputFile,
+    Opened,
+    check_column_names,
+    errors_named_after,
+    in_order,
+    suffix_of,
+    unreadable,
+)
+
+# from which the types follow
+FIRST_ROWS = 20_000
+BATCH_CELLS = 2**20
+
+_call = pc.call_function
+
+
+class _Kind(NamedTuple):
+    """What the cells of a column are, for errors, how they are written, and the type that holds each exactly."""
+
+    words: str
+    pattern: str
+    type: pa.DataType
+
+
+_DATE = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+_OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
+_TIMESTAMP = f"{_DATE}[T ]{_CLOCK}"
+_INTEGER = r"0|-?[1-9]\d*"
+_NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
+_BOOL = "true|True|TRUE|false|False|FALSE"
+_TEXT = _Kind("is text", "", pa.large_string())
+_NULL = pa.scalar(None, _TEXT.type)
+# in the order in which they are tried
+_KINDS = [
+    _Kind("holds whole numbers", _INTEGER, pa.int64()),
+    _Kind("holds numbers", _NUMBER, pa.float64()),
+    _Kind("holds true and false", _BOOL, pa.bool_()),
+    _Kind("holds dates", _DATE, pa.date32()),
+    _Kind("holds timestamps", _TIMESTAMP, pa.timestamp("us")),
+    _Kind(
+        "holds timestamps with an offset",
+        _TIMESTAMP + _OFFSET,
+        pa.timestamp("us", "UTC"),
+    ),
+    _Kind("holds times", _CLOCK, pa.time64("us")),
+]
+# of a table's column: a family of types → cells that are one of them
+_PATTERNS = {
+    "integers": _INTEGER,
+    "floats": _NUMBER,
+    "decimals": _NUMBER,
+    "bool": _BOOL,
+    "dates and timestamps": f"{_DATE}([T ]{_CLOCK}{_OFFSET}?)?",
+    "times": _CLOCK,
+    "text": "",
+    "binary": "",
+    "extension<arrow.uuid>": "",
+}
+# DuckDB detects nothing, since it is told all that it would detect
+_READ_CSV = """
+    SELECT * FROM read_csv(?, delim = ?, header = ?, columns = ?, auto_detect = false, strict_mode = true, quote = '"',
+    escape = '"', comment = '', nullstr = [''], allow_quoted_nulls = false, hive_partitioning = false)
+"""
+
+
+def open_csv(files: list[InputFile], options: FileOptions) -> Opened:
+    """Open CSV; the types follow from the first rows of each file, unless a table or the caller gives them."""
+    require("files", "duckdb")
+    names = _read_names(files[0], options)
+    for file in files[1:]:
+        check_column_names(file, _read_names(file, options), files[0], names)
+    kinds = _find_kinds(names, files, options)
+    schema = pa.schema(list(zip(names, [kind.type for kind in kinds], strict=True)))
+
+    def read(file: InputFile) -> Iterator[pa.RecordBatch]:
+        rows_before = 0
+        for batch in _read_cells(file, names, options):
+            arrays = []
+            for name, kind, cells in zip(names, kinds, batch.columns, strict=True):
+                try:
+                    arrays.append(_to_values(cells, kind, options))
+                except CONVERSION_ERRORS as error:
+                    row = _find_bad_row(cells, kind, options, error)
+                    text = _explain_cell(name, kind, cells[row].as_py())
+                    raise ValueError(
+                        f"{file}, row {rows_before + row}: {text}"
+                    ) from None
+            yield pa.RecordBatch.from_arrays(arrays, names)
+            rows_before += batch.num_rows
+
+    return schema, read
+
+
+def _read_names(file: InputFile, options: FileOptions) -> list[str]:
+    """Return the names in the first row; DuckDB would change those that are empty, or equal but for case."""
+    separator = _separator(file, options)
+    with (
+        errors_named_after(file),
+        file.readable.open(
+            encoding="utf-8-sig", errors="surrogateescape", newline=""
+        ) as text,
+    ):
+        try:
+            names = next(csv.reader(text, delimiter=separator, strict=True), [])
+        except csv.Error as error:
+            raise ValueError(f"{file}, line 1: {error}") from None
+    if not names:
+        raise ValueError(f"{file}, line 1: there are no columns")
+    if re.search("[\udc80-\udcff]", "".join(names)):
+        raise ValueError(f"{file}, line 1: this is not UTF-8; {ENCODING_ADVICE}")
+    if len(names) == 1 and options.separator is None:
+        other = re.search(r"[,;\t|]", names[0])
+        if other and other[0] != separator:
+            raise ValueError(
+                f"{file} has one column, {names[0]!r:.100}; give --separator {other[0]!r}"
+            )
+    if options.header:
+        return names
+    return [f"column{number}" for number in range(len(names))]
+
+
+def _separator(file: InputFile, options: FileOptions) -> str:
+    separator = options.separator or ","
+    if options.separator is None and suffix_of(file.path) == ".tsv":
+        separator = "\t"
+    if separator == options.decimal:
+        raise click.UsageError(
+            f"--decimal: {separator!r} separates the cells; give another --separator, such as ';'"
+        )
+    return separator
+
+
+def _find_kinds(
+    names: list[str], files: list[InputFile], options: FileOptions
+) -> list[_Kind]:
+    """Return what each column is: as the caller or a table says, or the first kind that keeps the first cells."""
+    known = _known_kinds(names, options)
+    candidates = [_KINDS] * len(names)
+    for file in files:
+        for batch in _read_cells(file, names, options, FIRST_ROWS):
+            for column, cells in enumerate(batch.columns):
+                if known[column] is None:
+                    candidates[column] = [
+                        kind
+                        for kind in candidates[column]
+                        if _keeps(kind, cells, options)
+                    ]
+    kinds = []
+    for given, left in zip(known, candidates, strict=True):
+        if given is not None:
+            kinds.append(given)
+        elif not left or len(left) == len(_KINDS):
+            # no kind keeps the cells, or there are none
+            kinds.append(_TEXT)
+        else:
+            kinds.append(left[0])
+    return kinds
+
+
+def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
+    """Return the kinds of columns that the caller or a table gives."""
+    table_types = options.table_types()
+    kinds: list[_Kind | None] = []
+    for name, new_name in zip(names, options.names_in_table(names), strict=True):
+        arrow = options.dtypes.get(name, table_types.get(new_name))
+        if arrow is None:
+            kinds.append(None)
+            continue
+        if types.is_dictionary(arrow):
+            arrow = arrow.value_type
+        if arrow == pa.binary(16):
+            # some services describe the storage alone
+            arrow = pa.uuid()
+        pattern = _PATTERNS.get(family(arrow) or str(arrow))
+        if name in options.dtypes:
+            kinds.append(_Kind(f"is to be {arrow}", "", arrow))
+        elif pattern is None:
+            raise ValueError(
+                f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON"
+            )
+        else:
+            kinds.append(_Kind(f"is {arrow} in the table", pattern, arrow))
+    return kinds
+
+
+def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
+    try:
+        # most kinds are ruled out by these
+        _to_values(cells.slice(0, 100), kind, options)
+        _to_values(cells, kind, options)
+    except CONVERSION_ERRORS:
+        return False
+    return True
+
+
+def _read_cells(
+    file: InputFile, names: list[str], options: FileOptions, limit: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the cells of CSV as text, by columns in an order; an empty one is null unless it is quoted."""
+    import duckdb
+
+    header = _read_names(file, options)
+    columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
+    # DuckDB takes a path for a pattern
+    path = re.sub(r"([\[*?])", r"[\1]", str(file.readable.absolute()))
+    given = [path, _separator(file, options), options.header, columns]
+    batch_rows = max(BATCH_CELLS // len(header), 2048)
+    try:
+        with _database().cursor() as connection:
+            # large_string
+            connection.sql("SET arrow_large_buffer_size = true")
+            rows = connection.sql(_READ_CSV, params=given)
+            if limit is not None:
+                rows = rows.limit(limit)
+            for batch in rows.to_arrow_reader(batch_rows):
+                arrays = [_replace_nulls(cells, options) for cells in batch.columns]
+                yield in_order(pa.RecordBatch.from_arrays(arrays, header), names)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _explain_duckdb(file, error) from error
+
+
+@functools.cache
+def _database() -> Any:
+    import duckdb
+
+    return duckdb.connect()
+
+
+def _replace_nulls(cells: pa.Array, options: FileOptions) -> pa.Array:
+    if not options.nulls:
+        return cells
+    nulls = pc.SetLookupOptions(pa.array(options.nulls, _TEXT.type))
+    return _call("if_else", [_call("is_in", [cells], nulls), _NULL, cells])
+
+
+def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
+    """Say where and why a file cannot be read, without what names parameters of DuckDB."""
+    text = str(error)
+    found = re.search(
+        r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text
+    )
+    if found:
+        number, line, why = found.groups()
+        reason = f"{why.partition('.')[0]}: {one_line(line or '', 100)!r}"
+        if "unicode" in why:
+            reason += f"; {ENCODING_ADVICE}"
+        return ValueError(f"{file}, line {number}: {reason}")
+    if "state machine" in text:
+        return ValueError(
+            f"{file}: some lines end in CR LF and some in LF, or CR; make them alike first"
+        )
+    return unreadable(file, error)
+
+
+def _to_values(cells: pa.Array, kind: _Kind, options: FileOptions) -> pa.Array:
+    """Return the values of cells; raise one of `CONVERSION_ERRORS` if they are not all of a kind."""
+    arrow = kind.type
+    has_fractions = types.is_floating(arrow) or types.is_decimal(arrow)
+    is_moment = types.is_date(arrow) or types.is_timestamp(arrow)
+    if options.decimal != "." and has_fractions:
+        _check_all(cells, "[^.]*")
+        cells = _replace(cells, options.decimal, ".")
+    if options.date_format and is_moment:
+        cells = _to_iso(cells, options.date_format)
+    if kind.pattern:
+        _check_all(cells, kind.pattern)
+    if types.is_timestamp(arrow) and arrow.tz in ("UTC", "Etc/UTC", "+00:00"):
+        cells = _replace(cells, f"^({_TIMESTAMP})$", r"\1Z")
+    return cells if arrow == cells.type else cast_exactly(cells, arrow)
+
+
+def _check_all(cells: pa.Array, pattern: str) -> None:
+    whole = pc.MatchSubstringOptions(f"^({pattern})$")
+    matched = _call("match_substring_regex", [cells], whole)
+    if _call("all", [matched]).as_py() is False:
+        raise ValueError("not of this kind")
+
+
+def _replace(cells: pa.Array, pattern: str, text: str) -> pa.Array:
+    replacement = pc.ReplaceSubstringOptions(pattern, text)
+    return _call("replace_substring_regex", [cells], replacement)
+
+
+def _find_bad_row(
+    cells: pa.Array, kind: _Kind, options: FileOptions, error: Exception
+) -> int:
+    def convert(start: int, end: int) -> pa.Array:
+        return _to_values(cells.slice(start, end - start), kind, options)
+
+    return first_failing_row(len(cells), convert, error)[0] or 0
+
+
+def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
+    advice = "correct it"
+    if kind in _KINDS:
+        advice = f"give --dtype {shlex.quote(f'{name}=string')}"
+    return f"column {name!r} {kind.words}, and this is {show_value(cell)}; {advice}"
+
+
+@functools.cache
+def check_date_format(text: str) -> str:
+    """Return how ISO 8601 writes what a format of ``strptime`` does; refuse a format that leaves the day open."""
+    # %y would make another century of it
+    moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)
+    try:
+        with warnings.catch_warnings():
+            # Python 3.13 warns of a format without a year, which is refused below
+            warnings.simplefilter("ignore", DeprecationWarning)
+            parsed = datetime.strptime(moment.strftime(text), text)
+    except ValueError:
+        parsed = datetime.min
+    is_clock_known = parsed.time() in (time(), time(13), time(13, 45), moment.time())
+    if parsed.date() != moment.date() or not is_clock_known or "%Z" in text:
+        advice = (
+            "write it as Python's strptime does, such as %d/%m/%Y or '%Y%m%d %H:%M'"
+        )
+        raise click.UsageError(
+            f"--date-format: {text!r:.50} does not tell day, month and full year; {advice}"
+        )
+    if parsed.tzinfo:
+        return _TIMESTAMP + _OFFSET
+    if parsed.time() == time():
+        return _DATE
+    return _TIMESTAMP
+
+
+def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
+    """Rewrite moments in the form of ISO 8601; those that the format cannot write have it already."""
+    pattern = check_date_format(date_format)
+    coded = cells.dictionary_encode()
+    rewritten = []
+    for text in coded.dictionary.to_pylist():
+        try:
+            moment = datetime.strptime(text, date_format)
+        except ValueError:
+            if re.fullmatch(pattern, text):
+                # not as the format says
+                raise
+            rewritten.append(text)
+        else:
+            rewritten.append(str(moment.date() if pattern == _DATE else moment))
+    return pa.array(rewritten, cells.type).take(coded.indices)

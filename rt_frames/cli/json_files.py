@@ -1,0 +1,155 @@
+"""JSON and NDJSON, read by Python's own module and typed by Arrow.
+
+Polars would change what it reads without an error: it keeps one of two equal keys, makes 0.0 of 1e-400, rounds
+9007199254740993 beside fractions, makes text of numbers beside text, and a null character of half a surrogate.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import types
+
+from rt_frames._frames.convert import first_failing_row
+from rt_frames._names import duplicates
+from rt_frames._schema.data_type import map_types
+from rt_frames._schema.portable import CONVERSION_ERRORS
+from rt_frames._text import one_line
+from rt_frames.cli.input_file import ENCODING_ADVICE, InputFile, Opened
+
+T = TypeVar("T")
+# of a batch
+BATCH_ROWS = 4096
+
+
+def open_json(files: list[InputFile], *, by_line: bool) -> Opened:
+    """Open JSON, or NDJSON; all of it is read twice, first for the types, which are those that Arrow infers."""
+    inferred = pa.schema([])
+    for file in files:
+        for place, rows in _read_batches(file, by_line):
+            add_types = functools.partial(_add_types, inferred)
+            inferred = _convert(file, place, rows, add_types)
+    if not inferred.names:
+        raise ValueError(f"{files[0]}: there are no columns")
+    struct = map_types(pa.struct(list(inferred)), _widen_text)
+
+    def read(file: InputFile) -> Iterator[pa.RecordBatch]:
+        for place, rows in _read_batches(file, by_line):
+            to_structs = functools.partial(_to_structs, arrow=struct)
+            array = _convert(file, place, rows, to_structs)
+            yield pa.RecordBatch.from_struct_array(array)
+
+    return pa.schema(list(struct)), read
+
+
+def _widen_text(arrow: pa.DataType) -> pa.DataType:
+    return pa.large_string() if types.is_string(arrow) else arrow
+
+
+def _read_batches(file: InputFile, by_line: bool) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the values of a file in batches, and how many came before each."""
+    values = _read_lines(file) if by_line else _read_document(file)
+    for place in itertools.count(0, BATCH_ROWS):
+        rows = list(itertools.islice(values, BATCH_ROWS))
+        if not rows:
+            return
+        yield place, rows
+
+
+def _read_lines(file: InputFile) -> Iterator[Any]:
+    with file.readable.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _decode(line.rstrip(), file, number)
+
+
+def _read_document(file: InputFile) -> Iterator[Any]:
+    document = _decode(file.readable.read_bytes(), file, 1)
+    if isinstance(document, list):
+        yield from document
+    else:
+        yield document
+
+
+def _decode(text: bytes, file: InputFile, line: int) -> Any:
+    try:
+        return _DECODER.decode(text.decode("utf-8-sig" if line == 1 else "utf-8"))
+    except UnicodeDecodeError:
+        reason = f"this is not UTF-8; {ENCODING_ADVICE}"
+    except json.JSONDecodeError as error:
+        line += error.lineno - 1
+        reason = f"malformed JSON: {error.msg}"
+        if error.msg == "Extra data":
+            reason += "; if each line has an object, give --format ndjson"
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+    raise ValueError(f"{file}, line {line}: {reason}")
+
+
+def _to_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number) or (number == 0 and re.match("[-0.]*[1-9]", text)):
+        raise ValueError(f"{text:.50} is beyond 64-bit floats")
+    return number
+
+
+def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = duplicates(name for name, _ in pairs)
+        raise ValueError(f"{twice[0]!r} occurs twice in an object")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_to_object, parse_float=_to_float)
+
+
+def _convert(
+    file: InputFile, place: int, rows: list[Any], convert: Callable[[list[Any]], T]
+) -> T:
+    """Convert rows; name the first one that cannot follow those before it."""
+    try:
+        return convert(rows)
+    except CONVERSION_ERRORS as error:
+        row, reason = first_failing_row(
+            len(rows), lambda _, end: end and convert(rows[:end]), error
+        )
+        where = "" if row is None else f", row {place + row}"
+        text = one_line(str(reason), 200)
+        raise ValueError(f"{file}{where}: {text}; make the values alike") from None
+
+
+def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
+    """Infer the types of rows, and return those that hold the values before them, too."""
+    array = _to_structs(rows)
+    _refuse_bools(rows, array.type)
+    return pa.unify_schemas(
+        [known, pa.schema(list(array.type))], promote_options="permissive"
+    )
+
+
+def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:
+    array = pa.array(rows, arrow)
+    if rows and (not types.is_struct(array.type) or array.null_count):
+        raise ValueError("this is no object")
+    return array
+
+
+def _refuse_bools(values: list[Any], arrow: pa.DataType) -> None:
+    """Refuse true and false among floats, which Arrow takes for 1 and 0."""
+    if types.is_struct(arrow):
+        objects = [value for value in values if value]
+        for field in arrow:
+            _refuse_bools([value.get(field.name) for value in objects], field.type)
+    elif types.is_list(arrow):
+        lists = [value for value in values if value]
+        _refuse_bools(list(itertools.chain.from_iterable(lists)), arrow.value_type)
+    elif types.is_floating(arrow) and any(isinstance(value, bool) for value in values):
+        raise ValueError("true and false are no numbers")
