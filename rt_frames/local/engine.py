@@ -54,7 +54,9 @@ _REASONS = {
     "Cannot cast timezone": _NO_SUCH_TIME,
     "contains NULL values": "the column contains nulls; fill them, and store the table again",
 }
-_CONFLICT = re.compile("commit conflict|concurrent transaction", re.IGNORECASE)
+_CONFLICT = re.compile(
+    "commit conflict|concurrent transaction|concurrent writers", re.IGNORECASE
+)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
@@ -220,7 +222,7 @@ def stage_append(
     staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> list[str]:
     """Write rows for an append into staging; return their fragments as JSON."""
-    _check_fits(schema, lance.dataset(str(staged)).schema)
+    check_fits(schema, lance.dataset(str(staged)).schema)
     with _feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(
             reader,
@@ -232,7 +234,7 @@ def stage_append(
     return [json.dumps(fragment.to_json()) for fragment in fragments]
 
 
-def _check_fits(schema: pa.Schema, table: pa.Schema) -> None:
+def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
     """Refuse rows that do not match a table's columns, by name."""
     types = {field.name: field.type for field in schema}
     fields = {field.name: field for field in table}

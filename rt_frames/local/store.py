@@ -20,14 +20,17 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import engine
+from rt_frames.local import engine, merge
 from rt_frames.local.http_error import HTTPError
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 STAGED = re.compile(r"[0-9a-f]{32}")
@@ -165,6 +168,25 @@ class Store:
                     )
                 return engine.append(target, folder, fragments_json)
 
+    def merge(
+        self,
+        name: str,
+        keys: list[str],
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+    ) -> dict[str, int]:
+        """Update rows by key and insert the others; return version and counts."""
+        with (
+            engine.as_http_errors("the rows were not merged"),
+            self._temporary_folder() as staged,
+        ):
+            with self.locked_table(name) as target:
+                merge.check(keys, schema, engine.open_table(target).schema)
+                engine.forget_versions(target, self.keep)
+            merge.stage(staged / "table", keys, schema, batches)
+            with self.locked_table(name) as target:
+                return _retry(partial(merge.commit, target, staged / "table", keys))
+
     @contextlib.contextmanager
     def append_folder(self, name: str) -> Iterator[Path]:
         """Yield a staging folder for an append, with manifest and name of its table."""
@@ -244,10 +266,7 @@ class Store:
             self._wipe()
         with self.locked_table(name) as folder:
             engine.forget_versions(folder, self.keep)
-            for _ in range(_ATTEMPTS - 1):
-                with contextlib.suppress(engine.Conflict):
-                    return engine.alter(folder, request)
-            return engine.alter(folder, request)
+            return _retry(partial(engine.alter, folder, request))
 
     def drop(self, name: str, etag: str = "") -> None:
         """Drop a table atomically, with ``etag`` only if unchanged.
@@ -290,6 +309,14 @@ def check_unchanged(target: Path, etag: str) -> None:
         raise HTTPError(
             409, "somebody else changed the table meanwhile; it stays as it is"
         )
+
+
+def _retry(attempt: Callable[[], T]) -> T:
+    """Repeat what met a change by a process that does not lock the table."""
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(engine.Conflict):
+            return attempt()
+    return attempt()
 
 
 def _in_parts(staged: Path) -> bool:

@@ -66,12 +66,12 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     with _as_client_error("the schema of the Arrow stream"):
         schema = file.read_schema()
         _check_schema(schema)
-        options = pa.ipc.IpcReadOptions(ensure_alignment=_alignment(schema))
+        options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
         reader = pa.ipc.open_stream(pa.PythonFile(file, "r"), options=options)
     return reader.schema, _batches(reader, file)
 
 
-def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
+def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Return the alignment that Lance needs.
 
     It panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.

@@ -23,7 +23,7 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import query
+from rt_frames.local import merge, query
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import Store
@@ -210,6 +210,12 @@ class Application:
         _check_content_type(environ, ARROW)
         return {"version": self._store.append(name, *open_stream(body))}
 
+    def _merge_insert(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        _check_content_type(environ, ARROW)
+        keys = merge.parse_keys(parse_qs(str(environ["QUERY_STRING"])))
+        return self._store.merge(name, keys, *open_stream(body))
+
     def _add_part(
         self,
         environ: Environ,
@@ -310,6 +316,7 @@ class Application:
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
         ("POST", "/v1/table/{name}/insert/", _insert),
+        ("POST", "/v1/table/{name}/merge_insert/", _merge_insert),
         ("POST", "/v1/table/{name}/multipart_write/create/", _begin_parts),
         ("POST", "/v1/table/{name}/multipart_write/complete/", _complete_parts),
         ("POST", "/v1/table/{name}/multipart_write/abort/", _abort_parts),

@@ -164,6 +164,30 @@ def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_vers
         table.checkout(9)
 
 
+def test_the_official_client_merges_by_these_two_rules_and_by_no_others(db, caller):
+    table = db.create_table("t", pa.table({"id": [1, 2], "a": ["x", "y"]}))
+    rows = pa.table({"id": [2, 3], "a": ["Y", "z"]})
+    upsert = table.merge_insert("id").when_matched_update_all()
+    upsert = upsert.when_not_matched_insert_all()
+    done = upsert.execute(rows)
+    assert (done.version, done.num_updated_rows, done.num_inserted_rows) == (2, 1, 1)
+    assert table.search().to_arrow().sort_by("id").to_pydict() == {
+        "id": [1, 2, 3],
+        "a": ["x", "Y", "z"],
+    }
+    with pytest.raises(Exception, match=r"400 .*rows 0 and 2 have the same key"):
+        upsert.execute(pa.concat_tables([rows, rows]))
+    for others in (
+        table.merge_insert("id").when_not_matched_insert_all(),
+        table.merge_insert("id").when_matched_update_all(),
+        table.merge_insert("id").when_matched_update_all(where="target.id > 1"),
+        upsert.when_not_matched_by_source_delete(),
+    ):
+        with pytest.raises(Exception, match=r"501 .*(not done here|is done here)"):
+            others.execute(rows)
+    assert caller.version("t") == 2
+
+
 def test_the_official_client_writes_in_parts(db, caller):
     table, big = (
         db.create_table("t", pa.table({"n": [-1]})),

@@ -57,3 +57,12 @@ def test_lance_calls_a_table_that_was_changed_meanwhile_a_conflict(folder, secon
     one.alter_columns({"path": "at", "name": "k"})
     with pytest.raises(OSError, match=r"(?i)commit conflict|concurrent transaction"):
         other.alter_columns(second)
+
+
+def test_lance_calls_rows_that_were_changed_meanwhile_a_conflict_of_a_merge(folder):
+    rows = pa.table({"n": [1]})
+    one, other = (lance.dataset(folder).merge_insert("n") for _ in range(2))
+    one.when_matched_update_all().execute(rows)
+    other = other.when_matched_update_all().conflict_retries(0)
+    with pytest.raises(OSError, match="Too many concurrent writers"):
+        other.execute(rows)

@@ -1,0 +1,172 @@
+"""Upserts: rows of a stream replace those with their keys, or are added, in one commit.
+
+The stream is written to a file before the table is locked, so that a slow client blocks
+nobody, and checked on the way: the engine would insert two rows with one new key, and
+null keys again at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as is_
+
+from rt_frames._names import duplicates
+from rt_frames._schema.data_type import storage
+from rt_frames._text import list_names
+from rt_frames.local import engine
+from rt_frames.local.http_error import HTTPError
+from rt_frames.local.validate import alignment
+
+# whether they must be true or false, by parameter
+_RULES = {
+    "when_matched_update_all": True,
+    "when_not_matched_insert_all": True,
+    "when_not_matched_by_source_delete": False,
+}
+# parameters that do not change the result
+_IGNORED = {"timeout", "use_index", "use_lsm_write"}
+_ROW = "row"
+
+
+def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
+    """Check the rules of a merge; return the names of its key columns."""
+    if unknown := set(parameters) - set(_RULES) - _IGNORED - {"on"}:
+        raise HTTPError(
+            501,
+            f"a merge with {list_names(sorted(unknown))} is not done here; leave that out",
+        )
+    for name, wanted in _RULES.items():
+        value = parameters.get(name, ["false"])[-1].lower()
+        if value not in ("true", "false"):
+            raise HTTPError(400, f"{name} is {value!r:.100}; give true or false")
+        if (value == "true") != wanted:
+            raise HTTPError(
+                501,
+                "the merge that is done here updates all matched rows, inserts all others, and "
+                f"deletes none; send {name}={str(wanted).lower()}",
+            )
+    keys = parameters.get("on", [])
+    if not keys:
+        raise HTTPError(400, "there is no key column; name each with on=")
+    if twice := duplicates(keys):
+        raise HTTPError(
+            400,
+            f"key columns occur more than once: {list_names(twice)}; name each once",
+        )
+    return keys
+
+
+def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
+    """Refuse keys that rows cannot be matched by, and columns that do not fit."""
+    engine.check_fits(schema, table)
+    for key in keys:
+        if key not in table.names:
+            raise HTTPError(
+                400,
+                f"the table has no column {key!r:.200}; it has {list_names(table.names)}",
+            )
+        if key not in schema.names:
+            raise HTTPError(400, f"key column {key!r:.200} is missing; send it")
+        if '"' in key:
+            raise HTTPError(
+                400,
+                f"key column {key!r:.200} has a double quote in its name; rename it",
+            )
+        arrow = table.field(key).type
+        plain = _plain_type(arrow)
+        if (
+            is_.is_floating(plain)
+            or is_.is_nested(plain)
+            or is_.is_null(plain)
+            or isinstance(arrow, pa.JsonType)
+        ):
+            raise HTTPError(
+                400,
+                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; use a column of "
+                "whole numbers, text, dates, times, decimals, categories or UUIDs",
+            )
+
+
+def _plain_type(arrow: pa.DataType) -> pa.DataType:
+    plain = storage(arrow)
+    return plain.value_type if is_.is_dictionary(plain) else plain
+
+
+def stage(
+    folder: Path, keys: list[str], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> None:
+    """Write the rows of a merge into staging; refuse null keys and double ones."""
+    folder.mkdir()
+    rows = 0
+    tables = []
+    with pa.ipc.new_stream(str(folder / "rows"), schema) as writer:
+        for batch in batches:
+            tables.append(_read_keys(keys, batch, rows))
+            rows += batch.num_rows
+            writer.write_batch(batch)
+    if tables:
+        _check_unique(keys, pa.concat_tables(tables))
+
+
+def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
+    """Return the keys as plain values, numbered by row."""
+    columns: dict[str, Any] = {}
+    for number, key in enumerate(keys):
+        values = batch.column(key)
+        if isinstance(values, pa.ExtensionArray):
+            values = values.storage
+        # a dictionary may itself hold nulls
+        values = values.cast(_plain_type(values.type))
+        if values.null_count:
+            row = start + values.is_null().index(True).as_py()
+            raise HTTPError(
+                400,
+                f"column {key!r:.200}, row {row}: a key must not be null, and nothing was "
+                "stored; fill it, or leave the row out",
+            )
+        columns[str(number)] = values
+    columns[_ROW] = pa.array(np.arange(start, start + batch.num_rows))
+    return pa.table(columns)
+
+
+def _check_unique(keys: list[str], table: pa.Table) -> None:
+    names = [str(number) for number in range(len(keys))]
+    found = table.group_by(names).aggregate([(_ROW, "min"), (_ROW, "max")])
+    twice = found.filter(pc.field("row_min") != pc.field("row_max"))
+    if not twice.num_rows:
+        return
+    first = twice.sort_by("row_min").slice(0, 1)
+    rows = first.select(["row_min", "row_max"]).to_pylist()[0]
+    values = []
+    for number, key in enumerate(keys):
+        # unlike as_py, it can print every value
+        text = first.column(str(number)).combine_chunks().to_string().strip("[] \n")
+        values.append(f"{key}={text}")
+    raise HTTPError(
+        400,
+        f"rows {rows['row_min']} and {rows['row_max']} have the same key "
+        f"({', '.join(values):.200}), and nothing was stored; send one row for each key",
+    )
+
+
+def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
+    """Merge staged rows into the table in ``folder``; return its version and counts."""
+    table: Any = lance.dataset(str(folder))
+    with pa.memory_map(str(staged / "rows")) as file:
+        schema = pa.ipc.open_stream(file).schema
+        check(keys, schema, table.schema)
+        file.seek(0)
+        options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
+        rows = pa.ipc.open_stream(file, options=options)
+        with engine.as_http_errors("nothing was stored"):
+            builder = table.merge_insert(keys).conflict_retries(0)
+            builder = builder.when_matched_update_all().when_not_matched_insert_all()
+            counts = builder.execute(rows)
+    return {"version": int(table.version), **counts}

@@ -1,0 +1,466 @@
+"""Upserts on the embedded service: by key, all rows or none, in one commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import random
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import lance
+import pyarrow as pa
+import pytest
+
+from tests.local.test_service import COLUMNS, TOLD
+from tests.support.local import ARROW, Caller, message, stream, until
+
+RULES = {
+    "when_matched_update_all": "true",
+    "when_not_matched_insert_all": "true",
+    "when_not_matched_by_source_delete": "false",
+}
+BASE = pa.table({"id": [1, 2, 3], "a": ["x", "y", "z"], "b": [1.0, None, 3.0]})
+
+
+def merge(caller, rows, *keys, rules=RULES, name="t"):
+    body = stream(rows) if isinstance(rows, pa.Table) else rows
+    query = "&".join(
+        [
+            *(f"on={key}" for key in keys or ["id"]),
+            *(f"{rule}={value}" for rule, value in rules.items()),
+        ]
+    )
+    return caller.send(
+        "POST", f"/v1/table/{name}/merge_insert/?{query}", body, content_type=ARROW
+    )
+
+
+def by_key(table, key="id"):
+    return sorted(table.to_pylist(), key=lambda row: str(row[key]))
+
+
+@pytest.fixture
+def there(caller):
+    caller.create("t", BASE)
+    return caller
+
+
+def test_rows_replace_those_with_their_keys_and_the_others_are_added(there):
+    rows = pa.table({"b": [float("nan"), 9.0], "id": [2, 9], "a": ["Y", None]})
+    assert merge(there, rows).json() == {
+        "version": 2,
+        "num_updated_rows": 1,
+        "num_inserted_rows": 1,
+        "num_deleted_rows": 0,
+    }
+    expected = [BASE.to_pylist()[0], *rows.to_pylist(), BASE.to_pylist()[2]]
+    assert str(by_key(there.read("t"))) == str(
+        by_key(pa.Table.from_pylist(expected, BASE.schema))
+    )
+    answer = merge(there, rows).json()
+    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (2, 0)
+    assert there.read("t").num_rows == 4
+
+
+def test_columns_that_the_rows_lack_keep_their_values_and_are_null_in_new_rows(there):
+    assert merge(there, pa.table({"a": ["Y", "n"], "id": [2, 9]})).status_code == 200
+    assert merge(there, pa.table({"id": [1, 8]})).status_code == 200
+    assert by_key(there.read("t")) == [
+        {"id": 1, "a": "x", "b": 1.0},
+        {"id": 2, "a": "Y", "b": None},
+        {"id": 3, "a": "z", "b": 3.0},
+        {"id": 8, "a": None, "b": None},
+        {"id": 9, "a": "n", "b": None},
+    ]
+
+
+def test_all_rows_of_the_table_with_a_key_are_updated(there):
+    there.send("POST", "/v1/table/t/insert/", stream(BASE), content_type=ARROW)
+    answer = merge(there, pa.table({"id": [2], "a": ["Y"]})).json()
+    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (2, 0)
+    assert there.read("t").filter(pa.compute.field("a") == "Y").num_rows == 2
+
+
+def test_rows_of_several_keys_are_one_row_only_if_all_are_alike(caller):
+    caller.create("t", pa.table({"k": [1, 1, 2], "d": ["u", "v", "u"], "n": [1, 2, 3]}))
+    rows = pa.table({"k": [1, 2], "d": ["v", "v"], "n": [20, 30]})
+    answer = merge(caller, rows, "k", "d").json()
+    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (1, 1)
+    assert sorted(
+        map(tuple, (row.values() for row in caller.read("t").to_pylist()))
+    ) == [
+        (1, "u", 1),
+        (1, "v", 20),
+        (2, "u", 3),
+        (2, "v", 30),
+    ]
+    assert 'k=1, d="v"' in message(
+        merge(caller, pa.concat_tables([rows, rows]), "k", "d")
+    )
+
+
+UUIDS = [uuid.UUID(int=number) for number in range(3)]
+KEYS = {
+    "int8": pa.array([1, 2, 3], pa.int8()),
+    "uint64": pa.array([1, 2**64 - 1, 3], pa.uint64()),
+    "text": pa.array(["a", "A", ""], pa.string()),
+    "large text": pa.array(["ä", "a\u0308", " "], pa.large_string()),
+    "binary": pa.array([b"", b"\0", b"\xff"], pa.binary()),
+    "large binary": pa.array([b"", b"\0", b"\xff"], pa.large_binary()),
+    "fixed": pa.array([b"ab", b"cd", b"ef"], pa.binary(2)),
+    "bool": pa.array([True, False]),
+    "date": pa.array([dt.date(1, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]),
+    "far date": pa.array([2**31 - 1, -(2**31), 0], pa.int32()).cast(pa.date32()),
+    "time": pa.array([0, 1, 86_399_999_999], pa.time64("us")),
+    "timestamp": pa.array([0, 1, -(2**62)], pa.timestamp("ns")),
+    "zone": pa.array([0, 1, 2**62], pa.timestamp("us", "Europe/Berlin")),
+    "decimal": pa.array(
+        [decimal.Decimal("1.10"), decimal.Decimal(-9), decimal.Decimal(0)],
+        pa.decimal128(38, 4),
+    ),
+    "wide decimal": pa.array([1, 2, 3], pa.decimal256(70, 1)),
+    "UUID": pa.array([one.bytes for one in UUIDS], pa.uuid()),
+    "category": pa.array(["u", "v", "w"]).dictionary_encode(),
+    "small category": pa.array([7, 8, 9])
+    .dictionary_encode()
+    .cast(pa.dictionary(pa.int8(), pa.int64())),
+}
+
+
+def printed(table):
+    """Give the keys in order of their numbers; Python has no objects for some."""
+    keys = table.sort_by("n")["id"]
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.cast(keys.type.value_type)
+    return keys.combine_chunks().to_string()
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_keys_of_all_these_types_are_matched_exactly(caller, keys):
+    last = len(keys) - 1
+    before = pa.table({"id": keys[:last], "n": range(last)})
+    rows = pa.table({"id": keys.take(pa.array([last, 0])), "n": [10, 20]})
+    assert caller.create("t", before).status_code == 200
+    for twice in (pa.concat_tables([rows, rows]), pa.concat_tables([rows[:1], rows])):
+        assert "have the same key" in message(merge(caller, twice))
+    without = pa.table(
+        {"id": pa.concat_arrays([keys, pa.nulls(1, keys.type)]), "n": range(last + 2)}
+    )
+    assert f"column 'id', row {last + 1}: " in message(merge(caller, without))
+    assert caller.read("t").equals(before)
+    answer = merge(caller, rows).json()
+    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (1, 1)
+    after = pa.concat_tables([before[1:], rows])
+    assert printed(caller.read("t")) == printed(after)
+    assert caller.read("t").schema == before.schema
+
+
+def test_categories_are_matched_by_value_whatever_their_codes(caller):
+    caller.create(
+        "t", pa.table({"id": pa.array(["u", "v"]).dictionary_encode(), "n": [1, 2]})
+    )
+    rows = pa.table(
+        {"id": pa.array(["w", "v", "x"]).dictionary_encode(), "n": [3, 4, 5]}
+    )
+    body = pa.BufferOutputStream()
+    with pa.ipc.new_stream(body, rows.schema) as writer:
+        for number in range(3):
+            one = rows.slice(number, 1)
+            values = one["id"].cast(pa.string()).combine_chunks().dictionary_encode()
+            writer.write_batch(
+                pa.record_batch({"id": values, "n": one["n"].combine_chunks()})
+            )
+    assert merge(caller, body.getvalue().to_pybytes()).json()["num_updated_rows"] == 1
+    assert {row["id"]: row["n"] for row in caller.read("t").to_pylist()} == {
+        "u": 1,
+        "v": 4,
+        "w": 3,
+        "x": 5,
+    }
+    null_inside = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1], pa.int32()), pa.array(["u", None])
+    )
+    assert "row 1" in message(merge(caller, pa.table({"id": null_inside, "n": [1, 2]})))
+
+
+def test_values_of_all_types_are_stored_as_they_were_sent(caller):
+    arrays = {
+        name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()
+    }
+    for number, (field, _, _) in enumerate(TOLD.values()):
+        if field.nullable:
+            arrays[f"told {number}"] = pa.nulls(3, field.type)
+    arrays["nothing"] = pa.nulls(3)
+    table = pa.table({"id": [0, 1, 2], **arrays})
+    rows = table.take([2, 0, 1]).set_column(0, "id", pa.array([1, 5, 6]))
+    caller.create("t", table)
+    assert merge(caller, rows).status_code == 200
+    found = caller.read("t")
+    assert found.schema == lance.dataset(str(caller.root / "t.lance"), version=1).schema
+    after = pa.concat_tables([table.take([0, 2]), rows])
+    assert str(by_key(found)) == str(by_key(after))
+
+
+REFUSED = {
+    "a null key": (pa.table({"id": [4, None, None]}), ["column 'id', row 1", "null"]),
+    "two rows of one new key": (
+        pa.table({"id": [7, 8, 9, 8]}),
+        ["rows 1 and 3", "id=8"],
+    ),
+    "two rows of one old key": (pa.table({"id": [1, 1]}), ["rows 0 and 1", "id=1"]),
+    "another type": (
+        pa.table({"id": pa.array([1], pa.int32())}),
+        ["int64 in the table, not int32"],
+    ),
+    "another type of a value": (
+        pa.table({"id": [1], "a": [b"x"]}),
+        ["'a' is string in the table"],
+    ),
+    "a column that is not there": (
+        pa.table({"id": [1], "A": ["x"]}),
+        ["no columns 'A'"],
+    ),
+    "no key column": (pa.table({"a": ["x"]}), ["key column 'id' is missing"]),
+}
+
+
+@pytest.mark.parametrize(("rows", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_merged_is_refused_and_changes_nothing(there, rows, said):
+    answer = merge(there, rows)
+    assert answer.status_code == 400
+    assert [words for words in said if words not in message(answer)] == []
+    assert there.version("t") == 1
+    assert there.read("t").equals(BASE)
+    assert there.tables() == ["t"]
+
+
+def test_the_row_of_a_bad_key_is_counted_over_batches(there):
+    bad = pa.table({"id": [*range(10, 20), None, *range(20, 30)]})
+    assert "row 10:" in message(merge(there, stream(bad, rows=3)))
+    twice = pa.table({"id": [*range(10, 30), 12]})
+    assert "rows 2 and 20 " in message(merge(there, stream(twice, rows=3)))
+    assert there.version("t") == 1
+
+
+@pytest.mark.parametrize(
+    "key", ["b", "list", "point", "nothing", "json", "float category"]
+)
+def test_keys_of_floats_and_of_nested_types_are_refused(caller, key):
+    table = pa.table(
+        {
+            "b": [1.0, float("nan")],
+            "list": [[1], [2]],
+            "point": [{"x": 1}, {"x": 2}],
+            "nothing": pa.nulls(2),
+            "json": pa.array(["1", "2"], pa.json_()),
+            "float category": pa.array([1.5, 2.5]).dictionary_encode(),
+        }
+    )
+    caller.create("t", table)
+    assert "cannot be a key" in message(merge(caller, table, key))
+    assert caller.version("t") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("", 501, "when_matched_update_all=true"),
+        ("when_matched_update_all=true", 501, "when_not_matched_insert_all=true"),
+        (
+            "when_matched_update_all=false&when_not_matched_insert_all=true",
+            501,
+            "updates all matched rows",
+        ),
+        (
+            "when_matched_update_all=true&when_not_matched_insert_all=true&when_not_matched_by_source_delete=true",
+            501,
+            "source_delete=false",
+        ),
+        (
+            "when_matched_update_all=true&when_matched_update_all_filt=n",
+            501,
+            "'when_matched_update_all_filt'",
+        ),
+        ("when_matched_update_all=yes", 400, "true or false"),
+        ("when_matched_update_all=TRUE&when_not_matched_insert_all=True", 200, ""),
+    ],
+)
+def test_other_rules_than_these_two_are_a_501_that_says_which_there_are(
+    there, query, status, words
+):
+    path = f"/v1/table/t/merge_insert?on=id&{query}"
+    answer = there.send("POST", path, stream(BASE), content_type=ARROW)
+    assert answer.status_code == status
+    assert words in answer.text
+    assert answer.headers["x-rt-frames"]
+    assert there.version("t") == (2 if status == 200 else 1)
+
+
+def test_keys_are_named_once_and_exactly(there):
+    assert "on=" in message(merge(there, BASE, ""))
+    assert "'id'" in message(merge(there, BASE, "id", "id"))
+    assert "no column 'ID'" in message(merge(there, BASE, "ID"))
+    odd = pa.table({'a"b': [1], "a b+c&d=é": [1]})
+    there.create("odd", odd)
+    assert "double quote" in message(merge(there, odd, "a%22b", name="odd"))
+    assert (
+        merge(there, odd, "a%20b%2Bc%26d%3D%C3%A9", name="odd").json()[
+            "num_updated_rows"
+        ]
+        == 1
+    )
+    assert merge(there, BASE, name="u").status_code == 404
+    assert (
+        there.send("POST", "/v1/table/t/merge_insert/?on=id", stream(BASE)).status_code
+        == 415
+    )
+
+
+def test_a_table_s_columns_without_nulls_are_needed_and_get_none(caller):
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("v", pa.string(), nullable=False),
+        ]
+    )
+    table = pa.table([[1, 2], ["a", "b"]], schema=schema)
+    caller.create("t", table)
+    assert "'v' is missing, and may not be null" in message(
+        merge(caller, pa.table({"id": [1]}))
+    )
+    assert "null" in message(merge(caller, pa.table({"id": [1, 3], "v": ["A", None]})))
+    assert caller.read("t").equals(table)
+    assert merge(caller, pa.table({"id": [1, 3], "v": ["A", "c"]})).status_code == 200
+    assert caller.read("t").schema == schema
+
+
+def test_a_stream_that_ends_early_stores_nothing(there):
+    for body in (stream(BASE)[:-8], stream(BASE) + b"x", b"", b"{}"):
+        assert merge(there, body).status_code == 400
+    assert there.version("t") == 1
+
+
+def test_no_row_is_a_merge_of_nothing(there):
+    answer = merge(there, BASE[:0])
+    assert answer.json() == {
+        "version": there.version("t"),
+        "num_updated_rows": 0,
+        "num_inserted_rows": 0,
+        "num_deleted_rows": 0,
+    }
+    assert there.read("t").equals(BASE)
+
+
+def cast(caller, kind):
+    return caller.alter("t", {"path": "a", "data_type": {"type": kind}})
+
+
+@pytest.mark.parametrize("lacks", [[], ["b"]])
+def test_a_column_that_was_cast_or_renamed_before_is_not_null_in_new_rows(there, lacks):
+    cast(there, "large_string")
+    there.alter("t", {"path": "b", "rename": "c"})
+    rows = pa.table(
+        {"id": [2, 9], "a": pa.array(["Y", "n"], pa.large_string()), "c": [2.5, 9.5]}
+    )
+    rows = rows.drop_columns([{"b": "c"}[name] for name in lacks])
+    assert merge(there, rows).status_code == 200
+    found = there.read("t").filter(pa.compute.field("id").isin([2, 9])).sort_by("id")
+    assert found.select(rows.column_names).equals(rows)
+    assert there.read("t").num_rows == 4
+
+
+def sending(caller, rows, happens):
+    """The stream of rows, in whose middle something happens."""
+    body = stream(rows, rows=1)
+    yield body[:-100]
+    until(lambda: list(caller.root.glob(".rt_frames-staging/*/table/rows")))
+    happens()
+    yield body[-100:]
+
+
+def test_a_change_in_the_middle_of_the_stream_is_seen_or_refused_and_loses_nothing(
+    there,
+):
+    """The table is not locked meanwhile, and its columns are looked at again."""
+    rows = pa.table({"id": [2, 9], "a": ["Y", "n"], "b": [2.5, 9.5]})
+
+    def cast_there_and_back():
+        for kind in ("large_string", "string"):
+            assert cast(there, kind).status_code == 200
+
+    answer = merge(there, sending(there, rows, cast_there_and_back))
+    assert answer.json()["version"] == 4
+    assert by_key(there.read("t"))[1] == {"id": 2, "a": "Y", "b": 2.5}
+    answer = merge(there, sending(there, rows, lambda: cast(there, "large_string")))
+    assert (answer.status_code, there.version("t")) == (400, 5)
+    cast(there, "string")
+    more = pa.table({"id": [9, 2], "a": ["Z", "Y2"], "b": [0.5, 0.5]})
+    answer = merge(there, sending(there, rows, lambda: merge(there, more)))
+    assert answer.json()["num_updated_rows"] == 2
+    assert by_key(there.read("t"))[1:] == [
+        {"id": 2, "a": "Y", "b": 2.5},
+        BASE.to_pylist()[2],
+        {"id": 9, "a": "n", "b": 9.5},
+    ]
+    answer = merge(there, sending(there, rows, lambda: drop(there)))
+    assert (answer.status_code, there.tables()) == (404, [])
+
+
+def drop(caller):
+    return caller.send("POST", "/v1/table/t/drop/")
+
+
+def test_keys_that_are_merged_at_once_are_there_once(there):
+    def run(number):
+        caller = Caller(there.root, there.url, there.key)
+        rows = pa.table({"id": range(2000), "b": [float(number)] * 2000})
+        answer = merge(caller, rows)
+        caller.close()
+        return answer.json()
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(run, range(4)))
+    assert sorted(answer["version"] for answer in answers) == [2, 3, 4, 5]
+    assert sorted(answer["num_inserted_rows"] for answer in answers) == [0, 0, 0, 1997]
+    last = max(range(4), key=lambda number: answers[number]["version"])
+    assert there.read("t").sort_by("id").to_pydict()["id"] == list(range(2000))
+    assert set(there.read("t")["b"].to_pylist()) == {float(last)}
+
+
+@pytest.mark.parametrize("merges", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges):
+    drawn = random.Random(merges)
+    kept = {}
+    names = ["text", "n", "kind"]
+    types = {
+        "id": pa.int64(),
+        "text": pa.string(),
+        "n": pa.int32(),
+        "kind": pa.dictionary(pa.int32(), pa.string()),
+    }
+    values = {"text": ["x", "", None], "n": [1, -1, None], "kind": ["u", "v", None]}
+    caller.create(
+        "t", pa.table({name: pa.array([], arrow) for name, arrow in types.items()})
+    )
+    for _ in range(merges):
+        ids = drawn.sample(range(40), drawn.randrange(8))
+        some = drawn.sample(names, drawn.randrange(4))
+        rows = {
+            "id": ids,
+            **{name: drawn.choices(values[name], k=len(ids)) for name in some},
+        }
+        table = pa.table(
+            {name: pa.array(column, types[name]) for name, column in rows.items()}
+        )
+        answer = merge(caller, stream(table, rows=3)).json()
+        old = kept.keys() & set(ids)
+        assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (
+            len(old),
+            len(ids) - len(old),
+        )
+        for row in table.to_pylist():
+            kept[row["id"]] = {**dict.fromkeys(types), **kept.get(row["id"], {}), **row}
+    found = {row["id"]: row for row in caller.read("t").to_pylist()}
+    assert found == kept
+    assert caller.read("t").num_rows == len(kept)
