@@ -20,10 +20,12 @@ from rt_frames._frames import from_arrow
 from rt_frames._frames.append import fit
 from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
+from rt_frames._frames.keys import check_keys
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
+from rt_frames._schema.compare import new_columns
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
@@ -42,11 +44,14 @@ def open_source(
     index: bool | None = None,
     clean_names: bool = False,
     table: pa.Schema | None = None,
+    add_columns: bool = False,
+    keys: tuple[str, ...] = (),
     exact: bool = False,
 ) -> Source:
-    """Open any frame, for a ``table`` that is there or a new one; what is not supported is refused here, by name.
+    """Open any frame, for an existing ``table`` or a new one.
 
-    Where it is ``exact``, no fraction is rounded by ``dtypes`` either.
+    ``keys`` are columns without nulls, whose values together occur once. If it is
+    ``exact``, no fraction is rounded by ``dtypes`` either.
 
     Raises
     ------
@@ -58,18 +63,17 @@ def open_source(
         If a column's type or one of its values cannot be sent.
     """
     options = _parse_options(dtypes, index, clean_names)
+    options = options._replace(table=table, add_columns=add_columns, keys=keys)
     refusals = Refusals()
     source = _open(data, options, refusals)
     try:
-        checked = _checked(source, {**source.casts, **options.casts}, refusals, table)
-        return (
-            dataclasses.replace(checked, exact=frozenset(checked.casts))
-            if exact
-            else checked
-        )
+        source = _checked(source, options, refusals)
     except BaseException:
         source.close()
         raise
+    if exact:
+        return dataclasses.replace(source, exact=frozenset(source.casts))
+    return source
 
 
 def _parse_options(
@@ -103,13 +107,10 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
         )
 
 
-def _checked(
-    source: Source,
-    casts: Mapping[str, pa.DataType],
-    refusals: Refusals,
-    table: pa.Schema | None,
-) -> Source:
+def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
     """Return a source in its portable schema, or the error for all columns that cannot be sent."""
+    casts = {**source.casts, **options.casts}
+    table = options.table
     names = source.schema.names
     _check_casts(casts, names)
     check_column_names(names)
@@ -117,7 +118,9 @@ def _checked(
     schema = source.schema
     exact = frozenset[str]()
     if table is not None:
-        schema, fitted = fit(schema, table, casts, refusals)
+        schema, fitted = fit(
+            schema, table, casts, refusals, add_columns=options.add_columns
+        )
         exact = frozenset(fitted.keys() - casts.keys())
         casts = {**casts, **fitted}
     layout = portable_layout(schema, casts, refusals)
@@ -130,10 +133,19 @@ def _checked(
         casts=casts,
         exact=exact,
         appends=table is not None,
+        keys=options.keys,
     )
     source.check_values(refusals)
     refusals.check(names)
-    return source
+    check_keys(options.keys, source.schema, table)
+    if source.keys and source.nbytes is not None:
+        source.check_keys()
+        source = dataclasses.replace(source, keys=())
+    if table is None or not options.add_columns:
+        return source
+    existing = set(table.names)
+    unknown = [field for field in source.schema if field.name not in existing]
+    return dataclasses.replace(source, added=new_columns(unknown, table.names))
 
 
 def arrow_schemas(

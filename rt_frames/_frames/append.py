@@ -15,7 +15,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
-from rt_frames._text import list_names
+from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
 
@@ -24,15 +24,21 @@ def fit(
     table: pa.Schema,
     asked: Mapping[str, pa.DataType],
     refusals: Refusals,
+    *,
+    add_columns: bool = False,
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's."""
+    """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's.
+
+    With ``add_columns``, columns that the table lacks stay what they are.
+    """
     targets = {field.name: field for field in table}
     names = set(schema.names)
-    if unknown := [field.name for field in schema if field.name not in targets]:
+    unknown = [field.name for field in schema if field.name not in targets]
+    if unknown and not add_columns:
         offer = did_you_mean(unknown[0], targets).rstrip("?")
-        raise AlterationError(
-            f"not a column of the table: {list_names(unknown)} ({offer}); rename or leave out"
-        )
+        text = f"not a column of the table: {list_names(unknown)} ({offer})"
+        hint = "rename it, leave it out, or pass {} to add it"
+        raise AlterationError(Message(text, hint, add_columns=True))
     if lacking := [
         field.name for field in table if not field.nullable and field.name not in names
     ]:
@@ -42,7 +48,10 @@ def fit(
     fields = []
     casts = {}
     for field in schema:
-        target = targets[field.name]
+        target = targets.get(field.name)
+        if target is None:
+            fields.append(field.with_nullable(True))
+            continue
         fields.append(field.with_nullable(field.nullable and target.nullable))
         with refusals.of(field.name):
             cast = _cast(field, target.type, asked.get(field.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from rt_frames._frames.batch_sizes import (
 )
 from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
 from rt_frames._frames.convert import Converter
+from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.source import Slice, Source, nbytes, rows_within
 from rt_frames._threads import parallel_map, prefetch
 
@@ -161,6 +162,7 @@ class IPCStream:
         remaining = source.rows
         is_first = True
         sent = 0
+        keys = KeyCheck(source.keys)
         encode = _Encoder(source, source.converter if self._converts else None)
         encoded = parallel_map(
             encode, self._tasks(), self._threads, lambda task: task.is_cheap
@@ -169,6 +171,7 @@ class IPCStream:
             for message in encoded:
                 if not message.buffers:
                     continue
+                keys.add(message.keys)
                 size = message.nbytes() if self._max_bytes else 0
                 total = sent + size + len(_END_OF_STREAM)
                 begins = (
@@ -185,12 +188,16 @@ class IPCStream:
                     remaining -= message.rows
                 is_first = False
                 if remaining == 0:
+                    keys.check()
                     buffers = [*buffers, _END_OF_STREAM]
-                yield message._replace(buffers=buffers, begins=begins, batch=None)
+                yield message._replace(
+                    buffers=buffers, begins=begins, batch=None, keys=()
+                )
                 if remaining == 0:
                     return
                 # before the next is made: they may hold all of a frame
                 del message, buffers
+        keys.check()
         end = [_END_OF_STREAM]
         if is_first:
             empty = source.empty_batch()
@@ -314,7 +321,8 @@ class _Encoded(NamedTuple):
     """The message of some rows, and how many bytes its codec was given; 0 if none.
 
     It ``begins`` another stream if it was too large for the one before it. It keeps the
-    ``batch`` if messages rely on dictionaries of earlier ones.
+    ``batch`` if messages rely on dictionaries of earlier ones, and the columns of an
+    upsert's ``keys``.
     """
 
     rows: int
@@ -323,6 +331,7 @@ class _Encoded(NamedTuple):
     buffers: Buffers
     begins: bool = False
     batch: pa.RecordBatch | None = None
+    keys: Sequence[pa.Array] = ()
 
     def nbytes(self) -> int:
         """Return how long the message is."""
@@ -337,6 +346,7 @@ class _Encoder(threading.local):
     ) -> None:
         self._schema = source.schema
         self._has_dictionaries = bool(source.layout.dictionaries)
+        self._keys = source.keys
         self._convert = converter() if converter else None
         self._writers: dict[Codec, _Writer] = {}
         # of the dictionaries that the writers have sent
@@ -355,7 +365,9 @@ class _Encoder(threading.local):
             for other in self._writers.keys() - {codec}:
                 del self._writers[other]
         batch = rows.batch
-        message = _Encoded(batch.num_rows, codec, 0, self._write(batch, task, codec))
+        buffers = self._write(batch, task, codec)
+        keys = [batch.column(name) for name in self._keys]
+        message = _Encoded(batch.num_rows, codec, 0, buffers, keys=keys)
         if self._has_dictionaries:
             message = message._replace(batch=batch)
         if codec is None:

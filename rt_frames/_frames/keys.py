@@ -69,6 +69,8 @@ class KeyCheck:
     def add(self, columns: Iterable[pa.Array]) -> None:
         """Keep the key columns of a batch; a null is refused."""
         arrays = [_values(column) for column in columns]
+        if not arrays:
+            return
         for name, array in zip(self._keys, arrays, strict=True):
             if array.null_count:
                 row = self._rows + pc.index(array.is_null(), True).as_py()

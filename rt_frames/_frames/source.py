@@ -19,11 +19,13 @@ from rt_frames._frames.batch_sizes import (
     SMALL_BATCH_BYTES,
 )
 from rt_frames._frames.convert import Converter, Layout
+from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 
-_UNKNOWN = Layout(pa.schema([]))
+_NO_COLUMNS = pa.schema([])
+_UNKNOWN = Layout(_NO_COLUMNS)
 
 
 class Chunk(NamedTuple):
@@ -41,6 +43,9 @@ class Options(NamedTuple):
     casts: Mapping[str, pa.DataType]
     keep_index: bool | None
     clean: CleanLabels | None
+    table: pa.Schema | None = None
+    add_columns: bool = False
+    keys: tuple[str, ...] = ()
 
 
 class Slice(NamedTuple):
@@ -98,6 +103,10 @@ class Source:
         Columns of which no fraction is rounded.
     appends : bool
         Whether those are cast to the types of a table that the rows are added to.
+    added : pyarrow.Schema
+        Columns that the table lacks and is to get.
+    keys : tuple of str
+        Columns of keys that are still to be checked, while the rows are converted.
     close : callable
         Lets go of a generator or reader, whether it was read or not.
     """
@@ -113,6 +122,8 @@ class Source:
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
     appends: bool = False
+    added: pa.Schema = _NO_COLUMNS
+    keys: tuple[str, ...] = ()
     layout: Layout = _UNKNOWN
     close: Callable[[], None] = lambda: None
 
@@ -198,12 +209,24 @@ class Source:
                 with refusals.of(name):
                     self._try(chunks, [name])
 
+    def check_keys(self) -> None:
+        """Check the keys of rows in memory, to fail before anything is sent."""
+        keys = list(self.keys)
+        check = KeyCheck(keys)
+        convert = self._converter_of(keys)
+        for rows in self._slice(self.chunks(), keys):
+            batch = rows.converted(convert).batch
+            check.add([batch.column(name) for name in keys])
+        check.check()
+
     def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
-        convert = Converter(
-            self.layout.only(columns), self.casts, self.exact, appends=self.appends
-        )
+        convert = self._converter_of(columns)
         for rows in self._slice(chunks, columns):
             rows.converted(convert)
+
+    def _converter_of(self, columns: list[str]) -> Converter:
+        layout = self.layout.only(columns)
+        return Converter(layout, self.casts, self.exact, appends=self.appends)
 
     def _slice(
         self, chunks: Iterable[Chunk], columns: list[str] | None = None
