@@ -103,9 +103,8 @@ class MultipartUpload:
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
-        session = self._session
         create = replace(self._control("multipart_create"), parse=parse_upload_id)
-        created = session.try_send(create)
+        created = self._session.try_send(create)
         if isinstance(created, Failure):
             return created
         upload = f"?upload_id={quote(created.value, safe='')}"
@@ -124,14 +123,17 @@ class MultipartUpload:
                 multipart_step="complete",
             )
             self.commit_started = True
-            outcome = session.try_send(complete)
-            self.commit_started = not _is_without_effect(outcome)
+            outcome = self._session.try_send(complete)
+            if isinstance(outcome, Result):
+                return outcome._replace(sent=sent)
+            # certain if it was not sent, or if there was no room for it
+            no_room = outcome.facts.get("status") == STORED_NOTHING
+            did_nothing = no_room or outcome.kind is errors.ConnectError
+            self.commit_started = not did_nothing
+            return outcome
         finally:
             if not self.commit_started:
                 self._abort(upload)
-        if isinstance(outcome, Result):
-            return outcome._replace(sent=sent)
-        return outcome
 
     def _may_repeat(self, failure: Failure, request: Request) -> bool:
         if not request.replayable:
@@ -167,14 +169,6 @@ class MultipartUpload:
             outcome = self._session.try_send(request, retries=0)
             if isinstance(outcome, Result):
                 return
-
-
-def _is_without_effect(outcome: Outcome) -> bool:
-    """Return whether a commit certainly did nothing: not sent, or no room for it."""
-    return isinstance(outcome, Failure) and (
-        outcome.kind is errors.ConnectError
-        or outcome.facts.get("status") == STORED_NOTHING
-    )
 
 
 def send_parts(

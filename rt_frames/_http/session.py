@@ -232,13 +232,12 @@ class Session:
     def _find_dialect(self) -> str | None:
         """Look once which other dialect the server speaks, for the message alone."""
         with contextlib.suppress(Exception):
-            for other in DIALECTS.values():
-                if other.name == self._dialect.name:
+            for name, other in DIALECTS.items():
+                if name == self._dialect.name:
                     continue
                 request = Request(LIST, other.tables, parse_table_names, "GET")
-                outcome = self._attempt(request)
-                if isinstance(outcome, Result):
-                    return other.name
+                if isinstance(self._attempt(request), Result):
+                    return name
         return None
 
     def _attempt(self, request: Request) -> Outcome:
@@ -340,9 +339,10 @@ class Session:
         """Open a streamed response and read its first batch; later failures raise this request's errors."""
         purpose = request.purpose
 
-        def fail(kind: type[errors.RemoteError], reason: str) -> errors.RemoteError:
+        def fail(reason: str) -> errors.RemoteError:
             text = self._secrets.hide(f"could not {purpose.action}: {reason}")
-            return purpose.error(Failure(kind, text, {"request_id": request.id}))
+            facts = {"request_id": request.id}
+            return purpose.error(Failure(errors.TransportError, text, facts))
 
         try:
             return Result(Rows(stream, fail, request.query or {}), request.id, 0)
