@@ -139,16 +139,16 @@ def explain_no_response(
     if request.purpose.is_read and not _have(causes, *_NEVER_CONNECTED):
         text = f"could not {request.purpose.action} of {base}: no response ({reason}); try again"
         return Failure(errors.TransportError, text, {})
-    advice = _advise_connecting(reason, by_proxy=bool(through))
+    advice = _advise_connecting(reason, through)
     return Failure(
         errors.ConnectError, f"could not connect to {endpoint}; {advice}", {}
     )
 
 
-def _advise_connecting(reason: str, *, by_proxy: bool) -> str:
+def _advise_connecting(reason: str, through: str) -> str:
     if f"{REFUSED_BY_PROXY}07" in reason:
         return "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
-    if by_proxy:
+    if through:
         return "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
     # OpenSSL's wording before and since 3.1
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:

@@ -9,7 +9,6 @@ in one upload.
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets
 import uuid
 from collections.abc import Callable, Generator, Iterable
@@ -108,9 +107,9 @@ class MultipartUpload:
         if isinstance(created, Failure):
             return created
         upload = f"?upload_id={quote(created.value, safe='')}"
-        overwrites = request.purpose.operation in ("replace", "alter")
-        mode = "&mode=overwrite" if overwrites else ""
-        path = self._path("append") + upload + mode
+        path = self._path("append") + upload
+        if request.purpose.operation in ("replace", "alter"):
+            path += "&mode=overwrite"
         try:
             sent, failure = self._send(replace(request, path=path))
             self._sent += sent
@@ -179,13 +178,18 @@ def send_parts(
 ) -> Sent:
     """Send one body after the other, as the parts of one partition of a frame."""
     sent = 0
+
+    def report(part_sent: int) -> None:
+        if request.on_sent is not None:
+            request.on_sent(sent + part_sent)
+
     with contextlib.closing(bodies()) as opened:
         for number, body in enumerate(opened):
             part = replace(
                 request,
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}",
                 body=body,
-                on_sent=functools.partial(_report_sent, request, sent),
+                on_sent=report,
                 replayable=False,
                 multipart_step="part",
             )
@@ -194,11 +198,6 @@ def send_parts(
                 return sent, outcome
             sent += outcome.sent
     return sent, None
-
-
-def _report_sent(request: Request, before: int, sent: int) -> None:
-    if request.on_sent is not None:
-        request.on_sent(before + sent)
 
 
 def part_id(partition: int, number: int) -> uuid.UUID:

@@ -146,6 +146,7 @@ class Session:
         headers = fresh_headers() if self._dialect.describe else {}
         deadline = time.monotonic() + self.timeouts.read
         first = self._dialect.tables
+        separator = "&" if "?" in first else "?"
         path = first
         names: list[str] = []
         tokens: set[str] = set()
@@ -166,7 +167,7 @@ class Session:
                 text = f"could not list tables: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 raise purpose.error(Failure(errors.ResponseError, text, facts))
-            path = f"{first}{'&' if '?' in first else '?'}page_token={token}"
+            path = f"{first}{separator}page_token={token}"
 
     def send(self, request: Request, retries: int | None = None) -> Result:
         """Send a request, again if that is safe; return its result, or raise its error."""
@@ -322,14 +323,13 @@ class Session:
         self, request: Request, upload: Upload, stream: requests.Response
     ) -> Outcome:
         """Read the body of a response, or the first rows in it."""
-        is_query = request.query is not None
-        if is_query and stream.status_code == 200 and upload.complete:
+        if request.query and stream.status_code == 200 and upload.complete:
             return self._open_rows(request, stream)
-        is_long = request.purpose.is_read and stream.ok
+        max_bytes = MAX_ANSWER_BYTES
+        if request.purpose.is_read and stream.ok:
+            max_bytes = MAX_LIST_BYTES
         with stream:
-            response = read_response(
-                stream, MAX_LIST_BYTES if is_long else MAX_ANSWER_BYTES
-            )
+            response = read_response(stream, max_bytes)
         value = interpret(request, upload, response, self._secrets)
         if isinstance(value, Failure):
             return value
