@@ -147,7 +147,7 @@ def parse_timeouts(timeout: Any) -> Timeouts:
     if timeout is None:
         return Timeouts()
     parts = timeout if isinstance(timeout, tuple) else (timeout,) * 3
-    if len(parts) != 3 or not all(_is_positive(part) for part in parts):
+    if len(parts) != 3 or not all(map(_is_positive, parts)):
         raise ValueError(
             f"timeout: expected a positive number of seconds up to {MAX_SECONDS:,}, or a tuple (connect, write, read), "
             f"got {show_value(timeout)}"

@@ -110,9 +110,7 @@ class UploadConnection(HTTPConnection):
     # http.client's own would print the key
     debuglevel = 0
     _upload: Upload | None = None
-    _early = b""
     _reuse_until = 0.0
-    _is_reused = False
 
     @property
     def is_connected(self) -> bool:

@@ -30,6 +30,7 @@ UNDOCUMENTED: dict[str, str] = {
     "multipart_complete": "write a table in parts",
     "multipart_abort": "write a table in parts",
 }
+_ELSEWHERE = "connect with {} where the server speaks it"
 
 
 class Dialect(NamedTuple):
@@ -77,13 +78,7 @@ class Dialect(NamedTuple):
         template: str | None = getattr(self, operation)
         if template is None:
             text = f"this dialect has no endpoint to {UNDOCUMENTED[operation]}"
-            raise ValueError(
-                Message(
-                    text,
-                    "connect with {} where the server speaks it",
-                    dialect=LANCEDB.name,
-                )
-            )
+            raise ValueError(Message(text, _ELSEWHERE, dialect=LANCEDB.name))
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
@@ -105,10 +100,8 @@ class Dialect(NamedTuple):
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
         missing = UNDOCUMENTED[if_exists]
         text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {missing}; use {others}'
-        hint = "connect with {} where the server speaks it"
-        raise ValueError(
-            Message(f"{text}, or another name", hint, dialect=LANCEDB.name)
-        )
+        text += ", or another name"
+        raise ValueError(Message(text, _ELSEWHERE, dialect=LANCEDB.name))
 
 
 DOCUMENTED = Dialect(

@@ -94,19 +94,18 @@ def interpret(
 ) -> Any:
     """Return the value in a response, or the `Failure` that it means."""
     status = response.status
-    if status < 200:
-        reason = f"the connection closed after an interim {status} response"
-        return _explain_unconfirmed(request, upload, reason)
     if status >= 300:
         return _explain_refusal(request, upload, response.without(secrets))
-    if not upload.complete:
+    doubt = ""
+    if status < 200:
+        doubt = f"the connection closed after an interim {status} response"
+    elif not upload.complete:
         upload.answered = True
-        reason = f"the service answered {status} before it had the whole body"
-        return _explain_unconfirmed(request, upload, reason)
-    if not request.purpose.is_read:
+        doubt = f"the service answered {status} before it had the whole body"
+    elif not request.purpose.is_read:
         doubt = _find_doubt(response.without(secrets))
-        if doubt:
-            return _explain_unconfirmed(request, upload, doubt)
+    if doubt:
+        return _explain_unconfirmed(request, upload, doubt)
     try:
         return request.parse(response)
     except ValueError as error:
@@ -140,16 +139,16 @@ def explain_no_response(
     if request.purpose.is_read and not _have(causes, *_NEVER_CONNECTED):
         text = f"could not {request.purpose.action} of {base}: no response ({reason}); try again"
         return Failure(errors.TransportError, text, {})
-    advice = _advise_connecting(reason, by_proxy=bool(through))
+    advice = _advise_connecting(reason, through)
     return Failure(
         errors.ConnectError, f"could not connect to {endpoint}; {advice}", {}
     )
 
 
-def _advise_connecting(reason: str, *, by_proxy: bool) -> str:
+def _advise_connecting(reason: str, through: str) -> str:
     if f"{REFUSED_BY_PROXY}07" in reason:
         return "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
-    if by_proxy:
+    if through:
         return "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
     # OpenSSL's wording before and since 3.1
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
@@ -220,12 +219,11 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     facts = {"status": status, "message": message, "body": _show_body(response)}
     reason = message or http.client.responses.get(status, "without a message")
     if kind is errors.RateLimited:
-        header = response.headers.get("Retry-After", "")
-        facts["retry_after"] = _parse_retry_after(header)
+        facts["retry_after"] = _parse_retry_after(response)
     elif kind is errors.PayloadTooLarge and not purpose.is_read:
         reason += f", after {_describe_amount(upload)} were sent"
     elif kind is errors.RedirectError:
-        reason = f"it redirects to {_find_host(response.headers.get('Location', ''))}"
+        reason = f"it redirects to {_find_new_host(response)}"
     failure = Failure(
         kind,
         f"could not {purpose.action}: the service answered {status}, {reason}",
@@ -284,15 +282,17 @@ def _advise(failure: Failure, *, is_read: bool) -> str:
     return _ADVICE.get(status) or _ADVICE.get(kind, "")
 
 
-def _parse_retry_after(header: str) -> float | None:
+def _parse_retry_after(response: Response) -> float | None:
     """Return the seconds that the service asks to wait, or None."""
+    header = response.headers.get("Retry-After", "")
     try:
         return float(urllib3.Retry().parse_retry_after(header))
     except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
         return None
 
 
-def _find_host(location: str) -> str:
+def _find_new_host(response: Response) -> str:
+    location = response.headers.get("Location", "")
     match = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:*\[\]-]+)", location)
     return match[1][:100] if match else "another path of the same host"
 

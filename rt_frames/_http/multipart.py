@@ -9,7 +9,6 @@ in one upload.
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets
 import uuid
 from collections.abc import Callable, Generator, Iterable
@@ -103,15 +102,14 @@ class MultipartUpload:
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
-        session = self._session
         create = replace(self._control("multipart_create"), parse=parse_upload_id)
-        created = session.try_send(create)
+        created = self._session.try_send(create)
         if isinstance(created, Failure):
             return created
         upload = f"?upload_id={quote(created.value, safe='')}"
-        overwrites = request.purpose.operation in ("replace", "alter")
-        mode = "&mode=overwrite" if overwrites else ""
-        path = self._path("append") + upload + mode
+        path = self._path("append") + upload
+        if request.purpose.operation in ("replace", "alter"):
+            path += "&mode=overwrite"
         try:
             sent, failure = self._send(replace(request, path=path))
             self._sent += sent
@@ -124,14 +122,17 @@ class MultipartUpload:
                 multipart_step="complete",
             )
             self.commit_started = True
-            outcome = session.try_send(complete)
-            self.commit_started = not _is_without_effect(outcome)
+            outcome = self._session.try_send(complete)
+            if isinstance(outcome, Result):
+                return outcome._replace(sent=sent)
+            # certain if it was not sent, or if there was no room for it
+            no_room = outcome.facts.get("status") == STORED_NOTHING
+            did_nothing = no_room or outcome.kind is errors.ConnectError
+            self.commit_started = not did_nothing
+            return outcome
         finally:
             if not self.commit_started:
                 self._abort(upload)
-        if isinstance(outcome, Result):
-            return outcome._replace(sent=sent)
-        return outcome
 
     def _may_repeat(self, failure: Failure, request: Request) -> bool:
         if not request.replayable:
@@ -169,14 +170,6 @@ class MultipartUpload:
                 return
 
 
-def _is_without_effect(outcome: Outcome) -> bool:
-    """Return whether a commit certainly did nothing: not sent, or no room for it."""
-    return isinstance(outcome, Failure) and (
-        outcome.kind is errors.ConnectError
-        or outcome.facts.get("status") == STORED_NOTHING
-    )
-
-
 def send_parts(
     bodies: Callable[[], Generator[Iterable[Buffers]]],
     session: Session,
@@ -185,13 +178,18 @@ def send_parts(
 ) -> Sent:
     """Send one body after the other, as the parts of one partition of a frame."""
     sent = 0
+
+    def report(part_sent: int) -> None:
+        if request.on_sent is not None:
+            request.on_sent(sent + part_sent)
+
     with contextlib.closing(bodies()) as opened:
         for number, body in enumerate(opened):
             part = replace(
                 request,
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}",
                 body=body,
-                on_sent=functools.partial(_report_sent, request, sent),
+                on_sent=report,
                 replayable=False,
                 multipart_step="part",
             )
@@ -200,11 +198,6 @@ def send_parts(
                 return sent, outcome
             sent += outcome.sent
     return sent, None
-
-
-def _report_sent(request: Request, before: int, sent: int) -> None:
-    if request.on_sent is not None:
-        request.on_sent(before + sent)
 
 
 def part_id(partition: int, number: int) -> uuid.UUID:

@@ -50,12 +50,11 @@ def find_encoding(headers: Mapping[str, str]) -> str:
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
     """Read a body of at most ``max_bytes``; the connection sees to the deadline."""
-    status = response.status_code
-    headers = response.headers
-    if encoding := find_encoding(headers):
-        return Response(status, headers, b"", f"it is encoded as {encoding!r:.40}")
     body = bytearray()
     problem = None
+    encoding = find_encoding(response.headers)
+    if encoding:
+        problem = f"it is encoded as {encoding!r:.40}"
     try:
         while problem is None and (
             piece := response.raw.read1(2**16, decode_content=False)
@@ -65,7 +64,9 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
                 problem = f"it is longer than {max_bytes // 2**20} MiB"
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         problem = f"it broke off ({type(error).__name__})"
-    return Response(status, headers, bytes(body[:max_bytes]), problem)
+    return Response(
+        response.status_code, response.headers, bytes(body[:max_bytes]), problem
+    )
 
 
 def decode_json(body: bytes) -> Any:

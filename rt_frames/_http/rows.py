@@ -14,7 +14,6 @@ import pyarrow as pa
 import requests
 import urllib3
 
-from rt_frames import errors
 from rt_frames._http.response import find_encoding
 from rt_frames._http.where import bind_optional
 from rt_frames._names import duplicates
@@ -73,7 +72,7 @@ class Rows:
     response : requests.Response
         An answer whose head was read, and no more.
     fail : callable
-        Makes the error of this request: a class, and why the answer is not whole.
+        Called with why the answer is not whole; returns the exception to raise.
     query : dict
         What was asked for.
 
@@ -86,7 +85,7 @@ class Rows:
     def __init__(
         self,
         response: requests.Response,
-        fail: Callable[[type[errors.RemoteError], str], Exception],
+        fail: Callable[[str], Exception],
         query: Mapping[str, Any],
     ) -> None:
         self._fail = fail
@@ -123,7 +122,7 @@ class Rows:
             self._answer.check_end()
         except (*_BROKEN, pa.ArrowException) as error:
             reason = f"the answer failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
-            raise self._fail(errors.TransportError, reason) from None
+            raise self._fail(reason) from None
         finally:
             self._answer.close()
 

@@ -138,6 +138,7 @@ class Session:
         headers = fresh_headers() if self._dialect.describe else {}
         deadline = time.monotonic() + self.timeouts.read
         first = self._dialect.tables
+        separator = "&" if "?" in first else "?"
         path = first
         names: list[str] = []
         tokens: set[str] = set()
@@ -158,7 +159,7 @@ class Session:
                 text = f"could not list tables: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 raise purpose.error(Failure(errors.ResponseError, text, facts))
-            path = f"{first}{'&' if '?' in first else '?'}page_token={token}"
+            path = f"{first}{separator}page_token={token}"
 
     def send(self, request: Request, retries: int | None = None) -> Result:
         """Send a request, again if that is safe; return its result, or raise its error."""
@@ -224,13 +225,12 @@ class Session:
     def _find_dialect(self) -> str | None:
         """Look once which other dialect the server speaks, for the message alone."""
         with contextlib.suppress(Exception):
-            for other in DIALECTS.values():
-                if other.name == self._dialect.name:
+            for name, other in DIALECTS.items():
+                if name == self._dialect.name:
                     continue
                 request = Request(LIST, other.tables, parse_table_names, "GET")
-                outcome = self._attempt(request)
-                if isinstance(outcome, Result):
-                    return other.name
+                if isinstance(self._attempt(request), Result):
+                    return name
         return None
 
     def _attempt(self, request: Request) -> Outcome:
@@ -315,14 +315,13 @@ class Session:
         self, request: Request, upload: Upload, stream: requests.Response
     ) -> Outcome:
         """Read the body of a response, or the first rows in it."""
-        is_query = request.query is not None
-        if is_query and stream.status_code == 200 and upload.complete:
+        if request.query and stream.status_code == 200 and upload.complete:
             return self._open_rows(request, stream)
-        is_long = request.purpose.is_read and stream.ok
+        max_bytes = MAX_ANSWER_BYTES
+        if request.purpose.is_read and stream.ok:
+            max_bytes = MAX_LIST_BYTES
         with stream:
-            response = read_response(
-                stream, MAX_LIST_BYTES if is_long else MAX_ANSWER_BYTES
-            )
+            response = read_response(stream, max_bytes)
         value = interpret(request, upload, response, self._secrets)
         if isinstance(value, Failure):
             return value
@@ -332,9 +331,10 @@ class Session:
         """Open a streamed response and read its first batch; later failures raise this request's errors."""
         purpose = request.purpose
 
-        def fail(kind: type[errors.RemoteError], reason: str) -> errors.RemoteError:
+        def fail(reason: str) -> errors.RemoteError:
             text = self._secrets.hide(f"could not {purpose.action}: {reason}")
-            return purpose.error(Failure(kind, text, {"request_id": request.id}))
+            facts = {"request_id": request.id}
+            return purpose.error(Failure(errors.TransportError, text, facts))
 
         try:
             return Result(Rows(stream, fail, request.query or {}), request.id, 0)
