@@ -116,9 +116,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         return _convert(_parse(dtype, path), path)
     if isinstance(dtype, Mapping):
         return arrow_type(dtype)
-    if isinstance(dtype, np.dtype) or (
-        isinstance(dtype, type) and issubclass(dtype, np.generic)
-    ):
+    if isinstance(dtype, np.dtype) or _is_subclass(dtype, np.generic):
         return from_numpy(dtype, path)
     if _is_a(dtype, "polars", "DataType"):
         from rt_frames._schema.polars_dtype import from_polars
@@ -132,20 +130,25 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
+    raise unsupported(path, f"{show_value(dtype)} as a dtype", _advice(dtype))
+
+
+def _advice(dtype: Any) -> str:
     origin = get_origin(dtype) or dtype
-    advice = next(
-        (text for python, text in _PYTHON_ADVICE.items() if origin is python),
-        f"pass a dtype, {_EXAMPLES}",
-    )
-    raise unsupported(path, f"{show_value(dtype)} as a dtype", advice)
+    for python, advice in _PYTHON_ADVICE.items():
+        if origin is python:
+            return advice
+    return f"pass a dtype, {_EXAMPLES}"
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
     """Return whether it is an instance or a subclass of a library's class, without importing the library."""
     base = getattr(sys.modules.get(module), name, ())
-    return isinstance(dtype, base) or (
-        isinstance(dtype, type) and issubclass(dtype, base)
-    )
+    return isinstance(dtype, base) or _is_subclass(dtype, base)
+
+
+def _is_subclass(dtype: Any, base: Any) -> bool:
+    return isinstance(dtype, type) and issubclass(dtype, base)
 
 
 def _parse(text: str, path: str) -> Any:
@@ -161,7 +164,9 @@ def _parse(text: str, path: str) -> Any:
     if arrow is None:
         return _parse_pandas(text)
     # pandas' suffix means its text, which is laid out large
-    return pa.large_string() if name != text and pa.types.is_string(arrow) else arrow
+    if name != text and pa.types.is_string(arrow):
+        return pa.large_string()
+    return arrow
 
 
 def _parse_arrow(text: str) -> pa.DataType | None:
@@ -179,11 +184,11 @@ def _parse_arrow(text: str) -> pa.DataType | None:
             return pa.binary(int(match[1]))
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise ValueError(f"dtype {text!r:.80}: {error}") from None
-    try:
-        # Arrow ignores case, and would take NumPy's "U8", text of eight characters, for uint8
-        return pa.type_for_alias(text) if text == text.lower() else None
-    except ValueError:
-        return None
+    # Arrow ignores case, and would take NumPy's "U8", text of eight characters, for uint8
+    if text == text.lower():
+        with contextlib.suppress(ValueError):
+            return pa.type_for_alias(text)
+    return None
 
 
 def _parse_pandas(text: str) -> Any:
@@ -201,7 +206,9 @@ def _did_you_mean(text: str) -> str:
     if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
         return f'did you mean "decimal128({match[1]}, {match[2]})"?'
     word = re.split(r"\W", text, maxsplit=1)[0]
-    meant = (
-        [_MEANT[word]] if word in _MEANT else difflib.get_close_matches(text, _KNOWN, 1)
-    )
-    return f'did you mean "{meant[0]}"?' if meant else f"pass one, {_EXAMPLES}"
+    meant = difflib.get_close_matches(text, _KNOWN, 1)
+    if word in _MEANT:
+        meant = [_MEANT[word]]
+    if not meant:
+        return f"pass one, {_EXAMPLES}"
+    return f'did you mean "{meant[0]}"?'

@@ -77,9 +77,11 @@ def list_kind(arrow: pa.DataType) -> tuple[str, int]:
     """Return what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
-    return "list" if types.is_list(arrow) else "large_list" if types.is_large_list(
-        arrow
-    ) else "", 0
+    if types.is_list(arrow):
+        return "list", 0
+    if types.is_large_list(arrow):
+        return "large_list", 0
+    return "", 0
 
 
 def is_list(arrow: pa.DataType) -> bool:
@@ -140,8 +142,9 @@ def map_fields(
         return pa.struct(fields)
     if types.is_fixed_size_list(arrow):
         return pa.list_(fields[0], arrow.list_size)
-    large = types.is_large_list(arrow) or types.is_large_list_view(arrow)
-    return pa.large_list(fields[0]) if large else pa.list_(fields[0])
+    if types.is_large_list(arrow) or types.is_large_list_view(arrow):
+        return pa.large_list(fields[0])
+    return pa.list_(fields[0])
 
 
 def map_types(
@@ -168,22 +171,22 @@ def to_data_type(
         return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
         return {"type": "fixed_size_binary", "length": arrow.byte_width}
-    kind, length = ("struct", 0) if types.is_struct(arrow) else list_kind(arrow)
-    if maps and types.is_map(arrow):
+    kind, length = list_kind(arrow)
+    if types.is_struct(arrow):
+        kind = "struct"
+    elif types.is_map(arrow) and maps:
         kind = "map"
     if not kind:
         return {"type": _to_name(arrow, path)}
     fields = []
     for child in child_fields(arrow):
-        inside = to_data_type(
-            child.type, join_path(path, child.name), level + 1, maps=maps
-        )
+        here = join_path(path, child.name)
+        inside = to_data_type(child.type, here, level + 1, maps=maps)
         fields.append({"name": child.name, "type": inside, "nullable": child.nullable})
-    return {
-        "type": kind,
-        "fields": fields,
-        **({"length": length} if kind == "fixed_size_list" else {}),
-    }
+    described: dict[str, Any] = {"type": kind, "fields": fields}
+    if kind == "fixed_size_list":
+        described["length"] = length
+    return described
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
@@ -270,26 +273,26 @@ def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _parse(given: Any, at: str, level: int) -> pa.DataType:
+def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     if level > MAX_LEVELS:
         raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
-    if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
-        shown = show_value(given)
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
         raise ValueError(
-            f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown}'
+            f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {show_value(spec)}'
         )
-    name = given["type"]
+    name = spec["type"]
+    has_fields = bool(spec.get("fields"))
     if name == "struct":
-        return pa.struct(_parse_fields(given, at, level))
-    if name in ("list", "large_list", "fixed_size_list") or (
-        name == "map" and given.get("fields")
-    ):
-        return _parse_list(given, at, level)
-    if given.get("fields"):
+        return pa.struct(_parse_fields(spec, at, level))
+    if name in ("list", "large_list", "fixed_size_list"):
+        return _parse_list(spec, at, level)
+    if name == "map" and has_fields:
+        return _parse_list(spec, at, level)
+    if has_fields:
         raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
     if name == "fixed_size_binary":
-        return pa.binary(_parse_length(given, at))
-    if given.get("length") is not None:
+        return pa.binary(_parse_length(spec, at))
+    if spec.get("length") is not None:
         raise ValueError(f'{at}.length: a "{name:.80}" has no length')
     return _parse_name(name, f"{at}.type")
 
@@ -300,46 +303,45 @@ def _expect(kind: type, value: Any, at: str, what: str) -> Any:
     return value
 
 
-def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
-    name = given["type"]
-    fields = _parse_fields(given, at, level)
+def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
+    name = spec["type"]
+    fields = _parse_fields(spec, at, level)
     if len(fields) != 1:
         raise ValueError(
             f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}"
         )
+    (item,) = fields
     if name == "fixed_size_list":
-        return pa.list_(fields[0], _parse_length(given, at))
-    if name != "map":
-        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
-    parts = child_fields(fields[0].type)
-    if not types.is_struct(fields[0].type) or len(parts) != 2 or parts[0].nullable:
+        return pa.list_(item, _parse_length(spec, at))
+    if name == "list":
+        return pa.list_(item)
+    if name == "large_list":
+        return pa.large_list(item)
+    parts = child_fields(item.type)
+    if not types.is_struct(item.type) or len(parts) != 2 or parts[0].nullable:
         raise ValueError(
             f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values"
         )
     return pa.map_(*parts)
 
 
-def _parse_length(given: Mapping[str, Any], at: str) -> int:
-    length = given.get("length")
+def _parse_length(spec: Mapping[str, Any], at: str) -> int:
+    length = spec.get("length")
     if (
         isinstance(length, bool)
         or not isinstance(length, int)
         or not 0 <= length < 2**31
     ):
         raise ValueError(
-            f'{at}.length: a {given["type"]} needs a "length", a whole number; got {show_value(length)}'
+            f'{at}.length: a {spec["type"]} needs a "length", a whole number; got {show_value(length)}'
         )
     return length
 
 
-def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
+def _parse_fields(spec: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     parsed = []
-    children = _expect(
-        list,
-        given.get("fields"),
-        f"{at}.fields",
-        f"an array, which a {given['type']} needs",
-    )
+    needed = f"an array, which a {spec['type']} needs"
+    children = _expect(list, spec.get("fields"), f"{at}.fields", needed)
     for i, child in enumerate(children):
         here = f"{at}.fields[{i}]"
         _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
@@ -362,19 +364,17 @@ def _parse_name(name: str, at: str) -> pa.DataType:
         return found
     with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
         if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
-            return pa.timestamp(match[1], None if match[2] == "-" else match[2])
+            zone = None if match[2] == "-" else match[2]
+            return pa.timestamp(match[1], zone)
         if match := re.fullmatch(
             r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII
         ):
-            return (pa.decimal128 if match[1] == "128" else pa.decimal256)(
-                int(match[2]), int(match[3])
-            )
+            decimal = pa.decimal128 if match[1] == "128" else pa.decimal256
+            return decimal(int(match[2]), int(match[3]))
         if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
-            return pa.dictionary(
-                _parse_name(match[2], at),
-                _parse_name(match[1], at),
-                ordered=match[3] == "true",
-            )
+            codes = _parse_name(match[2], at)
+            value = _parse_name(match[1], at)
+            return pa.dictionary(codes, value, ordered=match[3] == "true")
     raise ValueError(
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"
