@@ -39,23 +39,25 @@ class Change(NamedTuple):
     given: dict[str, Any]
 
     def __str__(self) -> str:
-        what = [f"rename to {self.given['name']!r}"] if "name" in self.given else []
+        actions = []
+        if "name" in self.given:
+            actions.append(f"rename to {self.given['name']!r}")
         if "data_type" in self.given:
-            what.append(f"from {self.type} to {self.given['data_type']}")
+            actions.append(f"from {self.type} to {self.given['data_type']}")
         if "nullable" in self.given:
-            what.append(f"nullable={self.given['nullable']}")
-        return f"column {self.given['path']!r:.200} ({', '.join(what)})"[:500]
+            actions.append(f"nullable={self.given['nullable']}")
+        return f"column {self.given['path']!r:.200} ({', '.join(actions)})"[:500]
 
 
-def parse_alterations(asked: dict[str, Any], schema: pa.Schema) -> list[Change]:
+def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change]:
     """Read ``{"alterations": [...]}``; nothing of it is applied unless all of it makes sense."""
-    alterations = asked.get("alterations")
+    alterations = request.get("alterations")
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
             400,
             'the JSON of the body needs "alterations", an array with at least one object',
         )
-    if unknown := set(asked) - {"alterations"}:
+    if unknown := set(request) - {"alterations"}:
         raise HTTPError(
             400,
             f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
@@ -93,11 +95,10 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
             f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}",
         )
     _check_there(path, fields)
-    given = {
-        name: alteration[key]
-        for key, name in _FIELDS.items()
-        if alteration.get(key) is not None
-    }
+    given = {}
+    for key, name in _FIELDS.items():
+        if alteration.get(key) is not None:
+            given[name] = alteration[key]
     if len(given) == 1:
         raise HTTPError(
             400,
@@ -114,9 +115,11 @@ def _check_there(path: str, fields: Fields) -> None:
     """Refuse the path of no column; only its first unknown step is looked at, however many there are."""
     if path and path in fields:
         return
-    known, (step, _, rest) = "", path.partition(".")
-    while step and (deeper := join_path(known, step)) in fields:
-        known, (step, _, rest) = deeper, rest.partition(".")
+    known = ""
+    step, _, rest = path.partition(".")
+    while step and join_path(known, step) in fields:
+        known = join_path(known, step)
+        step, _, rest = rest.partition(".")
     names = [field.name for field in child_fields(fields[known].type)]
     close = closest_names(step[:200], names)
     offer = f" (did you mean {list_names(close)}?)" if close else ""
@@ -146,11 +149,8 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
     above = [fields[path].type for path in _parents(given["path"])]
     if any(map(is_.is_map, above)):
         raise ValueError("the engine changes nothing inside a map; create a new table")
-    if (
-        field.nullable
-        and not given.get("nullable", True)
-        and not all(map(is_.is_struct, above))
-    ):
+    forbids_nulls = field.nullable and not given.get("nullable", True)
+    if forbids_nulls and not all(map(is_.is_struct, above)):
         raise ValueError(
             "the engine cannot look for nulls inside lists; what is inside them stays nullable"
         )
@@ -159,7 +159,8 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
 def _check_conflicts(changes: list[Change]) -> None:
     """Refuse a change inside a column that is cast as a whole, which the engine mixes up."""
     casts = {change.given["path"] for change in changes if "data_type" in change.given}
-    for path in [change.given["path"] for change in changes]:
+    for change in changes:
+        path = change.given["path"]
         if cast := casts.intersection(_parents(path)):
             raise HTTPError(
                 400,
@@ -182,13 +183,10 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
         if reason:
             column = f"column {given['path']!r:.200} (from {arrow} to {target})"
             refused.append(f"{column}: {reason}")
+    if len(refused) > 2:
+        refused[2:] = [count(len(refused) - 2, "more column")]
     if refused:
-        others = (
-            f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
-        )
-        raise HTTPError(
-            400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {_REWRITE}"
-        )
+        raise HTTPError(400, f"nothing was changed, {'; '.join(refused)}; {_REWRITE}")
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
@@ -198,10 +196,11 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
         if "name" in given:
             levels[_parents(given["path"])[-1]][given["path"]] = given["name"]
     for level, renamed in levels.items():
-        names = [field.name for field in child_fields(fields[level].type)]
-        if twice := duplicates(
-            renamed.get(join_path(level, name), name) for name in names
-        ):
+        names = []
+        for field in child_fields(fields[level].type):
+            path = join_path(level, field.name)
+            names.append(renamed.get(path, field.name))
+        if twice := duplicates(names):
             who = [path for path, name in renamed.items() if name in twice]
             what = f"columns {list_names(who)} cannot be renamed: {list_names(sorted(twice))} would be there twice"
             raise HTTPError(400, f"{what}; choose another name")
@@ -209,14 +208,14 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 def _check_together(changes: list[Change]) -> None:
     """Refuse what the engine does in two requests alone, or wrongly in one."""
-    asked = [
+    requested = [
         (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
         for _, one in changes
     ]
-    if reason := split_reason(asked):
-        what = f"nothing was changed, {describe(changes)}: {reason}"
+    if reason := split_reason(requested):
+        text = f"nothing was changed, {describe(changes)}: {reason}"
         raise HTTPError(
-            400, f"{what}; send two: casts first, then names and nullability"
+            400, f"{text}; send two: casts first, then names and nullability"
         )
 
 

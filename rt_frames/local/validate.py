@@ -70,24 +70,17 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
-    wide = any(
-        is_.is_decimal(storage(inside.type)) for _, inside, _ in iter_fields(schema)
-    )
-    return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
+    for _, inside, _ in iter_fields(schema):
+        if is_.is_decimal(storage(inside.type)):
+            return pa.ipc.Alignment.At64Byte
+    return pa.ipc.Alignment.DataTypeSpecific
 
 
 def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     schema = reader.schema
     nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
-    checked = [
-        field
-        for field in schema
-        if any(
-            not inside.nullable or isinstance(inside.type, pa.JsonType)
-            for _, inside, _ in iter_fields([field])
-        )
-    ]
+    checked = [field for field in schema if _needs_check(field)]
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
             batch = next(reader, None)
@@ -107,6 +100,13 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
             yield batch
         # frees its memory for the next
         del batch
+
+
+def _needs_check(field: pa.Field) -> bool:
+    for _, inside, _ in iter_fields([field]):
+        if not inside.nullable or isinstance(inside.type, pa.JsonType):
+            return True
+    return False
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
@@ -203,11 +203,9 @@ def _check_float(digits: str) -> None:
     double = float(digits)
     if repr(double) == digits:
         return
-    kept = (
-        [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
-        if math.isfinite(double)
-        else []
-    )
+    kept = []
+    if math.isfinite(double):
+        kept = [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
     # an exponent of more than 18 digits
     with contextlib.suppress(decimal.InvalidOperation):
         if decimal.Decimal(digits) in kept:
@@ -231,8 +229,8 @@ _READ = json.JSONDecoder(
 
 
 @contextlib.contextmanager
-def _as_client_error(what: str) -> Iterator[None]:
-    """Do what fails only because of what was sent."""
+def _as_client_error(subject: str) -> Iterator[None]:
+    """Turn any exception in this block into a 400."""
     try:
         yield
     except HTTPError:
@@ -240,7 +238,7 @@ def _as_client_error(what: str) -> Iterator[None]:
     except Exception as error:
         reason = one_line(str(error), 300)
         raise HTTPError(
-            400, f"{what} is not valid: {reason}; write it again and resend it"
+            400, f"{subject} is not valid: {reason}; write it again and resend it"
         ) from error
 
 
@@ -314,11 +312,8 @@ def _unsupported_reason(field: pa.Field) -> str | None:
     ).startswith(b"lance."):
         return "it is read back in another form; send it without the field's metadata"
     item, size = fixed_items(arrow)
-    if (
-        not 0
-        < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1)
-        <= MAX_FIXED_SIZE
-    ):
+    width = item.byte_width if is_.is_fixed_size_binary(item) else 1
+    if not 0 < size * width <= MAX_FIXED_SIZE:
         return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
     if has_variable_items(arrow):
         return "use a list of variable size"
@@ -334,4 +329,6 @@ def _unsupported_reason(field: pa.Field) -> str | None:
         test(arrow.value_type) for test in _CATEGORIES
     ):
         return "send the values themselves"
-    return "give it a field" if is_.is_struct(arrow) and not arrow.num_fields else None
+    if is_.is_struct(arrow) and not arrow.num_fields:
+        return "give it a field"
+    return None
