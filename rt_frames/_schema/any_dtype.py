@@ -1,7 +1,7 @@
-"""Any dtype → Arrow type: pandas, NumPy, Polars, pyarrow, Python, and strings in their spellings.
+"""Any dtype → Arrow type: pandas, NumPy, Polars, pyarrow, Python, and their spellings.
 
-A dtype means the Arrow type in which a column of that dtype is sent.
-Libraries are recognised without importing them, as a dtype of a library that is not loaded cannot exist.
+A dtype means the Arrow type in which a column of that dtype is sent. Libraries are
+recognised without importing them: a library that is not loaded has no dtypes.
 """
 
 from __future__ import annotations
@@ -69,26 +69,30 @@ _PYTHON_ADVICE: dict[Any, str] = {
 
 
 def data_type(dtype: Any) -> dict[str, Any]:
-    """Return any dtype as the service's ``data_type`` object: what a column of it becomes when it is sent.
+    """Return any dtype as the service's ``data_type`` object.
+
+    It is what a column of that dtype becomes when it is sent.
 
     Parameters
     ----------
     dtype : dtype
-        Of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as ``"Int64"``, ``"float32"``,
-        ``"timestamp[us, tz=UTC]"``. An object that is a ``data_type`` already is checked.
+        Of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
+        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. An object that is a
+        ``data_type`` already is checked.
 
     Returns
     -------
     dict
-        As the service's documentation describes it under "Column alteration"; the names of types are those
-        that the service's official client sends.
+        As the service's documentation describes it under "Column alteration"; the names
+        of types are those that the service's official client sends.
 
     Raises
     ------
     UnsupportedTypeError
         If a column of that type cannot be sent, or the service has no name for it.
     ValueError
-        If a string means nothing, or two things, or a ``data_type`` object is wrong or incomplete.
+        If a string means nothing, or two things, or a ``data_type`` object is wrong or
+        incomplete.
 
     Examples
     --------
@@ -102,7 +106,7 @@ def data_type(dtype: Any) -> dict[str, Any]:
 
 
 def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
-    """Return the portable Arrow type of any dtype; ``path`` is the column's, for the error."""
+    """Return the portable Arrow type of any dtype; errors name the ``path``."""
     try:
         return _convert(dtype, path)
     except ValueError as error:
@@ -142,7 +146,7 @@ def _advice(dtype: Any) -> str:
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
-    """Return whether it is an instance or a subclass of a library's class, without importing the library."""
+    """Return whether a dtype is of a library's class; the library is not imported."""
     base = getattr(sys.modules.get(module), name, ())
     return isinstance(dtype, base) or _is_subclass(dtype, base)
 
@@ -170,7 +174,7 @@ def _parse(text: str, path: str) -> Any:
 
 
 def _parse_arrow(text: str) -> pa.DataType | None:
-    """Read what Arrow reads, and the spellings with parameters that it prints and does not read."""
+    """Read Arrow's names, and types with parameters as Arrow prints them."""
     try:
         if match := re.fullmatch(
             r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII
@@ -184,7 +188,7 @@ def _parse_arrow(text: str) -> pa.DataType | None:
             return pa.binary(int(match[1]))
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise ValueError(f"dtype {text!r:.80}: {error}") from None
-    # Arrow ignores case, and would take NumPy's "U8", text of eight characters, for uint8
+    # Arrow ignores case, and would take NumPy's "U8", eight characters, for uint8
     if text == text.lower():
         with contextlib.suppress(ValueError):
             return pa.type_for_alias(text)

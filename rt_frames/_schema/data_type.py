@@ -2,11 +2,13 @@
 
 A ``data_type`` object names a type in one string, parameters behind colons::
 
-    int64 · large_string · timestamp:us:UTC · decimal:128:10:2 · dict:large_string:int32:false
+    int64 · large_string · timestamp:us:UTC · decimal:128:10:2
+    dict:large_string:int32:false
 
-``length`` belongs to ``fixed_size_binary`` and ``fixed_size_list``; the children of nested types are in
-``fields``, each with ``name``, ``type`` (again an object) and ``nullable``. The names are those that the
-official client of this protocol was recorded to send (its list is in ``tests/schema/data_types.json``).
+``length`` belongs to ``fixed_size_binary`` and ``fixed_size_list``; the children of
+nested types are in ``fields``, each with ``name``, ``type`` (again an object) and
+``nullable``. The names are those that the official client of this protocol was recorded
+to send (its list is in ``tests/schema/data_types.json``).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from rt_frames._names import join_path
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-# levels of nesting: half of Arrow's limit, so that a service can wrap a column; a map counts as two
+# levels of nesting: half of Arrow's limit, so that a service can wrap a column;
+# a map counts as two
 MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
@@ -59,7 +62,7 @@ _TYPES = {
     },
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
-# the sister dialect's names
+# names that are read and never sent
 _SYNONYMS = (
     "utf8",
     "large_utf8",
@@ -74,7 +77,7 @@ _TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
-    """Return what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
+    """Return the kind and the fixed size of a list; ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
     if types.is_list(arrow):
@@ -90,7 +93,7 @@ def is_list(arrow: pa.DataType) -> bool:
 
 
 def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
-    """Return what lies in fixed-size lists, however nested, and how many of it in one value; 1 of any other type."""
+    """Return the innermost item type of fixed-size lists, and how many a value has."""
     size = 1
     while types.is_fixed_size_list(arrow):
         size = size * arrow.list_size
@@ -99,7 +102,7 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def has_variable_items(arrow: pa.DataType) -> bool:
-    """Return whether it is a fixed-size list of what has no fixed size, which the engine cannot keep."""
+    """Return whether fixed-size lists hold items that vary in size; none are stored."""
     item, _ = fixed_items(arrow)
     fixed = (
         types.is_primitive(item)
@@ -110,7 +113,7 @@ def has_variable_items(arrow: pa.DataType) -> bool:
 
 
 def storage(arrow: pa.DataType) -> pa.DataType:
-    """Return what an extension type is stored as, which is all that the service's words tell of it."""
+    """Return an extension type's storage, which is all that a data_type tells of it."""
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
@@ -133,7 +136,7 @@ def iter_fields(
 def map_fields(
     arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]
 ) -> pa.DataType:
-    """Return a nested type with other fields inside; a view of lists becomes the list."""
+    """Return a nested type with its fields changed; a list view becomes a list."""
     if types.is_map(arrow):
         # tables do not store whether keys are sorted
         return pa.map_(change(arrow.key_field), change(arrow.item_field))
@@ -161,9 +164,9 @@ def map_types(
 def to_data_type(
     arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False
 ) -> dict[str, Any]:
-    """Return the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
+    """Return the service's ``data_type`` object, or raise; errors name the ``path``.
 
-    A map can only be described (``maps``): there is nothing that a service casts to one.
+    A map can only be described (``maps``): a service casts nothing to one.
     """
     if level > MAX_LEVELS:
         raise _no_name(TOO_DEEP, path)
@@ -213,18 +216,20 @@ def _no_name(what: str, path: str) -> UnsupportedTypeError:
 
 
 def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
-    """Turn the service's ``data_type`` object into an Arrow type; the inverse of `data_type`.
+    """Turn the service's ``data_type`` object into an Arrow type.
 
-    Besides the names that `data_type` gives, the sister dialect's are understood: ``utf8``,
-    ``large_utf8``, ``float16``, ``float32``, ``float64``, ``boolean``, ``date32``, ``date64``; and ``map``, as services
-    describe tables, though none casts to one.
+    It is the inverse of `data_type`.
+
+    Besides the names that `data_type` gives, it reads ``utf8``, ``large_utf8``,
+    ``float16``, ``float32``, ``float64``, ``boolean``, ``date32`` and ``date64``; and
+    ``map``, as services describe tables, though none casts to one.
 
     Parameters
     ----------
     data_type : dict
-        Object with ``type``, and ``fields`` and ``length`` where the type has them. The service's
-        documentation gives its shape ("Column alteration") but lists no names; the names are those its
-        official client sends.
+        Object with ``type``, and ``fields`` and ``length`` where the type has them. The
+        service's documentation gives its shape ("Column alteration") but lists no
+        names; the names are those its official client sends.
 
     Returns
     -------
@@ -234,7 +239,7 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     Raises
     ------
     ValueError
-        If the object is wrong or incomplete; the message shows the path inside the object.
+        If the object is wrong or incomplete; the message has the path inside it.
     UnsupportedTypeError
         If it is nested too deeply.
 
@@ -248,9 +253,10 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
 
 def to_schema(described: Any) -> pa.Schema:
-    """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema.
+    """Turn a service's description of columns, ``{"fields": [...]}``, into a schema.
 
-    Extension types are restored if the service gives their names in the metadata of fields, as Arrow does.
+    Extension types are restored if the service gives their names in the metadata of
+    fields, as Arrow does.
     """
     _expect(Mapping, described, "schema", 'an object with "fields"')
     fields = _parse_fields({"type": "schema", **described}, "schema", -1)
@@ -262,7 +268,7 @@ def to_schema(described: Any) -> pa.Schema:
 
 
 def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the metadata of a field or schema; what is no text is no metadata of Arrow's."""
+    """Return the metadata of a field or schema, as far as it is text."""
     metadata = described.get("metadata")
     if not isinstance(metadata, Mapping):
         return {}

@@ -6,7 +6,9 @@
     list_view, large_list_view      → list, large_list
     run-end-encoded                 → its value type
     decimal32, decimal64            → decimal128
-    dictionary                      → of text, bytes and integers with int32 codes, unordered; else its values
+    dictionary of text,
+    bytes or integers               → with int32 codes, unordered
+    any other dictionary            → its values
     extension types                 → their storage; arrow.uuid and arrow.json stay
     union, interval                 → none: an error that says what to cast to
 """
@@ -49,7 +51,7 @@ _CODED = (
 # pyarrow knows two of the kinds only by number
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
-# suffixes of values
+# what conversions of values raise
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 # .astype(str) of older pandas turns missing values into text, too
@@ -69,13 +71,13 @@ PANDAS_ADVICE = {
 
 
 def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
-    """Make the error for a type that cannot be sent: in which column, and what helps."""
+    """Make the error for a type that cannot be sent, with its column and the cure."""
     column = f"column {path!r}: " if path else ""
     return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
 
 
 def zone_name(zone: Any, path: str, advice: str) -> str:
-    """Name a time zone as Arrow does, if that name means the same zone: for some, Arrow has but a guess."""
+    """Return Arrow's name of a time zone; raise if that name has other offsets."""
     winter_and_summer = (1735689600, 1751328000)
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         arrow = pa.timestamp("s", zone)
@@ -104,7 +106,7 @@ def is_plain(schema: pa.Schema) -> bool:
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
-    """Return the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
+    """Return the form of an Arrow type that is sent, or raise; errors name the path."""
     check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
         return arrow
@@ -129,7 +131,11 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
 
 
 def _portable_dictionary(value: pa.DataType) -> pa.DataType:
-    """Return how categories are sent: the engine keeps few, and equal floats may differ."""
+    """Return the type in which categories are sent.
+
+    The engine keeps no other dictionaries, and floats that are equal, 0.0 and -0.0, may
+    differ.
+    """
     if any(test(value) for test in _CODED):
         return pa.dictionary(pa.int32(), value)
     return value
@@ -174,7 +180,7 @@ def _portable_extension(
 
 
 def categorical_type(value: pa.DataType) -> pa.DataType:
-    """Return the one form that categories have in both libraries; values of other types are sent as they are."""
+    """Return the one type of categories in both libraries, or that of their values."""
     if types.is_string(value) or types.is_large_string(value):
         return pa.dictionary(pa.int32(), pa.large_string())
     if types.is_integer(value):

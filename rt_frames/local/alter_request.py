@@ -1,4 +1,4 @@
-"""The JSON of an alter request → changes for the engine, every one checked against the table's schema first."""
+"""The JSON of an alter request → changes for the engine, checked against the schema."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Change(NamedTuple):
 
 
 def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change]:
-    """Read ``{"alterations": [...]}``; nothing of it is applied unless all of it makes sense."""
+    """Read and check ``{"alterations": [...]}`` as a whole, before any is applied."""
     alterations = request.get("alterations")
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
@@ -78,7 +78,7 @@ def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change
 
 
 def _parents(path: str) -> list[str]:
-    """Return the paths of all that a column is inside of, from the whole table down."""
+    """Return the paths of a field's ancestors, the table ("") first."""
     return ["", *itertools.accumulate(path.split(".")[:-1], join_path)]
 
 
@@ -112,7 +112,7 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
 
 
 def _check_there(path: str, fields: Fields) -> None:
-    """Refuse the path of no column; only its first unknown step is looked at, however many there are."""
+    """Refuse the path of no column, by its first unknown step."""
     if path and path in fields:
         return
     known = ""
@@ -130,7 +130,7 @@ def _check_there(path: str, fields: Fields) -> None:
 
 
 def _check_values(given: dict[str, Any], fields: Fields) -> None:
-    """Refuse what the engine would not take or not survive, and put an Arrow type in the place of its name."""
+    """Refuse values that the engine cannot take; make data_type an Arrow type."""
     if not isinstance(given.get("nullable", True), bool):
         raise ValueError(f'"nullable" is true or false, not {given["nullable"]!r:.100}')
     if not isinstance(given.get("name", ""), str):
@@ -144,7 +144,7 @@ def _check_values(given: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_inside(given: dict[str, Any], fields: Fields) -> None:
-    """Refuse what the engine does not do inside lists and maps, or breaks the table with."""
+    """Refuse changes in lists and maps that fail, or that break the table."""
     field = fields[given["path"]]
     above = [fields[path].type for path in _parents(given["path"])]
     if any(map(is_.is_map, above)):
@@ -157,7 +157,7 @@ def _check_inside(given: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_conflicts(changes: list[Change]) -> None:
-    """Refuse a change inside a column that is cast as a whole, which the engine mixes up."""
+    """Refuse a change inside a column that is cast: the engine mixes them up."""
     casts = {change.given["path"] for change in changes if "data_type" in change.given}
     for change in changes:
         path = change.given["path"]
@@ -220,7 +220,7 @@ def _check_together(changes: list[Change]) -> None:
 
 
 def describe(changes: list[Change]) -> str:
-    """Name the columns of a change that was refused, casts first, with both types; as many as leave room for why."""
+    """Name columns with their changes, casts first; as many as leave room for why."""
     first, *others = sorted(changes, key=lambda change: "data_type" not in change.given)
     text = str(first)
     left = len(others)

@@ -1,7 +1,8 @@
-"""An HTTP body → a schema and record batches that may be stored: every byte accounted for, every value valid.
+"""An HTTP body → a schema and record batches that may be stored.
 
-Arrow accepts batches whose offsets lead out of their buffers, and Lance trusts them; so anything that would break Lance
-is refused here first.
+Every byte is accounted for, and every value is valid. Arrow accepts batches whose
+offsets lead out of their buffers, and Lance trusts them; so anything that would break
+Lance is refused here first.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ _CATEGORIES = (
 
 
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read the schema, and yield the batches, checked one by one; the last only where the stream ends with the body."""
+    """Read the schema, and return the batches, each checked when it is read.
+
+    The last comes only if the stream ends with the body.
+    """
     file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
         schema = file.read_schema()
@@ -69,7 +73,10 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def _alignment(schema: pa.Schema) -> pa.ipc.Alignment:
-    """Choose how memory is aligned for Lance, which panics where it is not: 16 bytes for decimals, Arrow gives 8."""
+    """Choose an alignment for Lance, which panics at decimals on less than 16 bytes.
+
+    Arrow aligns them to 8.
+    """
     for _, inside, _ in iter_fields(schema):
         if is_.is_decimal(storage(inside.type)):
             return pa.ipc.Alignment.At64Byte
@@ -122,7 +129,7 @@ def _check_batch(batch: pa.RecordBatch) -> None:
 
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
-    """Refuse nulls where the schema says that there are none, and JSON that the engine changes, at every depth."""
+    """Refuse nulls that the schema forbids, and JSON that changes, at every depth."""
     # Arrow does not check their offsets
     if not len(array):
         return
@@ -160,9 +167,9 @@ def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Arra
 
 
 def _check_json(texts: pa.Array, path: str) -> None:
-    """Refuse what the engine, which keeps JSON in a form of its own, refuses too or keeps as another value.
+    """Refuse JSON that the engine would refuse, or keep as another value.
 
-    Most texts hold nothing of which only a slow reading tells that it is kept.
+    The engine keeps JSON in a form of its own. Few texts need the slow, strict reading.
     """
     texts = texts.drop_null()
     is_unsure = pc.call_function(
