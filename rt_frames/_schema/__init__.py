@@ -1,7 +1,8 @@
-"""Types, and changes of types: dtypes → Arrow → ``data_type``, and two schemas → alterations.
+"""Types, and changes of types.
 
-From the ground up: ``data_type``, ``portable``, ``casts``; ``any_dtype`` with a file for each library;
+dtypes → Arrow → ``data_type``, and two schemas → alterations. From the ground up:
+``data_type``, ``portable``, ``casts``; ``any_dtype`` with a file for each library;
 ``alterations``, ``compare``.
 
-Law: no I/O and no frames. Imports `errors` and the helpers, nothing else of the package.
+Imports `errors` and the helpers, nothing else of the package; no I/O and no frames.
 """

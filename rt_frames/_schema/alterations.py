@@ -43,7 +43,8 @@ class Alteration:
     before : pyarrow.DataType, optional
         Its present type, if known. It is shown, and neither compared nor sent.
     lists : str, default ""
-        The kind of list on the path, such as ``"large_list"``. Neither compared nor sent.
+        The list kind of the path, such as ``"large_list"``; empty if it leads through
+        no list. Neither compared nor sent.
 
     Raises
     ------
@@ -106,15 +107,17 @@ class Alteration:
 
     @property
     def refused(self) -> str | None:
-        """Why the embedded engine refuses this change; None if it does not, or ``before`` is not known.
+        """Why the embedded engine refuses this change, or None.
 
-        A hosted service decides for itself.
+        None, too, if ``before`` is not known. A hosted service decides for itself.
 
         Examples
         --------
         >>> import pyarrow as pa
         >>> import rt_frames as rt
-        >>> rt.plan_alterations(pa.schema({"n": pa.int64()}), pa.schema({"n": pa.string()}))[0].refused
+        >>> before = pa.schema({"n": pa.int64()})
+        >>> after = pa.schema({"n": pa.string()})
+        >>> rt.plan_alterations(before, after)[0].refused
         'int64 can be cast to integers only'
         """
         if "`" in self.path:
@@ -127,13 +130,17 @@ class Alteration:
 
     @property
     def loss(self) -> str | None:
-        """How the cast may change stored values; None if it changes none, or ``before`` is not known.
+        """How the cast may change stored values, or None.
+
+        None, too, if ``before`` is not known.
 
         Examples
         --------
         >>> import polars as pl
         >>> import rt_frames as rt
-        >>> rt.plan_alterations(pl.Schema({"price": pl.Float64}), pl.Schema({"price": pl.Float32}))[0].loss
+        >>> before = pl.Schema({"price": pl.Float64})
+        >>> after = pl.Schema({"price": pl.Float32})
+        >>> rt.plan_alterations(before, after)[0].loss
         'double to float keeps 7 digits'
         """
         if self.before is None or self.data_type is None:
@@ -157,8 +164,8 @@ class Alteration:
         Returns
         -------
         dict
-            ``path``, and of ``rename``, ``data_type`` and ``nullable`` only what is set, as the service's
-            documentation of ``alter_columns`` names them.
+            ``path``, and of ``rename``, ``data_type`` and ``nullable`` only what is
+            set, as the service's documentation of ``alter_columns`` names them.
 
         Examples
         --------
@@ -202,7 +209,8 @@ class AlterationPlan(tuple[Alteration, ...]):
     >>> import polars as pl
     >>> import rt_frames as rt
     >>> before = pl.DataFrame({"qty": [1]})
-    >>> plan = rt.plan_alterations(before, before.rename({"qty": "quantity"}), rename={"qty": "quantity"})
+    >>> names = {"qty": "quantity"}
+    >>> plan = rt.plan_alterations(before, before.rename(names), rename=names)
     >>> bool(plan), plan.to_json()
     (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """
@@ -291,7 +299,8 @@ class AlterationPlan(tuple[Alteration, ...]):
         Examples
         --------
         >>> import rt_frames as rt
-        >>> plan = rt.AlterationPlan([rt.Alteration("n", data_type="int32"), rt.Alteration("s", nullable=False)])
+        >>> cast = rt.Alteration("n", data_type="int32")
+        >>> plan = rt.AlterationPlan([cast, rt.Alteration("s", nullable=False)])
         >>> [[one.path for one in part] for part in plan.requests()]
         [['n'], ['s']]
         """
@@ -395,9 +404,9 @@ def _row(one: Alteration) -> tuple[str, ...]:
 def check_values_kept(
     plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message] | None = None
 ) -> None:
-    """Refuse casts that the engine refuses, and without ``lossy`` those that may change stored values.
+    """Refuse what the engine refuses, and casts that may lose values unless ``lossy``.
 
-    ``instead`` says what else can be done.
+    ``instead`` makes the message about what else can be done.
     """
     refused = []
     lost = []

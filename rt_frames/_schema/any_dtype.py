@@ -1,7 +1,7 @@
-"""Any dtype → Arrow type: pandas, NumPy, Polars, pyarrow, Python, and strings in their spellings.
+"""Any dtype → Arrow type: pandas, NumPy, Polars, pyarrow, Python, and their spellings.
 
-A dtype means the Arrow type in which a column of that dtype is sent.
-Libraries are recognised without importing them, as a dtype of a library that is not loaded cannot exist.
+A dtype means the Arrow type in which a column of that dtype is sent. Libraries are
+recognised without importing them: a library that is not loaded has no dtypes.
 """
 
 from __future__ import annotations
@@ -69,26 +69,30 @@ _PYTHON_ADVICE: dict[Any, str] = {
 
 
 def data_type(dtype: Any) -> dict[str, Any]:
-    """Return any dtype as the service's ``data_type`` object: what a column of it becomes when it is sent.
+    """Return any dtype as the service's ``data_type`` object.
+
+    It is what a column of that dtype becomes when it is sent.
 
     Parameters
     ----------
     dtype : dtype
-        Of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as ``"Int64"``, ``"float32"``,
-        ``"timestamp[us, tz=UTC]"``. An object that is a ``data_type`` already is checked.
+        Of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
+        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. An object that is a
+        ``data_type`` already is checked.
 
     Returns
     -------
     dict
-        As the service's documentation describes it under "Column alteration"; the names of types are those
-        that the service's official client sends.
+        As the service's documentation describes it under "Column alteration"; the names
+        of types are those that the service's official client sends.
 
     Raises
     ------
     UnsupportedTypeError
         If a column of that type cannot be sent, or the service has no name for it.
     ValueError
-        If a string means nothing, or two things, or a ``data_type`` object is wrong or incomplete.
+        If a string means nothing, or two things, or a ``data_type`` object is wrong or
+        incomplete.
 
     Examples
     --------
@@ -102,7 +106,7 @@ def data_type(dtype: Any) -> dict[str, Any]:
 
 
 def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
-    """Return the portable Arrow type of any dtype; ``path`` is the column's, for the error."""
+    """Return the portable Arrow type of any dtype; errors name the ``path``."""
     try:
         return _convert(dtype, path)
     except ValueError as error:
@@ -116,9 +120,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         return _convert(_parse(dtype, path), path)
     if isinstance(dtype, Mapping):
         return arrow_type(dtype)
-    if isinstance(dtype, np.dtype) or (
-        isinstance(dtype, type) and issubclass(dtype, np.generic)
-    ):
+    if isinstance(dtype, np.dtype) or _is_subclass(dtype, np.generic):
         return from_numpy(dtype, path)
     if _is_a(dtype, "polars", "DataType"):
         from rt_frames._schema.polars_dtype import from_polars
@@ -132,20 +134,25 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
+    raise unsupported(path, f"{show_value(dtype)} as a dtype", _advice(dtype))
+
+
+def _advice(dtype: Any) -> str:
     origin = get_origin(dtype) or dtype
-    advice = next(
-        (text for python, text in _PYTHON_ADVICE.items() if origin is python),
-        f"pass a dtype, {_EXAMPLES}",
-    )
-    raise unsupported(path, f"{show_value(dtype)} as a dtype", advice)
+    for python, advice in _PYTHON_ADVICE.items():
+        if origin is python:
+            return advice
+    return f"pass a dtype, {_EXAMPLES}"
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
-    """Return whether it is an instance or a subclass of a library's class, without importing the library."""
+    """Return whether a dtype is of a library's class; the library is not imported."""
     base = getattr(sys.modules.get(module), name, ())
-    return isinstance(dtype, base) or (
-        isinstance(dtype, type) and issubclass(dtype, base)
-    )
+    return isinstance(dtype, base) or _is_subclass(dtype, base)
+
+
+def _is_subclass(dtype: Any, base: Any) -> bool:
+    return isinstance(dtype, type) and issubclass(dtype, base)
 
 
 def _parse(text: str, path: str) -> Any:
@@ -161,11 +168,13 @@ def _parse(text: str, path: str) -> Any:
     if arrow is None:
         return _parse_pandas(text)
     # pandas' suffix means its text, which is laid out large
-    return pa.large_string() if name != text and pa.types.is_string(arrow) else arrow
+    if name != text and pa.types.is_string(arrow):
+        return pa.large_string()
+    return arrow
 
 
 def _parse_arrow(text: str) -> pa.DataType | None:
-    """Read what Arrow reads, and the spellings with parameters that it prints and does not read."""
+    """Read Arrow's names, and types with parameters as Arrow prints them."""
     try:
         if match := re.fullmatch(
             r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII
@@ -179,11 +188,11 @@ def _parse_arrow(text: str) -> pa.DataType | None:
             return pa.binary(int(match[1]))
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise ValueError(f"dtype {text!r:.80}: {error}") from None
-    try:
-        # Arrow ignores case, and would take NumPy's "U8", text of eight characters, for uint8
-        return pa.type_for_alias(text) if text == text.lower() else None
-    except ValueError:
-        return None
+    # Arrow ignores case, and would take NumPy's "U8", eight characters, for uint8
+    if text == text.lower():
+        with contextlib.suppress(ValueError):
+            return pa.type_for_alias(text)
+    return None
 
 
 def _parse_pandas(text: str) -> Any:
@@ -201,7 +210,9 @@ def _did_you_mean(text: str) -> str:
     if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
         return f'did you mean "decimal128({match[1]}, {match[2]})"?'
     word = re.split(r"\W", text, maxsplit=1)[0]
-    meant = (
-        [_MEANT[word]] if word in _MEANT else difflib.get_close_matches(text, _KNOWN, 1)
-    )
-    return f'did you mean "{meant[0]}"?' if meant else f"pass one, {_EXAMPLES}"
+    meant = difflib.get_close_matches(text, _KNOWN, 1)
+    if word in _MEANT:
+        meant = [_MEANT[word]]
+    if not meant:
+        return f"pass one, {_EXAMPLES}"
+    return f'did you mean "{meant[0]}"?'

@@ -1,8 +1,8 @@
-"""Two Arrow types → whether the service's engine casts between them, and how that may change stored values.
+"""Two Arrow types → whether the engine casts between them, and what that may lose.
 
-The only place that knows the engine's casts: plans mark what is refused here, and the embedded service refuses it.
-A dictionary counts as its values. Nothing leads to or from structs, maps, bool, null, fixed-size binary
-and extension types.
+The only file that knows the engine's casts: plans mark what is refused here, and the
+embedded service refuses it. A dictionary counts as its values. Structs, maps, bool,
+null, fixed-size binary and extension types are cast to and from no other type.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def _lossy_time_reason(before: pa.DataType, after: pa.DataType) -> str | None:
 def refusal_reason(
     before: pa.DataType, after: pa.DataType, lists: str = ""
 ) -> str | None:
-    """Return why the engine refuses a cast, or None; ``lists`` is the path's kind of list."""
+    """Return why the engine refuses a cast, or None.
+
+    ``lists`` is the list kind of the path.
+    """
     if lists not in ("", "list"):
         return f"nothing inside a {lists} is cast"
     old, size = list_kind(before)

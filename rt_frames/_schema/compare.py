@@ -1,8 +1,8 @@
-"""Two schemas → the plan that leads from one to the other, column by column, down into structs.
+"""Two schemas → the plan that leads from one to the other.
 
-Columns are compared by name, in the order of ``before``; paths are those of ``before``. Structs are compared field by
-field, also inside lists; any other type changes as a whole. The item names of lists and the order of fields are
-ignored.
+Columns are compared by name, in the order of ``before``; paths are those of ``before``.
+Structs are compared field by field, also inside lists; any other type changes as a
+whole. The item names of lists and the order of fields are ignored.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _to_paths_of(
     nullable: Mapping[str, bool],
     stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
-    """Translate ``rename`` and ``nullable`` to paths of ``before``; drop renames already done."""
+    """Translate both options to paths of ``before``; drop renames already done."""
     old = {path for path, *_ in iter_fields(before)}
     new = {path for path, *_ in iter_fields(after)}
     done = _find_done(old, new, rename, stored)
@@ -198,7 +198,7 @@ def _renamed_path(path: str, renames: Mapping[str, str]) -> str:
 
 
 def check_no_cycle(rename: Mapping[str, str]) -> None:
-    """Refuse columns that exchange their names: the schema does not tell whether they have done so."""
+    """Refuse columns that exchange names: no schema shows whether they have done so."""
     for start in rename:
         seen: list[str] = []
         path = start
@@ -242,7 +242,7 @@ class _Comparison:
     is_stored: bool
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
-    # with their prefix
+    # prefix, columns of before, columns of after
     one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(
         default_factory=list
     )
@@ -254,7 +254,7 @@ class _Comparison:
         prefix: str = "",
         parents: Parents = (),
     ) -> list[Alteration]:
-        """Compare two schemas' columns, or two structs' fields; paths get the ``prefix``."""
+        """Compare the columns of schemas or fields of structs; paths get the prefix."""
         free = {column.name: column for column in after}
         gone = []
         changes = []
@@ -276,7 +276,7 @@ class _Comparison:
     def _match(
         self, before: list[pa.Field], after: list[pa.Field], prefix: str
     ) -> list[tuple[pa.Field, str]]:
-        """Return each column with the name that it has after; all names must be unique."""
+        """Return each column with its name after; refuse names that occur twice."""
         old_names = [column.name for column in before]
         new_names = [column.name for column in after]
         targets = [self.rename.get(prefix + name, name) for name in old_names]
@@ -379,7 +379,7 @@ class _Comparison:
                 )
 
     def advice(self) -> Message:
-        """Name the columns on one side only, and write the call that takes them for renamed."""
+        """Name the columns on one side only, and write the call that renames them."""
         gone = []
         come = []
         pairs = []
@@ -462,7 +462,8 @@ def _as_described(
 ) -> tuple[pa.DataType, pa.DataType]:
     """Return a stored column's type and a frame's as their storage, as services do.
 
-    What libraries read UUIDs and JSON as is no other type.
+    Bytes for a stored UUID, and text for stored JSON, count as the stored type: some
+    libraries read them so.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
@@ -478,7 +479,7 @@ def _as_described(
 def _innermost(
     before: pa.DataType, after: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Go down through lists of one size, large or not, to what the innermost of them hold."""
+    """Return the item types of nested lists, as far as both have lists of one size."""
     # is_nested first: most columns are flat
     while types.is_nested(before) and is_list(before) and is_list(after):
         if list_kind(before)[1] != list_kind(after)[1]:

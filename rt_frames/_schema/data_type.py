@@ -2,11 +2,13 @@
 
 A ``data_type`` object names a type in one string, parameters behind colons::
 
-    int64 · large_string · timestamp:us:UTC · decimal:128:10:2 · dict:large_string:int32:false
+    int64 · large_string · timestamp:us:UTC · decimal:128:10:2
+    dict:large_string:int32:false
 
-``length`` belongs to ``fixed_size_binary`` and ``fixed_size_list``; the children of nested types are in
-``fields``, each with ``name``, ``type`` (again an object) and ``nullable``. The names are those that the
-official client of this protocol was recorded to send (its list is in ``tests/schema/data_types.json``).
+``length`` belongs to ``fixed_size_binary`` and ``fixed_size_list``; the children of
+nested types are in ``fields``, each with ``name``, ``type`` (again an object) and
+``nullable``. The names are those that the official client of this protocol was recorded
+to send (its list is in ``tests/schema/data_types.json``).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from rt_frames._names import join_path
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-# levels of nesting: half of Arrow's limit, so that a service can wrap a column; a map counts as two
+# levels of nesting: half of Arrow's limit, so that a service can wrap a column;
+# a map counts as two
 MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
@@ -59,7 +62,7 @@ _TYPES = {
     },
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
-# the sister dialect's names
+# names that are read and never sent
 _SYNONYMS = (
     "utf8",
     "large_utf8",
@@ -74,12 +77,14 @@ _TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
-    """Return what distinguishes two lists of the same items: kind and fixed size; ``"", 0`` for any other type."""
+    """Return the kind and the fixed size of a list; ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
-    return "list" if types.is_list(arrow) else "large_list" if types.is_large_list(
-        arrow
-    ) else "", 0
+    if types.is_list(arrow):
+        return "list", 0
+    if types.is_large_list(arrow):
+        return "large_list", 0
+    return "", 0
 
 
 def is_list(arrow: pa.DataType) -> bool:
@@ -88,7 +93,7 @@ def is_list(arrow: pa.DataType) -> bool:
 
 
 def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
-    """Return what lies in fixed-size lists, however nested, and how many of it in one value; 1 of any other type."""
+    """Return the innermost item type of fixed-size lists, and how many a value has."""
     size = 1
     while types.is_fixed_size_list(arrow):
         size = size * arrow.list_size
@@ -97,7 +102,7 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def has_variable_items(arrow: pa.DataType) -> bool:
-    """Return whether it is a fixed-size list of what has no fixed size, which the engine cannot keep."""
+    """Return whether fixed-size lists hold items that vary in size; none are stored."""
     item, _ = fixed_items(arrow)
     fixed = (
         types.is_primitive(item)
@@ -108,7 +113,7 @@ def has_variable_items(arrow: pa.DataType) -> bool:
 
 
 def storage(arrow: pa.DataType) -> pa.DataType:
-    """Return what an extension type is stored as, which is all that the service's words tell of it."""
+    """Return an extension type's storage, which is all that a data_type tells of it."""
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
@@ -131,7 +136,7 @@ def iter_fields(
 def map_fields(
     arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]
 ) -> pa.DataType:
-    """Return a nested type with other fields inside; a view of lists becomes the list."""
+    """Return a nested type with its fields changed; a list view becomes a list."""
     if types.is_map(arrow):
         # tables do not store whether keys are sorted
         return pa.map_(change(arrow.key_field), change(arrow.item_field))
@@ -140,8 +145,9 @@ def map_fields(
         return pa.struct(fields)
     if types.is_fixed_size_list(arrow):
         return pa.list_(fields[0], arrow.list_size)
-    large = types.is_large_list(arrow) or types.is_large_list_view(arrow)
-    return pa.large_list(fields[0]) if large else pa.list_(fields[0])
+    if types.is_large_list(arrow) or types.is_large_list_view(arrow):
+        return pa.large_list(fields[0])
+    return pa.list_(fields[0])
 
 
 def map_types(
@@ -158,9 +164,9 @@ def map_types(
 def to_data_type(
     arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False
 ) -> dict[str, Any]:
-    """Return the service's ``data_type`` object, or the error for a type that has none; ``path`` is the column's.
+    """Return the service's ``data_type`` object, or raise; errors name the ``path``.
 
-    A map can only be described (``maps``): there is nothing that a service casts to one.
+    A map can only be described (``maps``): a service casts nothing to one.
     """
     if level > MAX_LEVELS:
         raise _no_name(TOO_DEEP, path)
@@ -168,22 +174,22 @@ def to_data_type(
         return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
         return {"type": "fixed_size_binary", "length": arrow.byte_width}
-    kind, length = ("struct", 0) if types.is_struct(arrow) else list_kind(arrow)
-    if maps and types.is_map(arrow):
+    kind, length = list_kind(arrow)
+    if types.is_struct(arrow):
+        kind = "struct"
+    elif types.is_map(arrow) and maps:
         kind = "map"
     if not kind:
         return {"type": _to_name(arrow, path)}
     fields = []
     for child in child_fields(arrow):
-        inside = to_data_type(
-            child.type, join_path(path, child.name), level + 1, maps=maps
-        )
+        here = join_path(path, child.name)
+        inside = to_data_type(child.type, here, level + 1, maps=maps)
         fields.append({"name": child.name, "type": inside, "nullable": child.nullable})
-    return {
-        "type": kind,
-        "fields": fields,
-        **({"length": length} if kind == "fixed_size_list" else {}),
-    }
+    described: dict[str, Any] = {"type": kind, "fields": fields}
+    if kind == "fixed_size_list":
+        described["length"] = length
+    return described
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
@@ -210,18 +216,20 @@ def _no_name(what: str, path: str) -> UnsupportedTypeError:
 
 
 def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
-    """Turn the service's ``data_type`` object into an Arrow type; the inverse of `data_type`.
+    """Turn the service's ``data_type`` object into an Arrow type.
 
-    Besides the names that `data_type` gives, the sister dialect's are understood: ``utf8``,
-    ``large_utf8``, ``float16``, ``float32``, ``float64``, ``boolean``, ``date32``, ``date64``; and ``map``, as services
-    describe tables, though none casts to one.
+    It is the inverse of `data_type`.
+
+    Besides the names that `data_type` gives, it reads ``utf8``, ``large_utf8``,
+    ``float16``, ``float32``, ``float64``, ``boolean``, ``date32`` and ``date64``; and
+    ``map``, as services describe tables, though none casts to one.
 
     Parameters
     ----------
     data_type : dict
-        Object with ``type``, and ``fields`` and ``length`` where the type has them. The service's
-        documentation gives its shape ("Column alteration") but lists no names; the names are those its
-        official client sends.
+        Object with ``type``, and ``fields`` and ``length`` where the type has them. The
+        service's documentation gives its shape ("Column alteration") but lists no
+        names; the names are those its official client sends.
 
     Returns
     -------
@@ -231,7 +239,7 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     Raises
     ------
     ValueError
-        If the object is wrong or incomplete; the message shows the path inside the object.
+        If the object is wrong or incomplete; the message has the path inside it.
     UnsupportedTypeError
         If it is nested too deeply.
 
@@ -245,9 +253,10 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
 
 def to_schema(described: Any) -> pa.Schema:
-    """Turn a service's description of a table's columns, ``{"fields": [...]}``, into a schema.
+    """Turn a service's description of columns, ``{"fields": [...]}``, into a schema.
 
-    Extension types are restored if the service gives their names in the metadata of fields, as Arrow does.
+    Extension types are restored if the service gives their names in the metadata of
+    fields, as Arrow does.
     """
     _expect(Mapping, described, "schema", 'an object with "fields"')
     fields = _parse_fields({"type": "schema", **described}, "schema", -1)
@@ -259,7 +268,7 @@ def to_schema(described: Any) -> pa.Schema:
 
 
 def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the metadata of a field or schema; what is no text is no metadata of Arrow's."""
+    """Return the metadata of a field or schema, as far as it is text."""
     metadata = described.get("metadata")
     if not isinstance(metadata, Mapping):
         return {}
@@ -270,26 +279,26 @@ def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _parse(given: Any, at: str, level: int) -> pa.DataType:
+def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     if level > MAX_LEVELS:
         raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
-    if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
-        shown = show_value(given)
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
         raise ValueError(
-            f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {shown}'
+            f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {show_value(spec)}'
         )
-    name = given["type"]
+    name = spec["type"]
+    has_fields = bool(spec.get("fields"))
     if name == "struct":
-        return pa.struct(_parse_fields(given, at, level))
-    if name in ("list", "large_list", "fixed_size_list") or (
-        name == "map" and given.get("fields")
-    ):
-        return _parse_list(given, at, level)
-    if given.get("fields"):
+        return pa.struct(_parse_fields(spec, at, level))
+    if name in ("list", "large_list", "fixed_size_list"):
+        return _parse_list(spec, at, level)
+    if name == "map" and has_fields:
+        return _parse_list(spec, at, level)
+    if has_fields:
         raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
     if name == "fixed_size_binary":
-        return pa.binary(_parse_length(given, at))
-    if given.get("length") is not None:
+        return pa.binary(_parse_length(spec, at))
+    if spec.get("length") is not None:
         raise ValueError(f'{at}.length: a "{name:.80}" has no length')
     return _parse_name(name, f"{at}.type")
 
@@ -300,46 +309,45 @@ def _expect(kind: type, value: Any, at: str, what: str) -> Any:
     return value
 
 
-def _parse_list(given: Mapping[str, Any], at: str, level: int) -> pa.DataType:
-    name = given["type"]
-    fields = _parse_fields(given, at, level)
+def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
+    name = spec["type"]
+    fields = _parse_fields(spec, at, level)
     if len(fields) != 1:
         raise ValueError(
             f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}"
         )
+    (item,) = fields
     if name == "fixed_size_list":
-        return pa.list_(fields[0], _parse_length(given, at))
-    if name != "map":
-        return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
-    parts = child_fields(fields[0].type)
-    if not types.is_struct(fields[0].type) or len(parts) != 2 or parts[0].nullable:
+        return pa.list_(item, _parse_length(spec, at))
+    if name == "list":
+        return pa.list_(item)
+    if name == "large_list":
+        return pa.large_list(item)
+    parts = child_fields(item.type)
+    if not types.is_struct(item.type) or len(parts) != 2 or parts[0].nullable:
         raise ValueError(
             f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values"
         )
     return pa.map_(*parts)
 
 
-def _parse_length(given: Mapping[str, Any], at: str) -> int:
-    length = given.get("length")
+def _parse_length(spec: Mapping[str, Any], at: str) -> int:
+    length = spec.get("length")
     if (
         isinstance(length, bool)
         or not isinstance(length, int)
         or not 0 <= length < 2**31
     ):
         raise ValueError(
-            f'{at}.length: a {given["type"]} needs a "length", a whole number; got {show_value(length)}'
+            f'{at}.length: a {spec["type"]} needs a "length", a whole number; got {show_value(length)}'
         )
     return length
 
 
-def _parse_fields(given: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
+def _parse_fields(spec: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     parsed = []
-    children = _expect(
-        list,
-        given.get("fields"),
-        f"{at}.fields",
-        f"an array, which a {given['type']} needs",
-    )
+    needed = f"an array, which a {spec['type']} needs"
+    children = _expect(list, spec.get("fields"), f"{at}.fields", needed)
     for i, child in enumerate(children):
         here = f"{at}.fields[{i}]"
         _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
@@ -362,19 +370,17 @@ def _parse_name(name: str, at: str) -> pa.DataType:
         return found
     with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
         if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
-            return pa.timestamp(match[1], None if match[2] == "-" else match[2])
+            zone = None if match[2] == "-" else match[2]
+            return pa.timestamp(match[1], zone)
         if match := re.fullmatch(
             r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII
         ):
-            return (pa.decimal128 if match[1] == "128" else pa.decimal256)(
-                int(match[2]), int(match[3])
-            )
+            decimal = pa.decimal128 if match[1] == "128" else pa.decimal256
+            return decimal(int(match[2]), int(match[3]))
         if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
-            return pa.dictionary(
-                _parse_name(match[2], at),
-                _parse_name(match[1], at),
-                ordered=match[3] == "true",
-            )
+            codes = _parse_name(match[2], at)
+            value = _parse_name(match[1], at)
+            return pa.dictionary(codes, value, ordered=match[3] == "true")
     raise ValueError(
         f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"

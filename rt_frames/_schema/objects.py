@@ -1,8 +1,9 @@
-"""Python objects in the cells of a column → the one Arrow type that keeps every one of them.
+"""Python objects in the cells of a column → the one Arrow type that keeps all of them.
 
-Each place (the column, a field of its dicts, the items of its lists and arrays) is inferred separately. All its values
-must be of one kind (integers and floats together are floats), and its type has the finest unit among them. Values that
-pandas calls missing are null everywhere.
+Each place (the column, a field of its dicts, the items of its lists and arrays) is
+inferred separately. All its values must be of one kind (integers and floats together
+are floats), and its type has the finest unit among them. Values that pandas calls
+missing are null everywhere.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def infer(column: str, values: _Objects) -> ObjectType:
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
-    """Convert objects; an array, or several where they hold more than Arrow keeps in one."""
+    """Convert objects to an array, or to chunks if they exceed what one array holds."""
     arrow = target.arrow
     if target.arrow_converts:
         return pa.array(values, type=arrow, from_pandas=target.may_be_missing)
@@ -170,7 +171,7 @@ class _Cells(NamedTuple):
 
 
 class _TypeInference:
-    """One look at a column of objects."""
+    """The inference of one column's type."""
 
     def __init__(self, column: str, values: _Objects) -> None:
         self._column = column
@@ -181,7 +182,7 @@ class _TypeInference:
     def infer(
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> pa.DataType:
-        """Return the type of one place: of ``values`` and of the items of typed ``arrays``."""
+        """Return the type of one place: of values, and of the items of typed arrays."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(
                 f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it"
@@ -414,7 +415,7 @@ class _TypeInference:
                 yield row, value
 
     def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
-        """Make the error that shows the first value to which a test applies, with its row."""
+        """Make the error that shows the first value to pass a test, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
                 where = f"column {self._column!r}, row {row}{self._place(steps)}"
@@ -449,7 +450,7 @@ class _TypeInference:
 
 
 def _first_unlike(leaves: list[tuple[int, Any, str]]) -> Any:
-    """Return the kind of the first value, and the first one of another; None if none is."""
+    """Return the first value's kind, and the first value of another kind, or None."""
     for leaf in leaves:
         kinds = {leaves[0][2], leaf[2]}
         if len(kinds) > 1 and kinds != {"int", "float"}:
@@ -496,7 +497,7 @@ def _kinds(cells: _Cells) -> set[str]:
 
 
 def _are_alike(arrays: list[_Objects]) -> bool:
-    """Return whether all arrays have one dtype, which is not object, and one dimension."""
+    """Return whether all arrays have one dtype other than object, and one dimension."""
     dtype = arrays[0].dtype
     return dtype.kind != "O" and all(a.dtype == dtype and a.ndim == 1 for a in arrays)
 
@@ -546,7 +547,7 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _is_beyond_python(value: Any) -> bool:
-    """Return whether a pandas moment has a year that Python's own cannot have, and that Arrow takes for another."""
+    """Return whether a moment's year is beyond Python's, which Arrow misreads."""
     if not isinstance(value, pd.Timestamp):
         return False
     return not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
@@ -650,7 +651,7 @@ def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
 
 
 def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
-    """Return what a map holds; Arrow ends the process where a pair is what it takes for missing."""
+    """Return the pairs of a map; Arrow ends the process if one of them is missing."""
     if isinstance(value, dict):
         value = value.items()
     elif not isinstance(value, list | tuple | np.ndarray):

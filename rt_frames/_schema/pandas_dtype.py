@@ -40,40 +40,34 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
         dtype = _instance(dtype, path)
     if isinstance(dtype, pd.ArrowDtype):
         arrow = dtype.pyarrow_dtype
-        return (
-            pa.large_string() if pa.types.is_string(arrow) else to_portable(arrow, path)
-        )
+        if pa.types.is_string(arrow):
+            return pa.large_string()
+        return to_portable(arrow, path)
     if isinstance(dtype, pd.StringDtype):
         return pa.large_string()
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return pa.timestamp(
-            dtype.unit, zone_name(dtype.tz, path, '.dt.tz_convert("UTC")')
-        )
+        zone = zone_name(dtype.tz, path, '.dt.tz_convert("UTC")')
+        return pa.timestamp(dtype.unit, zone)
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
+    library = _library(type(dtype))
     # boolean, Int64 and so on; the data of other libraries' dtypes are unknown
-    numpy_dtype = (
-        getattr(dtype, "numpy_dtype", None) if _is_pandas_own(type(dtype)) else None
-    )
-    if numpy_dtype is not None:
-        return from_numpy(numpy_dtype, path)
+    if library == "pandas" and hasattr(dtype, "numpy_dtype"):
+        return from_numpy(dtype.numpy_dtype, path)
+    if library == "geopandas":
+        advice = "make bytes of it, with .to_wkb(), or text, with .to_wkt()"
+        raise unsupported(path, "a geometry", advice)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
-    if type(dtype).__module__.partition(".")[0] == "geopandas":
-        raise unsupported(
-            path,
-            "a geometry",
-            "make bytes of it, with .to_wkb(), or text, with .to_wkt()",
-        )
     raise unsupported(path, f"pandas' {show_value(dtype)}", advice)
 
 
-def _is_pandas_own(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "pandas"
+def _library(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
     """Make what a class of pandas stands for that needs no parameters."""
-    if _is_pandas_own(kind):
+    if _library(kind) == "pandas":
         with contextlib.suppress(TypeError):
             return kind()
     raise unsupported(

@@ -12,9 +12,9 @@ from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
 # only in later releases
-_FLOAT16, _EXTENSION, _MAP = (
-    getattr(pl, name, ()) for name in ("Float16", "BaseExtension", "Map")
-)
+_FLOAT16 = getattr(pl, "Float16", ())
+_EXTENSION = getattr(pl, "BaseExtension", ())
+_MAP = getattr(pl, "Map", ())
 _INTEGERS = (
     pl.Int8,
     pl.Int16,
@@ -72,11 +72,8 @@ def from_polars(
     if isinstance(dtype, pl.Decimal):
         # Polars tells it as late as with values
         if not 0 < dtype.precision <= 38:
-            raise unsupported(
-                path,
-                f"Polars' {dtype}",
-                "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256",
-            )
+            advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
+            raise unsupported(path, f"Polars' {dtype}", advice)
         return pa.decimal128(dtype.precision, dtype.scale)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
@@ -84,9 +81,7 @@ def from_polars(
         return _from_extension(dtype, path, level + 1)
     if isinstance(dtype, _NESTED):
         return _from_nested(dtype, path, level + 1)
-    advice = next(
-        advice for unknown, advice in _ADVICE.items() if isinstance(dtype, unknown)
-    )
+    advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
     raise unsupported(path, f"Polars' {dtype}", advice)
 
 
@@ -100,45 +95,36 @@ def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
 
 def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
     """Make what a class of Polars stands for that needs no parameters."""
-    if (
-        kind.__module__.startswith("polars.")
-        and kind not in _EXAMPLES
-        and not issubclass(kind, _EXTENSION)
-    ):
+    is_own = kind.__module__.startswith("polars.") and not issubclass(kind, _EXTENSION)
+    if is_own and kind not in _EXAMPLES:
         return kind()
     example = _EXAMPLES.get(kind, "an instance of it")
-    raise unsupported(
-        path, f"Polars' {kind.__name__} without parameters", f"pass {example}"
-    )
+    what = f"Polars' {kind.__name__} without parameters"
+    raise unsupported(path, what, f"pass {example}")
 
 
 def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
     if isinstance(dtype, pl.Struct):
-        if not all(isinstance(field, pl.Field) for field in dtype.fields):
-            raise unsupported(
-                path,
-                f"a Struct of {dtype.fields!r:.80}",
-                f"pass {_EXAMPLES[pl.Struct]}",
-            )
-        return pa.struct(
-            [
-                (f.name, from_polars(f.dtype, join_path(path, f.name), level))
-                for f in dtype.fields
-            ]
-        )
+        return _from_struct(dtype, path, level)
     if isinstance(dtype, _MAP):
-        key, value = (
-            from_polars(getattr(dtype, part), join_path(path, part), level + 1)
-            for part in ("key", "value")
-        )
+        key = from_polars(dtype.key, join_path(path, "key"), level + 1)
+        value = from_polars(dtype.value, join_path(path, "value"), level + 1)
         return pa.map_(key, value)
     if isinstance(dtype, pl.Array) and dtype.size >= 2**31:
-        raise unsupported(
-            path, f"Polars' {dtype}", "pass pl.Array of fewer items, or pl.List"
-        )
+        advice = "pass pl.Array of fewer items, or pl.List"
+        raise unsupported(path, f"Polars' {dtype}", advice)
     item = from_polars(dtype.inner, join_path(path, "item"), level)
-    return (
-        pa.list_(item, dtype.size)
-        if isinstance(dtype, pl.Array)
-        else pa.large_list(item)
-    )
+    if isinstance(dtype, pl.Array):
+        return pa.list_(item, dtype.size)
+    return pa.large_list(item)
+
+
+def _from_struct(dtype: pl.Struct, path: str, level: int) -> pa.DataType:
+    if not all(isinstance(field, pl.Field) for field in dtype.fields):
+        what = f"a Struct of {dtype.fields!r:.80}"
+        raise unsupported(path, what, f"pass {_EXAMPLES[pl.Struct]}")
+    fields = []
+    for field in dtype.fields:
+        arrow = from_polars(field.dtype, join_path(path, field.name), level)
+        fields.append((field.name, arrow))
+    return pa.struct(fields)

@@ -6,7 +6,9 @@
     list_view, large_list_view      → list, large_list
     run-end-encoded                 → its value type
     decimal32, decimal64            → decimal128
-    dictionary                      → of text, bytes and integers with int32 codes, unordered; else its values
+    dictionary of text,
+    bytes or integers               → with int32 codes, unordered
+    any other dictionary            → its values
     extension types                 → their storage; arrow.uuid and arrow.json stay
     union, interval                 → none: an error that says what to cast to
 """
@@ -14,7 +16,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import Any
 
 import pyarrow as pa
@@ -39,15 +40,18 @@ _TIMES = ("time32[s]", "time64[us]", "timestamp[s]", "duration[s]")
 _PORTABLE_IDS = frozenset(
     pa.type_for_alias(name).id for name in (*_FLAT, *_TIMES, *INTEGERS)
 )
-# for a wide schema, reading its text is faster than its fields: if every line ends so, all are plain
-_WIDE = 1000
-_PLAIN_TYPES = (re.escape(str(pa.type_for_alias(name))) for name in (*_FLAT, *INTEGERS))
-_PLAIN_ENDS = re.compile(f": (?:{'|'.join(_PLAIN_TYPES)})\n")
-
+# values that dictionaries may have
+_CODED = (
+    types.is_integer,
+    types.is_string,
+    types.is_large_string,
+    types.is_binary,
+    types.is_large_binary,
+)
 # pyarrow knows two of the kinds only by number
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
-# suffixes of values
+# what conversions of values raise
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 # .astype(str) of older pandas turns missing values into text, too
@@ -67,24 +71,21 @@ PANDAS_ADVICE = {
 
 
 def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
-    """Make the error for a type that cannot be sent: in which column, and what helps."""
+    """Make the error for a type that cannot be sent, with its column and the cure."""
     column = f"column {path!r}: " if path else ""
     return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
 
 
 def zone_name(zone: Any, path: str, advice: str) -> str:
-    """Name a time zone as Arrow does, if that name means the same zone: for some, Arrow has but a guess."""
+    """Return Arrow's name of a time zone; raise if that name has other offsets."""
     winter_and_summer = (1735689600, 1751328000)
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         arrow = pa.timestamp("s", zone)
         named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
         if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
             return str(arrow.tz)
-    raise unsupported(
-        path,
-        f"the time zone {show_value(zone)}",
-        f"convert it to one with a name, {advice}",
-    )
+    what = f"the time zone {show_value(zone)}"
+    raise unsupported(path, what, f"convert it to one with a name, {advice}")
 
 
 def check_level(path: str, level: int) -> None:
@@ -93,17 +94,8 @@ def check_level(path: str, level: int) -> None:
         raise unsupported(path, TOO_DEEP, "flatten it first")
 
 
-def is_portable(arrow: pa.DataType) -> bool:
-    """Return whether a type has no parts and is portable as it is."""
-    return arrow.id in _PORTABLE_IDS
-
-
 def is_plain(schema: pa.Schema) -> bool:
     """Return whether all columns are portable as they are and may be null."""
-    if len(schema) > _WIDE:
-        text = schema.to_string(show_schema_metadata=False) + "\n"
-        if text.count("\n") == len(schema) == len(_PLAIN_ENDS.findall(text)):
-            return True
     try:
         return all(
             f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema
@@ -114,7 +106,7 @@ def is_plain(schema: pa.Schema) -> bool:
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
-    """Return the form of an Arrow type that is sent, or the error for one that has none; ``path`` is the column's."""
+    """Return the form of an Arrow type that is sent, or raise; errors name the path."""
     check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
         return arrow
@@ -131,54 +123,46 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
     if types.is_decimal32(arrow) or types.is_decimal64(arrow):
         return pa.decimal128(arrow.precision, arrow.scale)
     if types.is_dictionary(arrow):
-        value = to_portable(arrow.value_type, path, level + 1)
-        return pa.dictionary(pa.int32(), value) if _may_be_coded(value) else value
+        return _portable_dictionary(to_portable(arrow.value_type, path, level + 1))
     if arrow.id in _INTERVAL_IDS:
-        raise unsupported(
-            path,
-            f"Arrow's {arrow}",
-            "cast it to a duration, or to a struct of its parts",
-        )
+        advice = "cast it to a duration, or to a struct of its parts"
+        raise unsupported(path, f"Arrow's {arrow}", advice)
     return arrow
 
 
-def _may_be_coded(value: pa.DataType) -> bool:
-    """Return whether the engine keeps dictionaries of such values, and equal ones are the same: 0.0 and -0.0 differ."""
-    tests = (
-        types.is_integer,
-        types.is_string,
-        types.is_large_string,
-        types.is_binary,
-        types.is_large_binary,
-    )
-    return any(test(value) for test in tests)
+def _portable_dictionary(value: pa.DataType) -> pa.DataType:
+    """Return the type in which categories are sent.
+
+    The engine keeps no other dictionaries, and floats that are equal, 0.0 and -0.0, may
+    differ.
+    """
+    if any(test(value) for test in _CODED):
+        return pa.dictionary(pa.int32(), value)
+    return value
 
 
 def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
-        raise unsupported(
-            path, f"Arrow's {arrow}", "make one column of each of its types"
-        )
-    level += types.is_map(arrow)
+        advice = "make one column of each of its types"
+        raise unsupported(path, f"Arrow's {arrow}", advice)
     # DuckDB's arrays have unnamed items, which cannot be renamed
-    unnamed = "" if types.is_map(arrow) or types.is_struct(arrow) else "item"
+    unnamed = "" if types.is_struct(arrow) else "item"
+    if types.is_map(arrow):
+        unnamed = ""
+        level += 1
+        if types.is_null(to_portable(arrow.key_type, path, level)):
+            what = f"Arrow's {arrow}, whose keys have no type,"
+            raise unsupported(path, what, "cast it to a map of keys with one")
 
-    def inside(field: pa.Field) -> pa.Field:
-        made = to_portable(field.type, join_path(path, field.name), level)
+    def portable_field(field: pa.Field) -> pa.Field:
+        inside = to_portable(field.type, join_path(path, field.name), level)
         # of whose items the engine keeps the type alone
         if types.is_fixed_size_list(arrow):
-            return pa.field("item", made)
-        return pa.field(
-            field.name or unnamed, made, field.nullable or types.is_null(made)
-        )
+            return pa.field("item", inside)
+        nullable = field.nullable or types.is_null(inside)
+        return pa.field(field.name or unnamed, inside, nullable)
 
-    if types.is_map(arrow) and types.is_null(to_portable(arrow.key_type, path, level)):
-        raise unsupported(
-            path,
-            f"Arrow's {arrow}, whose keys have no type,",
-            "cast it to a map of keys with one",
-        )
-    return map_fields(arrow, inside)
+    return map_fields(arrow, portable_field)
 
 
 def _portable_extension(
@@ -190,14 +174,15 @@ def _portable_extension(
     if name == "arrow.json":
         return pa.json_(to_portable(arrow.storage_type, path, level))
     if name in PANDAS_ADVICE:
-        raise unsupported(
-            path, f"pandas' {name.removeprefix('pandas.')}", PANDAS_ADVICE[name]
-        )
+        kind = name.removeprefix("pandas.")
+        raise unsupported(path, f"pandas' {kind}", PANDAS_ADVICE[name])
     return to_portable(arrow.storage_type, path, level)
 
 
 def categorical_type(value: pa.DataType) -> pa.DataType:
-    """Return the one form that categories have in both libraries; values of other types are sent as they are."""
+    """Return the one type of categories in both libraries, or that of their values."""
     if types.is_string(value) or types.is_large_string(value):
         return pa.dictionary(pa.int32(), pa.large_string())
-    return pa.dictionary(pa.int32(), value) if types.is_integer(value) else value
+    if types.is_integer(value):
+        return pa.dictionary(pa.int32(), value)
+    return value
