@@ -105,12 +105,10 @@ def cast_objects(
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
-def _kinds(have: pa.DataType, target: pa.DataType) -> tuple[str, str]:
-    return _kind(have), _kind(target)
-
-
-def _kind(arrow: pa.DataType) -> str:
-    return getattr(arrow, "extension_name", "") or family(arrow)
+def _kinds(*both: pa.DataType) -> tuple[str, ...]:
+    return tuple(
+        getattr(arrow, "extension_name", "") or family(arrow) for arrow in both
+    )
 
 
 def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
@@ -260,10 +258,6 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
 
 
-def _from_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return pa.array([value and str(value) for value in array.to_pylist()], target)
-
-
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse times as those of a day, since Arrow parses moments only."""
     # Arrow would take 10 for ten o'clock
@@ -278,26 +272,18 @@ def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
         ) from None
 
 
-def _to_floats(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array.cast(target, safe=False)
-
-
-def _by_text(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array.cast(pa.string()).cast(target)
-
-
-def _by_wide_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array.cast(pa.decimal128(20, 0)).cast(target)
-
-
 # where Arrow's cast loses values, refuses too much, or does not exist
 _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    ("integers", "floats"): _to_floats,
+    ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,
-    ("integers", "decimals"): _by_wide_decimals,
+    ("integers", "decimals"): lambda array, target: array.cast(
+        pa.decimal128(20, 0)
+    ).cast(target),
     ("floats", "decimals"): _to_decimals,
-    ("decimals", "floats"): _by_text,
+    ("decimals", "floats"): lambda array, target: array.cast(pa.string()).cast(target),
     ("text", "arrow.uuid"): _to_uuids,
     ("text", "times"): _to_times,
-    ("arrow.uuid", "text"): _from_uuids,
+    ("arrow.uuid", "text"): lambda array, target: pa.array(
+        [x and str(x) for x in array.to_pylist()], target
+    ),
 }

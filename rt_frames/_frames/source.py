@@ -149,12 +149,13 @@ class Source:
             [pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema
         )
 
-    def converter(self) -> Converter:
-        """Return what makes rows portable.
+    def converter(self, columns: list[str] | None = None) -> Converter:
+        """Return what makes rows portable, or some of their columns.
 
         Without dictionaries, which grow, several may share the slices.
         """
-        return Converter(self.layout, self.casts, self.exact, appends=self.appends)
+        layout = self.layout if columns is None else self.layout.only(columns)
+        return Converter(layout, self.casts, self.exact, appends=self.appends)
 
     def converted_slices(self) -> Iterator[Slice]:
         """Yield the rows in the schema."""
@@ -199,9 +200,7 @@ class Source:
                     self._try(chunks, [name])
 
     def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
-        convert = Converter(
-            self.layout.only(columns), self.casts, self.exact, appends=self.appends
-        )
+        convert = self.converter(columns)
         for rows in self._slice(chunks, columns):
             rows.converted(convert)
 
