@@ -88,15 +88,11 @@ def _parse_options(
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
     # a data_type object is read as it is, and may say what tables do not keep
-    casts = {
-        name: to_portable(to_arrow_type(dtype, name), name)
-        for name, dtype in (dtypes or {}).items()
-    }
-    return Options(
-        casts,
-        index if index is None else bool(index),
-        CleanLabels() if clean_names else None,
-    )
+    casts = {}
+    for name, dtype in (dtypes or {}).items():
+        casts[name] = to_portable(to_arrow_type(dtype, name), name)
+    keep_index = None if index is None else bool(index)
+    return Options(casts, keep_index, CleanLabels() if clean_names else None)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
@@ -173,18 +169,15 @@ def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa
     schema = _schema_of(_without_partitions(data), side, options, refusals)
     _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
-    portable = portable_layout(
-        schema, options.casts if side == "after" else None, refusals
-    ).schema
-    if is_stored:
-        return pa.schema(
-            [
-                old if old.name in refusals else new
-                for old, new in zip(schema, portable, strict=True)
-            ]
-        )
-    refusals.check(schema.names)
-    return portable
+    casts = options.casts if side == "after" else None
+    portable = portable_layout(schema, casts, refusals).schema
+    if not is_stored:
+        refusals.check(schema.names)
+        return portable
+    fields = []
+    for old, new in zip(schema, portable, strict=True):
+        fields.append(old if old.name in refusals else new)
+    return pa.schema(fields)
 
 
 def _library(data: Any) -> Any:
@@ -201,8 +194,8 @@ def _library(data: Any) -> Any:
 
 
 def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
-    if (first := _first(data)) is not None:
-        return _schema_of(_without_partitions(first), side, options, refusals)
+    if isinstance(data, list | tuple) and data and data[0] is not None:
+        return _schema_of(_without_partitions(data[0]), side, options, refusals)
     # the other side may have none
     if side == "after":
         _check_index(data, options)
@@ -210,7 +203,7 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
         schema: pa.Schema = library.arrow_schema(data, options, refusals)
         return schema
     schema = _known_schema(data, side, refusals)
-    return from_arrow.clean_schema(schema, options.clean) if options.clean else schema
+    return from_arrow.clean_schema(schema, options.clean)
 
 
 def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
@@ -253,10 +246,6 @@ def _exported_schema(data: Any) -> pa.Schema | None:
     return None
 
 
-def _first(data: Any) -> Any:
-    return next(iter(data), None) if isinstance(data, list | tuple) else None
-
-
 def sent_schema(data: Any) -> pa.Schema:
     """Return the schema in which a frame would be sent; every column that is not supported is refused by name."""
     source = open_source(_without_partitions(data))
@@ -281,7 +270,7 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
         return _open_iterator(partitions(data), options, refusals)
     if isinstance(data, Partition):
         return _open_partition(data, options, refusals)
-    if _is_iterable(data):
+    if isinstance(data, Iterator | list | tuple) and not _offers_arrow(data):
         return _open_iterator(iter(data), options, refusals)
     _check_index(data, options)
     if isinstance(data, from_arrow.Readable):
@@ -351,10 +340,6 @@ def _advice(data: Any) -> str:
 def _is_column(data: Any) -> bool:
     series = is_a(data, "pandas", "Series") or is_a(data, "polars", "Series")
     return series or isinstance(data, pa.Array | pa.ChunkedArray)
-
-
-def _is_iterable(data: Any) -> bool:
-    return isinstance(data, Iterator | list | tuple) and not _offers_arrow(data)
 
 
 def _offers_arrow(data: Any) -> bool:

@@ -39,9 +39,8 @@ def fit(
         text = f"not a column of the table: {list_names(unknown)} ({offer})"
         hint = "rename it, leave it out, or pass {} to add it"
         raise AlterationError(Message(text, hint, add_columns=True))
-    if lacking := [
-        field.name for field in table if not field.nullable and field.name not in names
-    ]:
+    required = [field.name for field in table if not field.nullable]
+    if lacking := [name for name in required if name not in names]:
         raise AlterationError(
             f"not null in the table, and missing in the frame: {list_names(lacking)}; add them"
         )
@@ -75,8 +74,6 @@ def _cast(
     # some services describe the storage alone
     if wanted == target and is_stored_alike:
         return None
-    return (
-        pa.json_(wanted)
-        if wanted == target and isinstance(have, pa.JsonType)
-        else target
-    )
+    if wanted == target and isinstance(have, pa.JsonType):
+        return pa.json_(wanted)
+    return target

@@ -185,15 +185,8 @@ def _is_void(arrow: pa.DataType) -> bool:
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
         text = f"column {path!r} has no values and no type; a table's null column could never be cast later"
-        if column is None:
-            raise UnsupportedTypeError(
-                f"{text}; cast it to the type that it is meant to have"
-            )
-        raise UnsupportedTypeError(
-            Message(
-                text, "pass its type: {}", dtypes={column.name: _example(column.type)}
-            )
-        )
+        cure = "cast it to the type that it is meant to have"
+        raise _unsuitable(text, cure, "pass its type: {}", column)
     children = child_fields(arrow)
     names = [child.name for child in children]
     if odd := [name for name in names if has_control_characters(name)]:
@@ -208,11 +201,18 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
         text = f"column {path!r}: tables cannot hold {arrow!s:.200}, fixed-size lists whose items vary in size"
-        if column is None:
-            raise UnsupportedTypeError(f"{text}; make lists of variable size of them")
-        raise UnsupportedTypeError(
-            Message(text, "pass {}", dtypes={column.name: _example(column.type)})
-        )
+        cure = "make lists of variable size of them"
+        raise _unsuitable(text, cure, "pass {}", column)
+
+
+def _unsuitable(
+    text: str, cure: str, hint: str, column: pa.Field | None
+) -> UnsupportedTypeError:
+    """Make the error for a type; the hint is for callers who can pass ``dtypes``."""
+    if column is None:
+        return UnsupportedTypeError(f"{text}; {cure}")
+    dtypes = {column.name: _example(column.type)}
+    return UnsupportedTypeError(Message(text, hint, dtypes=dtypes))
 
 
 def _example(arrow: pa.DataType) -> Any:
@@ -326,10 +326,8 @@ class Converter:
         *,
         appends: bool = False,
     ) -> None:
+        self._layout = layout
         self._schema = layout.schema
-        self._dictionary_columns = layout.dictionaries
-        self._required = layout.required
-        self._nested = layout.nested
         self._casts = casts
         self._exact = exact
         self._appends = appends
@@ -350,7 +348,7 @@ class Converter:
                 made = cast.get(field.name)
                 if made is None:
                     made = self._column(array, field, origin, rows_before)
-                if field.name in self._required:
+                if field.name in self._layout.required:
                     self._check_nulls(made, field)
                 columns.append(made)
             except UnsupportedTypeError as error:
@@ -368,11 +366,12 @@ class Converter:
         _check_required(array, field, name, appends=self._appends)
 
     def _is_as_sent(self, batch: pa.RecordBatch) -> bool:
-        if self._dictionary_columns or self._nested:
+        layout = self._layout
+        if layout.dictionaries or layout.nested:
             return False
-        if not batch.schema.equals(self._schema):
+        if not batch.schema.equals(layout.schema):
             return False
-        return not any(batch.column(name).null_count for name in self._required)
+        return not any(batch.column(name).null_count for name in layout.required)
 
     def _in_order(self, batch: pa.RecordBatch, origin: str) -> pa.RecordBatch:
         """Return a batch whose columns have the order of the first batch."""
@@ -438,7 +437,7 @@ class Converter:
     ) -> pa.Array:
         name = field.name
         target = field.type
-        has_dictionaries = name in self._dictionary_columns
+        has_dictionaries = name in self._layout.dictionaries
         if array.type == target and not has_dictionaries and not _is_cut(array):
             return array
         column = self._rules(name, origin)

@@ -38,16 +38,16 @@ class Dictionaries:
         elif not types.is_int32(codes.type):
             codes = codes.cast(pa.int32())
         _check_codes(codes, len(values))
-        place = path, values.type
-        known = self._known.setdefault(place, values)
+        key = path, values.type
+        known = self._known.setdefault(key, values)
         if not known.equals(values):
             # a dictionary that has only grown keeps its codes
             if not values.slice(0, len(known)).equals(known):
                 codes, values = _unify(known, codes, values)
             if not known.equals(values):
-                self._known[place] = values
+                self._known[key] = values
                 self.version += 1
-        return pa.DictionaryArray.from_arrays(codes, self._known[place], safe=False)
+        return pa.DictionaryArray.from_arrays(codes, self._known[key], safe=False)
 
 
 def _unify(

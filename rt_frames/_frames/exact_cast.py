@@ -51,26 +51,25 @@ _call = pc.call_function
 def cast_exactly(
     array: pa.Array, target: pa.DataType, *, rounds: bool = True
 ) -> pa.Array:
-    """Cast values in a portable layout that are neither nested nor coded; what is not exact ends in an error.
+    """Cast values that are portable, flat and not coded; refuse those that change.
 
-    Fractions of floats are only rounded where the caller wrote the type.
+    Fractions of floats are only rounded if the caller wrote the type.
     """
     if types.is_dictionary(target):
-        coded = cast_exactly(
-            array, target.value_type, rounds=rounds
-        ).dictionary_encode()
+        values = cast_exactly(array, target.value_type, rounds=rounds)
+        coded = values.dictionary_encode()
         return pa.DictionaryArray.from_arrays(
             coded.indices.cast(target.index_type), coded.dictionary
         )
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
-    if kinds not in _CASTS and isinstance(target, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(
-            target, cast_exactly(array, target.storage_type, rounds=rounds)
-        )
-    if kinds not in _CASTS and isinstance(array, pa.ExtensionArray):
-        return cast_exactly(array.storage, target, rounds=rounds)
+    if kinds not in _CASTS:
+        if isinstance(target, pa.BaseExtensionType):
+            stored = cast_exactly(array, target.storage_type, rounds=rounds)
+            return pa.ExtensionArray.from_storage(target, stored)
+        if isinstance(array, pa.ExtensionArray):
+            return cast_exactly(array.storage, target, rounds=rounds)
     if why := _NEVER.get(kinds) or _zone_refusal(array.type, target):
         raise ValueError(why)
     made = _cast(array, target)
@@ -112,15 +111,13 @@ def _kinds(*both: pa.DataType) -> tuple[str, ...]:
     )
 
 
-def _zone_refusal(*both: pa.DataType) -> str | None:
-    zones = {getattr(arrow, "tz", None) for arrow in both}
-    if (
-        {*_kinds(*both)} == {_MOMENTS}
-        and None in zones
-        and not zones <= {None, "UTC", "Etc/UTC", "+00:00"}
-    ):
-        return "naive and aware are the same in UTC only; localize it, or convert it to UTC, first"
-    return None
+def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
+    if _kinds(have, target) != (_MOMENTS, _MOMENTS):
+        return None
+    zones = {getattr(arrow, "tz", None) for arrow in (have, target)}
+    if None not in zones or zones <= {None, "UTC", "Etc/UTC", "+00:00"}:
+        return None
+    return "naive and aware are the same in UTC only; localize it, or convert it to UTC, first"
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -138,24 +135,24 @@ def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
 
 
 def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Array:
-    """Return which values are the same once they are cast back, or are fractions that a float may round."""
+    """Return which values survive, or are fractions that a float may round."""
     have = array.type
     try:
         same = _is_equal(array, _cast(made, have))
     except pa.ArrowInvalid:
         # text of a year beyond 9999
         same = array.is_null()
-    if types.is_floating(made.type) and types.is_decimal(have):
+    if not types.is_floating(made.type):
+        return same
+    if types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
-    if rounds and types.is_floating(made.type) and types.is_floating(have):
-        small = _call(
-            "less_equal", [_call("abs", [_doubles(array)]), pa.scalar(_LAST_COUNTED)]
-        )
-        counted = _call("and", [small, _is_whole(_doubles(array))])
-        return _call(
-            "or", [same, _call("and_not", [_call("is_finite", [made]), counted])]
-        )
-    return same
+    if not rounds or not types.is_floating(have):
+        return same
+    doubles = _doubles(array)
+    is_large = _call("greater", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
+    may_round = _call("or", [is_large, _call("invert", [_is_whole(doubles)])])
+    may_round = _call("and", [may_round, _call("is_finite", [made])])
+    return _call("or", [same, may_round])
 
 
 def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
@@ -168,10 +165,8 @@ def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
         other = _doubles(other)
     same = _call("equal", [one, other])
     if types.is_floating(one.type):
-        same = _call(
-            "or",
-            [same, _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])],
-        )
+        is_nan = _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])
+        same = _call("or", [same, is_nan])
     return _call("coalesce", [same, one.is_null()])
 
 
@@ -186,33 +181,36 @@ def _is_whole(floats: pa.Array) -> pa.Array:
 def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
     """Refuse text that Arrow takes for another number."""
     target = made.type
-    # 0xFF is the int8 -1
     if types.is_integer(target):
+        # 0xFF is the int8 -1
         _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):
         # Arrow wraps beyond its bits
-        _refuse_first(
-            texts, target, _is_equal(_doubles(texts), _doubles(made.cast(pa.string())))
-        )
-    elif types.is_timestamp(
-        target
-    ):  # older Arrow wraps years beyond nanoseconds; zones shift by a day
-        days = _call(
-            "utf8_slice_codeunits", [texts], options=pc.SliceOptions(0, 10)
-        ).cast(pa.date32())
-        apart = _call("abs", [_call("days_between", [days, made.cast(pa.date32())])])
+        back = _doubles(made.cast(pa.string()))
+        _refuse_first(texts, target, _is_equal(_doubles(texts), back))
+    elif types.is_timestamp(target):
+        # older Arrow wraps years beyond nanoseconds; zones shift by a day
+        days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
+        both = [days.cast(pa.date32()), made.cast(pa.date32())]
+        apart = _call("abs", [_call("days_between", both)])
         _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
-        doubles = made
-        if not types.is_float64(target):
-            doubles = _doubles(texts)
-            _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
-        zeros = texts.filter(_call("equal", [_doubles(made), pa.scalar(0.0)]))
-        _refuse_first(zeros, target, _call("invert", [_matches(zeros, "^[^eE]*[1-9]")]))
-        large = _call(
-            "greater_equal", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)]
-        )
-        _check_large(texts.filter(large), _doubles(made).filter(large), target)
+        _check_floats(texts, made, rounds=rounds)
+
+
+def _check_floats(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
+    target = made.type
+    floats = _doubles(made)
+    doubles = floats
+    if not types.is_float64(target):
+        doubles = _doubles(texts)
+        _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
+    zeros = texts.filter(_call("equal", [floats, pa.scalar(0.0)]))
+    is_zero = _call("invert", [_matches(zeros, "^[^eE]*[1-9]")])
+    _refuse_first(zeros, target, is_zero)
+    sizes = _call("abs", [doubles])
+    is_large = _call("greater_equal", [sizes, pa.scalar(_LAST_COUNTED)])
+    _check_large(texts.filter(is_large), floats.filter(is_large), target)
 
 
 def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
@@ -237,35 +235,26 @@ def _matches(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats; what lies beyond, some processors take for the nearest."""
+    """Cast floats; those out of range become null first, since some CPUs saturate."""
     doubles = _doubles(array)
     end = 2.0 ** (target.bit_width - types.is_signed_integer(target))
-    inside = [
-        _call("greater_equal", [doubles, pa.scalar(-end)]),
-        _call("less", [doubles, pa.scalar(end)]),
-    ]
-    return _call(
-        "if_else", [_call("and", inside), doubles, pa.scalar(None, pa.float64())]
-    ).cast(target)
+    above = _call("greater_equal", [doubles, pa.scalar(-end)])
+    below = _call("less", [doubles, pa.scalar(end)])
+    is_inside = _call("and", [above, below])
+    null = pa.scalar(None, pa.float64())
+    return _call("if_else", [is_inside, doubles, null]).cast(target)
 
 
 def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast floats; of fractions Arrow's own way misses the nearest."""
     doubles = _doubles(array)
-    return _call(
-        "if_else",
-        [
-            _is_whole(doubles),
-            doubles.cast(target),
-            array.cast(pa.string()).cast(target),
-        ],
-    )
+    whole = doubles.cast(target)
+    fractions = array.cast(pa.string()).cast(target)
+    return _call("if_else", [_is_whole(doubles), whole, fractions])
 
 
 def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
-    parsed = [
-        text if text is None else uuid.UUID(text).bytes for text in array.to_pylist()
-    ]
+    parsed = [text and uuid.UUID(text).bytes for text in array.to_pylist()]
     return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
 
 
@@ -273,9 +262,8 @@ def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse times as those of a day, since Arrow parses moments only."""
     # Arrow would take 10 for ten o'clock
     _refuse_first(array, target, _matches(array, ":"))
-    moments = _call(
-        "binary_replace_slice", [array], pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
-    )
+    day = pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
+    moments = _call("binary_replace_slice", [array], day)
     try:
         return moments.cast(pa.timestamp(target.unit)).cast(target)
     except pa.ArrowInvalid:

@@ -40,7 +40,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
         raise ValueError(
             "data: an earlier call has read rows of this reader; create a new one"
         )
-    schema = clean_schema(reader.schema, clean) if clean else reader.schema
+    schema = clean_schema(reader.schema, clean)
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
@@ -87,7 +87,7 @@ def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
 
 def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
     """Open a dataset, which is read anew each time."""
-    schema = clean_schema(dataset.schema, clean) if clean else dataset.schema
+    schema = clean_schema(dataset.schema, clean)
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
@@ -98,21 +98,22 @@ def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
     return Source(schema, chunks, zero_copy=False)
 
 
-def clean_schema(schema: pa.Schema, clean: CleanLabels) -> pa.Schema:
-    """Return a schema under names that can be sent."""
+def clean_schema(schema: pa.Schema, clean: CleanLabels | None) -> pa.Schema:
+    """Return a schema under names that can be sent, if they are to be cleaned."""
+    if clean is None:
+        return schema
+    names = clean(schema.names)
     return pa.schema(
-        [f.with_name(name) for f, name in zip(schema, clean(schema.names), strict=True)]
+        [field.with_name(name) for field, name in zip(schema, names, strict=True)]
     )
 
 
 def _chunks(
-    batches: Iterable[pa.RecordBatch], names: list[str] | None = None
+    batches: Iterable[pa.RecordBatch], names: list[str] | None
 ) -> Iterator[Chunk]:
-    return (
-        map(to_chunk, batches)
-        if names is None
-        else (to_chunk(batch.rename_columns(names)) for batch in batches)
-    )
+    for batch in batches:
+        yield to_chunk(batch if names is None else batch.rename_columns(names))
+        del batch
 
 
 def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -> Chunk:
@@ -122,9 +123,6 @@ def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -
         rows = batch if length == batch.num_rows else batch.slice(start, length)
         return [rows if columns is None else rows.select(columns)]
 
-    return Chunk(
-        batch.num_rows,
-        nbytes(batch, exact=False) if size is None else size,
-        cut,
-        origin,
-    )
+    if size is None:
+        size = nbytes(batch, exact=False)
+    return Chunk(batch.num_rows, size, cut, origin)

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.convert import contains
-from rt_frames._frames.from_arrow import clean_schema
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanLabels
@@ -29,41 +28,22 @@ _SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 def open_frame(
     frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
 ) -> Source:
-    """Open a frame in memory, or a query."""
+    """Open a frame in memory, or a query, which runs anew each time."""
+    frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
-        return _open_lazy(frame, options.clean, refusals)
-    if options.clean:
-        frame = frame.rename(
-            dict(zip(frame.columns, options.clean(frame.columns), strict=True))
-        )
+        found = _types(frame.collect_schema(), refusals)
+        return Source(pa.schema(found), lambda: _run(frame), zero_copy=False)
     # frame.schema is slower
     found = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals)
     chunk = _chunk(frame)
     # hashing them is slower
     distinct = {id(arrow): arrow for arrow in found.values()}.values()
-    copied = (types.is_large_string, types.is_large_binary, types.is_dictionary)
     return Source(
         pa.schema(found),
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        zero_copy=not any(
-            contains(arrow, is_copied) for arrow in distinct for is_copied in copied
-        ),
-    )
-
-
-def _open_lazy(
-    frame: pl.LazyFrame, clean: CleanLabels | None, refusals: Refusals
-) -> Source:
-    """Open a query; the streaming engine runs it anew each time."""
-    schema = frame.collect_schema()
-    if clean:
-        names = dict(zip(schema, clean(schema), strict=True))
-        frame = frame.rename(names)
-        schema = pl.Schema((names[name], dtype) for name, dtype in schema.items())
-    return Source(
-        pa.schema(_types(schema, refusals)), lambda: _run(frame), zero_copy=False
+        zero_copy=not any(contains(arrow, _is_copied) for arrow in distinct),
     )
 
 
@@ -71,8 +51,23 @@ def arrow_schema(
     frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
 ) -> pa.Schema:
     """Return the schema alone."""
-    schema = pa.schema(_types(frame.collect_schema(), refusals))
-    return clean_schema(schema, options.clean) if options.clean else schema
+    frame = _cleaned(frame, options.clean)
+    return pa.schema(_types(frame.collect_schema(), refusals))
+
+
+def _cleaned(
+    frame: pl.DataFrame | pl.LazyFrame, clean: CleanLabels | None
+) -> pl.DataFrame | pl.LazyFrame:
+    if clean is None:
+        return frame
+    names = frame.collect_schema().names()
+    return frame.rename(dict(zip(names, clean(names), strict=True)))
+
+
+def _is_copied(arrow: pa.DataType) -> bool:
+    """Return whether Polars keeps such values as views or other codes."""
+    is_text = types.is_large_string(arrow) or types.is_large_binary(arrow)
+    return bool(is_text or types.is_dictionary(arrow))
 
 
 def _types(

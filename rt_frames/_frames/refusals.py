@@ -26,24 +26,25 @@ class Refusals(dict[str, UnsupportedTypeError]):
 
     def check(self, order: Sequence[str], done: str = "sent") -> None:
         """Raise one error for all of them, in the order of the frame's columns; it says what cannot be done."""
-        columns = tuple(name for name in order if name in self) if self else ()
+        if not self:
+            return
+        columns = tuple(name for name in order if name in self)
         if not columns:
             return
         if len(columns) == 1 and columns[0] not in self.levels:
             self[columns[0]].add(columns=columns)
             raise self[columns[0]]
-        said = [self._message(name) for name in columns[:MAX_LISTED]]
-        lines = [one.text for one in said]
+        messages = [self._message(name) for name in columns[:MAX_LISTED]]
+        lines = [message.text for message in messages]
         if len(columns) > 1:
             lines.insert(0, f"{len(columns)} columns cannot be {done}:")
         if more := columns[MAX_LISTED:]:
             lines.append(f"and {len(more)} more: {list_names(more)}")
-        hint = next((one.hint for one in said if one.hint), "")
-        dtypes = {
-            name: dtype
-            for one in said
-            for name, dtype in one.options.get("dtypes", {}).items()
-        }
+        hint = ""
+        dtypes = {}
+        for message in messages:
+            hint = hint or message.hint
+            dtypes.update(message.options.get("dtypes", {}))
         raise UnsupportedTypeError(
             Message("\n".join(lines), hint, dtypes=dtypes), columns=columns
         )

@@ -16,16 +16,16 @@ def altered_schema(
     schema: pa.Schema, plan: AlterationPlan
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
     """Return a schema with the names and nullability that a plan gives, and its casts by new names of columns."""
-    changes = {one.path: one for one in plan}
-    renamed = pa.schema(
-        [_altered(field, "", changes, casts=False) for field in schema], schema.metadata
-    )
-    cast = pa.schema([_altered(field, "", changes, casts=True) for field in schema])
-    return renamed, {
-        new.name: new.type
-        for old, new in zip(renamed, cast, strict=True)
-        if new.type != old.type
-    }
+    changes = {change.path: change for change in plan}
+    fields = []
+    casts = {}
+    for field in schema:
+        renamed = _altered(field, "", changes, casts=False)
+        cast = _altered(field, "", changes, casts=True)
+        fields.append(renamed)
+        if cast.type != renamed.type:
+            casts[renamed.name] = cast.type
+    return pa.schema(fields, schema.metadata), casts
 
 
 def _altered(
@@ -40,7 +40,8 @@ def _altered(
         )
     if change is None:
         return field.with_type(arrow)
-    arrow = change.data_type if casts and change.data_type is not None else arrow
+    if casts and change.data_type is not None:
+        arrow = change.data_type
     nullable = field.nullable if change.nullable is None else change.nullable
     return pa.field(change.rename or field.name, arrow, nullable, field.metadata)
 
@@ -56,30 +57,26 @@ def with_metadata_of(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
 
 def _with_metadata_of(field: pa.Field, source: pa.Field) -> pa.Field:
     inside = _fields_inside(source.type)
-    if pa.types.is_nested(field.type) and len(inside) == len(
-        _fields_inside(field.type)
-    ):
+    is_nested = pa.types.is_nested(field.type)
+    if is_nested and len(inside) == len(_fields_inside(field.type)):
         sources = iter(inside)
-        field = field.with_type(
-            map_fields(field.type, lambda one: _with_metadata_of(one, next(sources)))
+        arrow = map_fields(
+            field.type, lambda child: _with_metadata_of(child, next(sources))
         )
+        field = field.with_type(arrow)
     kept = dict(source.metadata or {})
-    # it is no longer of an extension type that is not known here
     if field.type != source.type:
-        kept = {
-            key: value
-            for key, value in kept.items()
-            if not key.startswith(b"ARROW:extension:")
-        }
+        # it is no longer of an extension type that is not known here
+        for key in source.metadata or ():
+            if key.startswith(b"ARROW:extension:"):
+                del kept[key]
     return field.with_metadata(kept) if kept else field
 
 
 def _fields_inside(arrow: pa.DataType) -> list[pa.Field]:
-    return (
-        [arrow.key_field, arrow.item_field]
-        if pa.types.is_map(arrow)
-        else child_fields(arrow)
-    )
+    if pa.types.is_map(arrow):
+        return [arrow.key_field, arrow.item_field]
+    return child_fields(arrow)
 
 
 def with_schema(

@@ -160,12 +160,13 @@ class Source:
             [pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema
         )
 
-    def converter(self) -> Converter:
-        """Return what makes rows portable.
+    def converter(self, columns: list[str] | None = None) -> Converter:
+        """Return what makes rows portable, or some of their columns.
 
         Without dictionaries, which grow, several may share the slices.
         """
-        return Converter(self.layout, self.casts, self.exact, appends=self.appends)
+        layout = self.layout if columns is None else self.layout.only(columns)
+        return Converter(layout, self.casts, self.exact, appends=self.appends)
 
     def converted_slices(self) -> Iterator[Slice]:
         """Yield the rows in the schema."""
@@ -213,20 +214,16 @@ class Source:
         """Check the keys of rows in memory, to fail before anything is sent."""
         keys = list(self.keys)
         check = KeyCheck(keys)
-        convert = self._converter_of(keys)
+        convert = self.converter(keys)
         for rows in self._slice(self.chunks(), keys):
             batch = rows.converted(convert).batch
             check.add([batch.column(name) for name in keys])
         check.check()
 
     def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
-        convert = self._converter_of(columns)
+        convert = self.converter(columns)
         for rows in self._slice(chunks, columns):
             rows.converted(convert)
-
-    def _converter_of(self, columns: list[str]) -> Converter:
-        layout = self.layout.only(columns)
-        return Converter(layout, self.casts, self.exact, appends=self.appends)
 
     def _slice(
         self, chunks: Iterable[Chunk], columns: list[str] | None = None

@@ -37,19 +37,16 @@ def _convert(table: pa.Table) -> pl.DataFrame:
 
 def _without_seconds(table: pa.Table) -> pa.Table:
     """Cast moments and durations in seconds to milliseconds: those that are too large, Polars would wrap around."""
-    schema = pa.schema(
-        [
-            field.with_type(map_types(field.type, _in_milliseconds))
-            for field in table.schema
-        ]
-    )
-    changed = {
-        new.name
-        for old, new in zip(table.schema, schema, strict=True)
-        if old.type != new.type
-    }
+    fields = []
+    changed = set()
+    for field in table.schema:
+        arrow = map_types(field.type, _in_milliseconds)
+        fields.append(field.with_type(arrow))
+        if arrow != field.type:
+            changed.add(field.name)
     if not changed:
         return table
+    schema = pa.schema(fields)
     convert = Converter(Layout(schema), changed)
     batches = []
     rows = 0
@@ -62,9 +59,9 @@ def _without_seconds(table: pa.Table) -> pa.Table:
 def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
     if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
-    return (
-        pa.duration("ms") if types.is_duration(arrow) and arrow.unit == "s" else arrow
-    )
+    if types.is_duration(arrow) and arrow.unit == "s":
+        return pa.duration("ms")
+    return arrow
 
 
 def _check(column: pa.Table, field: pa.Field) -> None:
