@@ -28,24 +28,17 @@ def calendar() -> pa.Table:
     first = datetime.date(1990, 1, 1)
     last = datetime.date(2029, 12, 31)
     day = pl.col("day")
-    is_month_end = day == day.dt.month_end()
-    is_quarter_start = (day == day.dt.month_start()) & (day.dt.month() % 3 == 1)
-    quarter = pl.format("quarter {}", day.dt.quarter())
     columns = {
         "year": day.dt.year().cast(pl.Int64),
         "week": day.dt.week(),
-        "weekday": day.dt.strftime("%A"),
+        "weekday": day.dt.strftime("%A").cast(pl.Categorical),
         "weekend": day.dt.weekday() > 5,
-        "month_end": pl.when(is_month_end).then(day),
-        "begins": pl.when(is_quarter_start).then(quarter),
+        "month_end": pl.when(day == day.dt.month_end()).then(day),
+        "begins": pl.when(day.dt.day() == 1).then(day.dt.strftime("%B")),
         "weeks_passed": (day - first).dt.total_days() / 7,
     }
-    dates = pl.DataFrame({"day": pl.date_range(first, last, eager=True)})
-    days = dates.with_columns(**columns)
-    table = days.to_arrow(compat_level=pl.CompatLevel.oldest())
-    weekdays = table["weekday"].dictionary_encode()
-    place = table.schema.get_field_index("weekday")
-    return table.set_column(place, "weekday", weekdays)
+    days = pl.DataFrame({"day": pl.date_range(first, last, eager=True)})
+    return days.with_columns(**columns).to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:

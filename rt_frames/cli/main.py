@@ -578,10 +578,8 @@ def create(
     source, is_inferred = open_files(paths, file_options)
     with contextlib.closing(source):
         columns = open_source(source, table=file_options.table).schema
-        if as_json and dry_run:
-            click.echo(json.dumps({"table": name, "columns": _columns(columns)}))
-        elif (dry_run or is_inferred) and not as_json and not _is_quiet():
-            _print_columns(f"{name}: {count(len(columns), 'column')}", columns)
+        if dry_run or is_inferred:
+            _print_types(name, columns, as_json=as_json, dry_run=dry_run)
         if dry_run:
             return
         client = client or _connect(**options, make_folder=True)
@@ -593,6 +591,13 @@ def create(
             progress=is_watched and not _is_quiet(),
         )
     _report_created(table, if_exists, as_json)
+
+
+def _print_types(name: str, schema: pa.Schema, *, as_json: bool, dry_run: bool) -> None:
+    if as_json and dry_run:
+        click.echo(json.dumps({"table": name, "columns": _columns(schema)}))
+    elif not as_json and not _is_quiet():
+        _print_columns(f"{name}: {count(len(schema), 'column')}", schema)
 
 
 def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
