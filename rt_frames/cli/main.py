@@ -79,6 +79,12 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
     return _printable_lines(text)
 
 
+def _usage_error(error: Exception) -> click.UsageError:
+    """Return an error for words that are wrong whatever the service and the files hold."""
+    command = click.get_current_context().command
+    return click.UsageError(_spell_for_shell(error, command))
+
+
 def _printable_lines(text: str) -> str:
     return "\n".join(map(make_printable, text.split("\n")))
 
@@ -213,10 +219,24 @@ def _combine(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
+def _check_url(
+    _ctx: click.Context, _param: click.Parameter, url: str | None
+) -> str | None:
+    from rt_frames._connect import parse_target
+
+    if url is not None:
+        try:
+            parse_target(url, None, None)
+        except ValueError as error:
+            raise _usage_error(error) from error
+    return url
+
+
 _KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _service = _combine(
     click.option(
         "--url",
+        callback=_check_url,
         help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL.",
     ),
     click.option(
@@ -277,7 +297,15 @@ def _complete_table(
     ]
 
 
-_table = click.argument("name", shell_complete=_complete_table)
+def _check_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    try:
+        check_table_name(name)
+    except ValueError as error:
+        raise _usage_error(error) from error
+    return name
+
+
+_table = click.argument("name", callback=_check_name, shell_complete=_complete_table)
 
 
 def _pairs(
@@ -530,7 +558,7 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @main.command(
     epilog="Example: rt-frames create sales 'data/*.csv' --dtype zip=string --url ./tables"
 )
-@click.argument("name")
+@click.argument("name", callback=_check_name)
 @click.argument(
     "paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
@@ -568,7 +596,6 @@ def create(
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
-    check_table_name(name)
     file_options = _take_file_options(options)
     client = None
     if if_exists == "append":
@@ -695,7 +722,10 @@ def _make_plan(rename: Pairs, cast: Pairs, nullable: Pairs) -> AlterationPlan:
     alterations = []
     for path in {**rename, **cast, **nullable}:
         allowed = nullable[path] == "true" if path in nullable else None
-        alteration = Alteration(path, rename.get(path), cast.get(path), allowed)
+        try:
+            alteration = Alteration(path, rename.get(path), cast.get(path), allowed)
+        except ValueError as error:
+            raise _usage_error(error) from error
         alterations.append(alteration)
     if not alterations:
         raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
@@ -783,15 +813,26 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
 
     if not _is_quiet():
         logging.getLogger("rt_frames.access").setLevel(logging.DEBUG)
-    kept = datetime.timedelta(hours=keep)
-    with LocalService(
+    service = LocalService(
         root,
         host=host,
         port=port,
         api_key=os.environ.get("RT_FRAMES_API_KEY"),
-        keep=kept,
-    ) as service:
-        click.echo(f"export RT_FRAMES_URL={service.url}")
+        keep=datetime.timedelta(hours=keep),
+    )
+    try:
+        service.start()
+    except OSError as error:
+        reason = re.search(r"No socket .*\[Errno [-\d]+\] (.+?)\)", str(error))
+        if reason is None:
+            raise
+        raise ValueError(
+            f"cannot listen on {host}, port {port}: {reason[1].lower()}; give another --port or --host"
+        ) from error
+    with service:
+        # nobody can call what stands for all addresses of this machine
+        url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
+        click.echo(f"export RT_FRAMES_URL={url}")
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
         # it has both; this one can describe and replace tables
