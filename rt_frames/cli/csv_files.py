@@ -103,24 +103,24 @@ def open_csv(files: list[InputFile], options: FileOptions) -> Opened:
         check_column_names(file, _read_names(file, options), files[0], names)
     kinds = _find_kinds(names, files, options)
     schema = pa.schema(list(zip(names, [kind.type for kind in kinds], strict=True)))
+    return schema, functools.partial(_read_values, kinds, names, options)
 
-    def read(file: InputFile) -> Iterator[pa.RecordBatch]:
-        rows_before = 0
-        for batch in _read_cells(file, names, options):
-            arrays = []
-            for name, kind, cells in zip(names, kinds, batch.columns, strict=True):
-                try:
-                    arrays.append(_to_values(cells, kind, options))
-                except CONVERSION_ERRORS as error:
-                    row = _find_bad_row(cells, kind, options, error)
-                    text = _explain_cell(name, kind, cells[row].as_py())
-                    raise ValueError(
-                        f"{file}, row {rows_before + row}: {text}"
-                    ) from None
-            yield pa.RecordBatch.from_arrays(arrays, names)
-            rows_before += batch.num_rows
 
-    return schema, read
+def _read_values(
+    kinds: list[_Kind], names: list[str], options: FileOptions, file: InputFile
+) -> Iterator[pa.RecordBatch]:
+    rows_before = 0
+    for batch in _read_cells(names, options, file):
+        arrays = []
+        for name, kind, cells in zip(names, kinds, batch.columns, strict=True):
+            try:
+                arrays.append(_to_values(cells, kind, options))
+            except CONVERSION_ERRORS as error:
+                row = _find_bad_row(cells, kind, options, error)
+                text = _explain_cell(name, kind, cells[row].as_py())
+                raise ValueError(f"{file}, row {rows_before + row}: {text}") from None
+        yield pa.RecordBatch.from_arrays(arrays, names)
+        rows_before += batch.num_rows
 
 
 def _read_names(file: InputFile, options: FileOptions) -> list[str]:
@@ -169,7 +169,7 @@ def _find_kinds(
     known = _known_kinds(names, options)
     candidates = [_KINDS] * len(names)
     for file in files:
-        for batch in _read_cells(file, names, options, FIRST_ROWS):
+        for batch in _read_cells(names, options, file, FIRST_ROWS):
             for column, cells in enumerate(batch.columns):
                 if known[column] is None:
                     candidates[column] = [
@@ -226,7 +226,7 @@ def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
 
 
 def _read_cells(
-    file: InputFile, names: list[str], options: FileOptions, limit: int | None = None
+    names: list[str], options: FileOptions, file: InputFile, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the cells of CSV as text, by columns in an order; an empty one is null unless it is quoted."""
     import duckdb
@@ -236,7 +236,6 @@ def _read_cells(
     # DuckDB takes a path for a pattern
     path = re.sub(r"([\[*?])", r"[\1]", str(file.readable.absolute()))
     given = [path, _separator(file, options), options.header, columns]
-    batch_rows = max(BATCH_CELLS // len(header), 2048)
     try:
         with _database().cursor() as connection:
             # large_string
@@ -244,7 +243,7 @@ def _read_cells(
             rows = connection.sql(_READ_CSV, params=given)
             if limit is not None:
                 rows = rows.limit(limit)
-            for batch in rows.to_arrow_reader(batch_rows):
+            for batch in rows.to_arrow_reader(max(BATCH_CELLS // len(header), 2048)):
                 arrays = [_replace_nulls(cells, options) for cells in batch.columns]
                 yield in_order(pa.RecordBatch.from_arrays(arrays, header), names)
     except (duckdb.Error, pa.ArrowException, OSError) as error:

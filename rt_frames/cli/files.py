@@ -62,9 +62,7 @@ _CSV_OPTIONS = {
 }
 
 
-def open_files(
-    paths: Iterable[Path], options: FileOptions = _DEFAULTS
-) -> tuple[Source, bool]:
+def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, bool]:
     """Open files, those that globs name, or a pipe, as one source; say whether its types were inferred.
 
     The source's ``close`` removes temporary files.
@@ -101,9 +99,10 @@ def open_files(
         raise
 
 
-def read_table(path: Path, options: FileOptions = _DEFAULTS) -> pa.Table:
+def read_table(path: Path, options: FileOptions) -> pa.Table:
     """Read a file whole."""
-    with contextlib.closing(open_source(open_files([path], options)[0])) as source:
+    source, _ = open_files([path], options)
+    with contextlib.closing(open_source(source)) as source:
         return pa.Table.from_batches(source.batches(), source.schema)
 
 
@@ -194,19 +193,26 @@ def _to_source(
                 for batch in read(file):
                     yield to_chunk(batch.rename_columns(names), str(file))
 
+    renamed = schema.empty_table().rename_columns(names).schema
+    casts = _casts(renamed, options.table_types())
+    for name, new_name in zip(schema.names, names, strict=True):
+        if name in options.dtypes:
+            casts[new_name] = options.dtypes[name]
+    return Source(renamed, chunks, zero_copy=False, casts=casts, close=close)
+
+
+def _casts(
+    schema: pa.Schema, targets: dict[str, pa.DataType]
+) -> dict[str, pa.DataType]:
+    """Return the types of a table that JSON has no values of, for columns of text."""
     casts = {}
-    targets = options.table_types()
-    for field, name in zip(schema, names, strict=True):
-        target = targets.get(name, pa.null())
-        if field.name in options.dtypes:
-            casts[name] = options.dtypes[field.name]
-        elif types.is_large_string(field.type) and (
+    for field in schema:
+        target = targets.get(field.name, pa.null())
+        if types.is_large_string(field.type) and (
             types.is_temporal(target) or types.is_decimal(target)
         ):
-            # JSON has no values of it
-            casts[name] = target
-    renamed = schema.empty_table().rename_columns(names).schema
-    return Source(renamed, chunks, zero_copy=False, casts=casts, close=close)
+            casts[field.name] = target
+    return casts
 
 
 def _check_known(option: str, given: Iterable[str], names: list[str]) -> None:

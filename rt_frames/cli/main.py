@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import itertools
 import json
 import logging
 import os
@@ -55,41 +56,51 @@ if TYPE_CHECKING:
 Pairs = dict[str, str]
 
 # a parameter of the API → the command's option
-_OPTIONS = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
+_CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
 # of an error, without -v
 MAX_LINES = 12
 _NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
-_OPEN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
+_OUTCOME_UNKNOWN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
 
 
-def _in_shell(error: Any, command: click.Command) -> str:
+def _spell_for_shell(error: Any, command: click.Command) -> str:
     """Write what an error or a warning says; a hint only where the command has its options."""
-    message = error.args[0] if error.args else None
     text = str(error)
+    message = error.args[0] if error.args else None
     if isinstance(message, Message):
-        options = {
-            _OPTIONS.get(name, name): value for name, value in message.options.items()
-        }
         text = message.text
+        options = {}
+        for parameter, value in message.options.items():
+            options[_CLI_NAMES.get(parameter, parameter)] = value
         if options and options.keys() <= {option.name for option in command.params}:
             hint = _NO_SERVICE if "url" in options else message.hint
-            text = join_hint(
-                text, hint, " ".join(_spell(*option) for option in options.items())
-            )
+            spelled = itertools.starmap(_spell_option, options.items())
+            text = join_hint(text, hint, " ".join(spelled))
     return _printable_lines(text)
+
+
+def _usage_error(error: Exception) -> click.UsageError:
+    """Return an error for words that are wrong whatever the service and the files hold."""
+    command = click.get_current_context().command
+    return click.UsageError(_spell_for_shell(error, command))
 
 
 def _printable_lines(text: str) -> str:
     return "\n".join(map(make_printable, text.split("\n")))
 
 
-def _spell(name: str, value: Any) -> str:
-    option = f"--{'' if value is not False else 'no-'}{name.replace('_', '-')}"
-    if isinstance(value, dict):
-        return " ".join(
-            f"{option} {shlex.quote(f'{key}={item}')}" for key, item in value.items()
-        )
-    return option if isinstance(value, bool) else f"{option} {value}"
+def _spell_option(name: str, value: Any) -> str:
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return option
+    if value is False:
+        return option.replace("--", "--no-", 1)
+    if not isinstance(value, dict):
+        return f"{option} {value}"
+    words = []
+    for key, item in value.items():
+        words += [option, shlex.quote(f"{key}={item}")]
+    return " ".join(words)
 
 
 _VERBOSITY = [
@@ -112,19 +123,12 @@ class _Command(click.Command):
         self.params += _VERBOSITY
 
     def invoke(self, ctx: click.Context) -> Any:
-        # as in rt-frames -v create
-        before = ctx.parent.params if ctx.parent else {}
-        verbose, quiet = (
-            ctx.params.pop(name) or before.get(name, 0) for name in ("verbose", "quiet")
-        )
-        ctx.obj = quiet and not verbose
-        levels = {0: logging.ERROR if quiet else logging.WARNING, 1: logging.INFO}
-        _log_to_stderr(ctx, levels.get(verbose, logging.DEBUG))
+        verbose = _take_verbosity(ctx)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda warning, *_: click.echo(
-                    f"Warning: {_in_shell(warning, self)}", err=True
+                    f"Warning: {_spell_for_shell(warning, self)}", err=True
                 )
                 try:
                     result = super().invoke(ctx)
@@ -144,20 +148,36 @@ class _Command(click.Command):
             OSError,
             ImportError,
         ) as error:
-            lines = _in_shell(error, self).split("\n")
+            lines = _spell_for_shell(error, self).split("\n")
             if verbose:
                 click.echo(_printable_lines(traceback.format_exc()), err=True)
             elif len(lines) > MAX_LINES:
                 lines[MAX_LINES - 1 :] = ["… (-v shows all)"]
             raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt:
-            click.echo(
-                f"interrupted{_OPEN if ctx.info_name in ('create', 'alter') else ''}",
-                err=True,
-            )
+            outcome = ""
+            if self.name in ("create", "alter"):
+                outcome = _OUTCOME_UNKNOWN
+            click.echo(f"interrupted{outcome}", err=True)
             ctx.exit(130)
         finally:
             end_at_next_interrupt()
+
+
+def _take_verbosity(ctx: click.Context) -> int:
+    """Log as -v and -q say, which may stand before the command, too; return how often -v does."""
+    given = ctx.params
+    before = ctx.parent.params if ctx.parent else {}
+    verbose: int = given.pop("verbose") or before.get("verbose", 0)
+    quiet = given.pop("quiet") or before.get("quiet", False)
+    ctx.obj = quiet and not verbose
+    level = logging.WARNING
+    if verbose:
+        level = logging.INFO if verbose == 1 else logging.DEBUG
+    elif quiet:
+        level = logging.ERROR
+    _log_to_stderr(ctx, level)
+    return verbose
 
 
 def _log_to_stderr(ctx: click.Context, level: int) -> None:
@@ -188,16 +208,35 @@ main.command_class = _Command
 main.params += _VERBOSITY
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda command: functools.reduce(
-        lambda decorated, option: option(decorated), reversed(options), command
-    )
+def _combine(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make one decorator of several."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _check_url(
+    _ctx: click.Context, _param: click.Parameter, url: str | None
+) -> str | None:
+    from rt_frames._connect import parse_target
+
+    if url is not None:
+        try:
+            parse_target(url, None, None)
+        except ValueError as error:
+            raise _usage_error(error) from error
+    return url
 
 
 _KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_service = _options(
+_service = _combine(
     click.option(
         "--url",
+        callback=_check_url,
         help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL.",
     ),
     click.option(
@@ -224,12 +263,14 @@ def _connect(
 ) -> Client:
     from rt_frames._connect import connect, parse_target
 
-    where = parse_target(url, None, None)
-    if isinstance(where, Path) and not make_folder and not where.is_dir():
-        raise ValueError(f"{where}: there is no such folder; create and serve make one")
+    target = parse_target(url, None, None)
+    if isinstance(target, Path) and not make_folder and not target.is_dir():
+        raise ValueError(
+            f"{target}: there is no such folder; create and serve make one"
+        )
     # no variable holds the key, as tracebacks may show it
     client = connect(
-        where,
+        target,
         api_key=key_file.read_text().strip() if key_file else None,
         default=False,
         **options,
@@ -256,7 +297,15 @@ def _complete_table(
     ]
 
 
-_table = click.argument("name", shell_complete=_complete_table)
+def _check_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    try:
+        check_table_name(name)
+    except ValueError as error:
+        raise _usage_error(error) from error
+    return name
+
+
+_table = click.argument("name", callback=_check_name, shell_complete=_complete_table)
 
 
 def _pairs(
@@ -304,7 +353,7 @@ def _check_encoding(
         ) from error
 
 
-_files = _options(
+_files = _combine(
     click.option(
         "--format",
         type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]),
@@ -358,7 +407,7 @@ _files = _options(
 )
 
 
-def _take_reading(options: dict[str, Any]) -> FileOptions:
+def _take_file_options(options: dict[str, Any]) -> FileOptions:
     """Take out of a command's options those that say how files are read."""
     from rt_frames._schema.any_dtype import to_arrow_type
     from rt_frames.cli.csv_files import check_date_format
@@ -371,21 +420,21 @@ def _take_reading(options: dict[str, Any]) -> FileOptions:
         }
     except ValueError as error:
         raise click.UsageError(f"--dtype: {error}") from error
-    given = {name: options.pop(name) for name in FileOptions._fields if name in options}
-    if given["date_format"] is not None:
-        check_date_format(given["date_format"])
-    return FileOptions(dtypes=dtypes, **given)
+    if options["date_format"] is not None:
+        check_date_format(options["date_format"])
+    given = FileOptions(dtypes=dtypes)
+    for name in options.keys() & FileOptions._fields:
+        given = given._replace(**{name: options.pop(name)})
+    return given
 
 
 def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
-    return (
-        None
-        if schema is None
-        else [
-            {"name": f.name, "type": str(f.type), "nullable": f.nullable}
-            for f in schema
-        ]
-    )
+    if schema is None:
+        return None
+    return [
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable}
+        for field in schema
+    ]
 
 
 def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
@@ -395,11 +444,8 @@ def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
     if as_json:
         click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
     elif not _is_quiet():
-        click.echo(
-            make_printable(
-                f"{done} {table.name}: {', '.join([*known_facts(table), f'at {table.client}'])}"
-            )
-        )
+        words = ", ".join([*known_facts(table), f"at {table.client}"])
+        click.echo(make_printable(f"{done} {table.name}: {words}"))
 
 
 @main.command(epilog="Example: rt-frames tables --url ./tables")
@@ -408,10 +454,11 @@ def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
 def tables(as_json: bool, **service: Any) -> None:
     """List the tables."""
     names = _connect(**service).list_tables()
-    if names or as_json:
-        click.echo(
-            json.dumps(names) if as_json else "\n".join(map(make_printable, names))
-        )
+    if as_json:
+        click.echo(json.dumps(names))
+        return
+    for name in names:
+        click.echo(make_printable(name))
 
 
 @main.command(epilog="Example: rt-frames show sales --rows 5 --url ./tables")
@@ -445,8 +492,9 @@ def _draw(table: pa.Table) -> str:
     """Draw rows as words, since Polars panics at, or wraps around, moments that it cannot hold."""
     import polars as pl
 
-    words = [
-        pl.Series(name, _words(table[name]), pl.String) for name in table.column_names
+    texts = [
+        pl.Series(name, map(_cell_text, table[name]), pl.String)
+        for name in table.column_names
     ]
     width = shutil.get_terminal_size((120, 24)).columns
     with pl.Config(
@@ -456,22 +504,19 @@ def _draw(table: pa.Table) -> str:
         tbl_hide_column_data_types=True,
         fmt_str_lengths=40,
     ):
-        return _printable_lines(str(pl.DataFrame(words)))
+        return _printable_lines(str(pl.DataFrame(texts)))
 
 
-def _words(column: pa.ChunkedArray) -> list[str | None]:
-    """Show values in Arrow's own words, which has some for moments that Python cannot hold."""
+def _cell_text(value: pa.Scalar[Any]) -> str | None:
+    """Show a value in Arrow's own words, which has some for moments that Python cannot hold."""
     import pyarrow as pa
 
+    if not value.is_valid:
+        return None
     with contextlib.suppress(pa.ArrowException):
-        words = column.cast(pa.string()).to_pylist()
-        return [word and shorten(make_printable(word), 40) for word in words]
-    return [_show(value) for value in column]
-
-
-def _show(value: pa.Scalar[Any]) -> str | None:
+        return shorten(make_printable(value.cast(pa.string()).as_py()), 40)
     with contextlib.suppress(Exception):
-        return show_value(value.as_py(), 40) if value.is_valid else None
+        return show_value(value.as_py(), 40)
     return f"<{value.type}>"
 
 
@@ -492,10 +537,10 @@ def drop(name: str, yes: bool, **service: Any) -> None:
 
 
 def _print_columns(title: str, schema: pa.Schema) -> None:
-    rows = [
-        (field.name, str(field.type), "yes" if field.nullable else "no")
-        for field in schema
-    ]
+    rows = []
+    for field in schema:
+        nullable = "yes" if field.nullable else "no"
+        rows.append((field.name, str(field.type), nullable))
     click.echo(as_text(Listing(title, ("column", "type", "nullable"), rows)))
 
 
@@ -513,7 +558,7 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @main.command(
     epilog="Example: rt-frames create sales 'data/*.csv' --dtype zip=string --url ./tables"
 )
-@click.argument("name")
+@click.argument("name", callback=_check_name)
 @click.argument(
     "paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
@@ -551,32 +596,46 @@ def create(
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
-    check_table_name(name)
-    reading = _take_reading(options)
+    file_options = _take_file_options(options)
     client = None
     if if_exists == "append":
         client = _connect(**options, make_folder=not dry_run)
         with contextlib.suppress(errors.TableNotFoundError):
-            reading = reading._replace(table=client.table(name).schema)
-    source, is_inferred = open_files(paths, reading)
+            file_options = file_options._replace(table=client.table(name).schema)
+    source, is_inferred = open_files(paths, file_options)
     with contextlib.closing(source):
-        columns = open_source(source, table=reading.table).schema
-        if as_json and dry_run:
-            click.echo(json.dumps({"table": name, "columns": _columns(columns)}))
-        elif not as_json and not _is_quiet() and (dry_run or is_inferred):
-            _print_columns(f"{name}: {count(len(columns), 'column')}", columns)
+        columns = open_source(source, table=file_options.table).schema
+        if dry_run or is_inferred:
+            _print_types(name, columns, as_json=as_json, dry_run=dry_run)
         if dry_run:
             return
         client = client or _connect(**options, make_folder=True)
+        is_watched = sys.stderr is not None and sys.stderr.isatty()
         table = client.create_table(
             name,
             source,
             if_exists=if_exists,
-            progress=not _is_quiet() and bool(sys.stderr and sys.stderr.isatty()),
+            progress=is_watched and not _is_quiet(),
         )
-    replaced = if_exists == "replace" and (table.version or 1) > 1
-    existing = "appended to" if if_exists == "append" else "skipped existing table"
-    done = "replaced" if replaced else "created" if table.created else existing
+    _report_created(table, if_exists, as_json)
+
+
+def _print_types(name: str, schema: pa.Schema, *, as_json: bool, dry_run: bool) -> None:
+    if as_json and dry_run:
+        click.echo(json.dumps({"table": name, "columns": _columns(schema)}))
+    elif not as_json and not _is_quiet():
+        _print_columns(f"{name}: {count(len(schema), 'column')}", schema)
+
+
+def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
+    if if_exists == "replace" and (table.version or 1) > 1:
+        done = "replaced"
+    elif table.created:
+        done = "created"
+    elif if_exists == "append":
+        done = "appended to"
+    else:
+        done = "skipped existing table"
     facts = {
         "created": table.created,
         "rows": table.rows,
@@ -629,60 +688,71 @@ def alter(
     field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._client import check_can_rewrite, check_plan, rewrite_columns
-    from rt_frames._schema.alterations import Alteration, AlterationPlan
 
     if rewrite and lossy:
         raise click.UsageError(
             "--rewrite and --lossy exclude each other; give one of them"
         )
-    plan = AlterationPlan(
-        Alteration(
-            path,
-            rename.get(path),
-            cast.get(path),
-            nullable[path] == "true" if path in nullable else None,
-        )
-        for path in {**rename, **cast, **nullable}
-    )
-    if not plan:
-        raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
+    plan = _make_plan(rename, cast, nullable)
     table = _connect(**service).table(name)
     if rewrite:
         check_can_rewrite(table)
     plan = _with_known_types(table, plan)
     requests = [plan] if rewrite else plan.requests()
-    if dry_run:
-        bodies = "\n".join(json.dumps(part.to_json()) for part in requests)
-        click.echo(bodies if as_json else repr(plan))
+    if dry_run and as_json:
+        for request in requests:
+            click.echo(json.dumps(request.to_json()))
+    elif dry_run:
+        click.echo(repr(plan))
     if not rewrite:
         check_plan(table, plan, lossy=lossy)
-    if not dry_run:
-        table = (
-            rewrite_columns(table, plan)
-            if rewrite
-            else _send(table, plan, is_told=not as_json)
-        )
-        _report(
-            "rewrote" if rewrite else "altered", table, as_json, requests=len(requests)
-        )
+    if dry_run:
+        return
+    if rewrite:
+        table = rewrite_columns(table, plan)
+    else:
+        table = _send(table, requests, is_told=not as_json)
+    done = "rewrote" if rewrite else "altered"
+    _report(done, table, as_json, requests=len(requests))
 
 
-def _send(table: RemoteTable, plan: AlterationPlan, *, is_told: bool) -> RemoteTable:
-    """Send the requests of a plan, and say how far they came."""
-    requests = plan.requests()
-    for number, part in enumerate(requests, start=1):
-        paths = ", ".join(one.path for one in part)
+def _make_plan(rename: Pairs, cast: Pairs, nullable: Pairs) -> AlterationPlan:
+    from rt_frames._schema.alterations import Alteration, AlterationPlan
+
+    alterations = []
+    for path in {**rename, **cast, **nullable}:
+        allowed = nullable[path] == "true" if path in nullable else None
         try:
-            table = table.alter_columns(part)
+            alteration = Alteration(path, rename.get(path), cast.get(path), allowed)
+        except ValueError as error:
+            raise _usage_error(error) from error
+        alterations.append(alteration)
+    if not alterations:
+        raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
+    return AlterationPlan(alterations)
+
+
+def _send(
+    table: RemoteTable, requests: list[AlterationPlan], *, is_told: bool
+) -> RemoteTable:
+    """Send the requests of a plan, and say how far they came."""
+    for number, request in enumerate(requests, start=1):
+        paths = _paths(request)
+        try:
+            table = table.alter_columns(request)
         except errors.RemoteError:
             if number > 1:
-                done = ", ".join(one.path for one in requests[0])
+                done = _paths(requests[0])
                 text = f"half done: request 1 of 2, the cast of {done}, took effect; request 2, for {paths}, failed"
                 click.echo(text, err=True)
             raise
         if len(requests) > 1 and is_told and not _is_quiet():
             click.echo(f"request {number} of {len(requests)} done: {paths}")
     return table
+
+
+def _paths(plan: AlterationPlan) -> str:
+    return ", ".join([alteration.path for alteration in plan])
 
 
 def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
@@ -693,15 +763,18 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 
     if table.schema is None:
         return plan
-    known = {
-        path: {"before": field.type, "lists": list_kind_on_path(parents)}
-        for path, field, parents in iter_fields(table.schema)
-    }
-    if unknown := [one.path for one in plan if one.path not in known]:
-        raise ValueError(
-            f"table {table.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], known)}"
-        )
-    return AlterationPlan(dataclasses.replace(one, **known[one.path]) for one in plan)
+    known = {}
+    for path, field, parents in iter_fields(table.schema):
+        known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
+    alterations = []
+    for alteration in plan:
+        path = alteration.path
+        if path not in known:
+            raise ValueError(
+                f"table {table.name!r} has no column {path!r}; {did_you_mean(path, known)}"
+            )
+        alterations.append(dataclasses.replace(alteration, **known[path]))
+    return AlterationPlan(alterations)
 
 
 @main.command(epilog="Example: rt-frames serve ./tables --port 8765")
@@ -741,15 +814,26 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
 
     if not _is_quiet():
         logging.getLogger("rt_frames.access").setLevel(logging.DEBUG)
-    kept = datetime.timedelta(hours=keep)
-    with LocalService(
+    service = LocalService(
         root,
         host=host,
         port=port,
         api_key=os.environ.get("RT_FRAMES_API_KEY"),
-        keep=kept,
-    ) as service:
-        click.echo(f"export RT_FRAMES_URL={service.url}")
+        keep=datetime.timedelta(hours=keep),
+    )
+    try:
+        service.start()
+    except OSError as error:
+        reason = re.search(r"No socket .*\[Errno [-\d]+\] (.+?)\)", str(error))
+        if reason is None:
+            raise
+        raise ValueError(
+            f"cannot listen on {host}, port {port}: {reason[1].lower()}; give another --port or --host"
+        ) from error
+    with service:
+        # nobody can call what stands for all addresses of this machine
+        url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
+        click.echo(f"export RT_FRAMES_URL={url}")
         if "RT_FRAMES_API_KEY" not in os.environ:
             click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
         # it has both; this one can describe and replace tables
@@ -783,7 +867,7 @@ def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
     from rt_frames.cli.demo import run
 
     with tempfile.TemporaryDirectory() as scratch:
-        wrong = run(path, keep or Path(scratch) / "tables", _take_reading(options))
+        wrong = run(path, keep or Path(scratch) / "tables", _take_file_options(options))
     if wrong:
         raise click.ClickException(
             f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}"

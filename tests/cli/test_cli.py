@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -129,6 +130,34 @@ def test_serve_does_not_repeat_a_key_that_it_was_given(start, tmp_path):
     assert "RT_FRAMES_URL=" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert KEY not in process.stdout.read() + process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("host", "printed"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")]
+)
+def test_serve_prints_an_address_that_can_be_called(
+    run, start, tmp_path, host, printed
+):
+    if ":" in host and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    process = start("serve", tmp_path, "--host", host, RT_FRAMES_API_KEY=KEY)
+    url = process.stdout.readline().strip().partition("=")[2]
+    assert url.startswith(f"http://{printed}:")
+    done = run("tables", "--json", RT_FRAMES_URL=url, RT_FRAMES_API_KEY=KEY)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_port_in_use_is_a_sentence(start, service, tmp_path):
+    port = service.url.rpartition(":")[2]
+    process = start("serve", tmp_path, "--port", port)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (1, "")
+    assert err == (
+        f"Error: cannot listen on 127.0.0.1, port {port}: address already in use; "
+        "give another --port or --host\n"
+    )
 
 
 def test_serve_ignores_an_interrupt_as_it_was_started_to(tmp_path):

@@ -335,7 +335,26 @@ def test_a_name_that_leads_to_another_table_is_refused_by_every_command(
         command, *others = words
         done = run(command, name, *others, "--url", server.url, RT_FRAMES_API_KEY=KEY)
         assert "Error: name: a table's name cannot contain / or \\" in done.stderr
-        assert (done.returncode, server.connections) == (1, 0)
+        assert (done.returncode, server.connections) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["alter", "t", "--cast", "n=nothing"], "column 'n': dtype 'nothing' is not"),
+        (["alter", "t", "--rename", "n=n"], "rename: 'n' is the name already"),
+        (["tables", "--url", "t.csv"], "'t.csv' is neither a URL nor a folder"),
+        (["tables", "--url", "ftp://x"], "expected https://HOST, http://HOST"),
+    ],
+)
+def test_words_that_no_service_would_take_are_wrong_usage(run, server, words, error):
+    done = run(*words, RT_FRAMES_URL=server.url, RT_FRAMES_API_KEY=KEY)
+    assert (done.returncode, server.connections) == (2, 0)
+    assert f"Error: {error}" in done.stderr
+
+
+def test_a_url_of_the_environment_that_cannot_be_used_is_no_wrong_usage(run):
+    assert run("tables", RT_FRAMES_URL="ftp://x").returncode == 1
 
 
 def test_the_key_can_come_from_a_file_and_reach_a_service_that_is_not_loopback(
