@@ -10,6 +10,7 @@ import contextlib
 import io
 import itertools
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,13 @@ BUFFER_BYTES = 2**26
 MAX_FILTER = 8000
 # words and operators; each may nest, and some 350 of them crash the engine
 MAX_TOKENS = 250
+# what makes the engine read a filter in another way than it looks, outside quotes
+_MISREAD = {
+    ";": "the engine ignores what follows a semicolon; leave it out",
+    '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
+    "--": "a comment may hide the end of the condition; leave it out",
+    "/*": "a comment may hide the end of the condition; leave it out",
+}
 _QUERY = {
     "k",
     "offset",
@@ -155,5 +163,22 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
+    _check_end(text)
     # without parentheses, the engine ignores anything after a complete condition
     return f"({text})"
+
+
+def _check_end(text: str) -> None:
+    """Refuse a filter that ends early: the engine ignores what follows."""
+    bare = re.sub("'[^']*'|`[^`]*`", "", text)
+    for mark, reason in _MISREAD.items():
+        if mark in bare:
+            raise HTTPError(400, f"the filter {text!r:.100} has {mark}: {reason}")
+    depth = 0
+    for char in bare:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            raise HTTPError(
+                400,
+                f"the filter {text!r:.100} closes a parenthesis that was not opened",
+            )
