@@ -305,7 +305,9 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     return _commit(folder, old, operation, files, max_retries=0)
 
 
-def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
+def forget_versions(
+    folder: Path, keep: datetime.timedelta, spared: int | None = None
+) -> None:
     """Remove versions replaced longer than ``keep`` ago or behind the ninth overwrite.
 
     Unreferenced files go with them. The engine reads every manifest for a clean-up, so
@@ -324,7 +326,10 @@ def forget_versions(folder: Path, keep: datetime.timedelta) -> None:
         if replaced < len(versions) // 10:
             replaced = 0
         table: Any = lance.dataset(str(folder))
-        if gone := versions[: max(replaced, _count_overwritten(table, versions))]:
+        gone = versions[: max(replaced, _count_overwritten(table, versions))]
+        if spared in gone:
+            gone.remove(spared)
+        if gone:
             options = {"versions": gone, "error_if_tagged_old_versions": False}
             found = table.explain_cleanup_old_versions(
                 delete_unverified=True, include_files=True, **options
@@ -422,15 +427,19 @@ def alter(folder: Path, request: dict[str, Any]) -> int:
             if "data_type" in alteration
         }
         rewritten = [renames.get(name, name) for name in cast]
-        try:
-            return verify_readable(
-                lance.dataset(str(folder), version=dataset.version), rewritten
-            )
-        except BaseException:
-            if lance.dataset(str(folder)).latest_version == dataset.version:
-                old: Any = lance.dataset(str(folder), version=before)
-                old.restore()
-            raise
+        return keep_readable(folder, dataset, before, rewritten)
+
+
+def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -> int:
+    """Read columns of a table that was changed; restore a version if that fails."""
+    version = changed.version
+    try:
+        return verify_readable(lance.dataset(str(folder), version=version), columns)
+    except BaseException:
+        if lance.dataset(str(folder)).latest_version == version:
+            old: Any = lance.dataset(str(folder), version=before)
+            old.restore()
+        raise
 
 
 def _find_suspects(changes: list[Change], reason: str) -> list[Change]:

@@ -32,7 +32,14 @@ MAX_TOKENS = 250
 # text and names in odd spelling, of which each is one operand
 _QUOTED = re.compile("'[^']*'|`[^`]*`")
 # with which the engine may see quotes elsewhere
-_UNCLEAR = re.compile(r"--|/\*|['\"`\\$]")
+_UNCLEAR = re.compile(r"['`\\$]")
+# what makes the engine read a filter in another way than it looks, outside quotes
+_MISREAD = {
+    ";": "the engine ignores what follows a semicolon; leave it out",
+    '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
+    "--": "a comment may hide the end of the condition; leave it out",
+    "/*": "a comment may hide the end of the condition; leave it out",
+}
 _QUERY = {
     "k",
     "offset",
@@ -152,6 +159,7 @@ def check_filter(text: Any) -> str | None:
             f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"",
         )
     bare = _QUOTED.sub(" ", text)
+    _check_end(text, bare)
     if _UNCLEAR.search(bare):
         bare = text
     spaced = "".join(
@@ -165,3 +173,21 @@ def check_filter(text: Any) -> str | None:
         )
     # without parentheses, the engine ignores anything after a complete condition
     return f"({text})"
+
+
+def _check_end(text: str, bare: str) -> None:
+    """Refuse a filter that ends early: the engine ignores what follows.
+
+    ``bare`` is what stands outside quotes.
+    """
+    for mark, reason in _MISREAD.items():
+        if mark in bare:
+            raise HTTPError(400, f"the filter {text!r:.100} has {mark}: {reason}")
+    depth = 0
+    for char in bare:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            raise HTTPError(
+                400,
+                f"the filter {text!r:.100} closes a parenthesis that was not opened",
+            )

@@ -260,13 +260,15 @@ class Store:
                     if all(inside.name == "table" for inside in folder.iterdir()):
                         yield folder
 
-    def alter(self, name: str, request: dict[str, Any]) -> int:
-        """Apply the changes of a request, all or none; return the new version."""
+    def change(
+        self, name: str, change: Callable[[Path], T], spared: int | None = None
+    ) -> T:
+        """Change a table by one commit; keep version ``spared``, which it needs."""
         with engine.as_http_errors("nothing was changed"):
             self._wipe()
         with self.locked_table(name) as folder:
-            engine.forget_versions(folder, self.keep)
-            return _retry(partial(engine.alter, folder, request))
+            engine.forget_versions(folder, self.keep, spared)
+            return _retry(partial(change, folder))
 
     def drop(self, name: str, etag: str = "") -> None:
         """Drop a table atomically, with ``etag`` only if unchanged.

@@ -14,6 +14,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -23,7 +24,7 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import merge, query
+from rt_frames.local import changes, engine, merge, query
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import Store
@@ -259,12 +260,47 @@ class Application:
     def _alter(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
-        return {
-            "version": self._store.alter(
-                name,
-                _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}'),
+        request = _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}')
+        version = self._store.change(name, partial(engine.alter, request=request))
+        return {"version": version}
+
+    def _add_columns(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        if _content_type(environ) == JSON:
+            raise HTTPError(
+                501,
+                "columns are not computed here; send an Arrow stream of their schema, "
+                "without rows, which adds them as nulls",
             )
-        }
+        _check_content_type(environ, ARROW)
+        schema, batches = open_stream(body)
+        if next(batches, None) is not None:
+            raise HTTPError(
+                400, "new columns are null in all rows; send a schema without rows"
+            )
+        return self._store.change(name, partial(changes.add_columns, schema=schema))
+
+    def _drop_columns(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        _check_content_type(environ, JSON)
+        request = _read_json(body, '{"columns": ["a"]}')
+        return self._store.change(name, partial(changes.drop_columns, request=request))
+
+    def _delete(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        _check_content_type(environ, JSON)
+        request = _read_json(body, '{"predicate": "n > 1"}')
+        return self._store.change(name, partial(changes.delete, request=request))
+
+    def _restore(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        _check_content_type(environ, JSON)
+        request = query.parse_request(_read_json(body, '{"version": 3}'))
+        if set(request) != {"version"}:
+            raise HTTPError(400, 'the body has "version" and nothing else; send that')
+        version = request["version"]
+        change = partial(changes.restore, version=version)
+        return self._store.change(name, change, spared=version)
 
     def _describe(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
@@ -312,6 +348,10 @@ class Application:
         ("GET", "/v1/tables", _list),
         ("POST", "/v1/tables/{name}", _create),
         ("POST", "/v1/table/{name}/alter_columns/", _alter),
+        ("POST", "/v1/table/{name}/add_columns/", _add_columns),
+        ("POST", "/v1/table/{name}/drop_columns/", _drop_columns),
+        ("POST", "/v1/table/{name}/delete/", _delete),
+        ("POST", "/v1/table/{name}/restore/", _restore),
         ("GET", "/v1/namespace/$/table/list", _list),
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
@@ -377,8 +417,13 @@ def _read_json(body: Body, wanted: str) -> dict[str, Any]:
     raise HTTPError(400, f"the body is not a JSON object; send {wanted}")
 
 
+def _content_type(environ: Environ) -> str:
+    value: str = environ.get("CONTENT_TYPE", "")
+    return value.partition(";")[0].strip().lower()
+
+
 def _check_content_type(environ: Environ, wanted: str) -> None:
-    content_type = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+    content_type = _content_type(environ)
     if content_type != wanted:
         raise HTTPError(
             415, f"the Content-Type is {content_type!r:.100}; send {wanted}"

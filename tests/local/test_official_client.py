@@ -188,6 +188,35 @@ def test_the_official_client_merges_by_these_two_rules_and_by_no_others(db, call
     assert caller.version("t") == 2
 
 
+def test_the_official_client_deletes_adds_and_drops_columns_and_restores(db, caller):
+    table = db.create_table("t", TABLE)
+    assert table.delete("n = 1").version == 2
+    assert table.count_rows() == 2
+    new = pa.schema([pa.field("new", pa.decimal128(9, 2)), pa.field("u", pa.uuid())])
+    assert table.add_columns(new).version == 3
+    assert table.schema.names == ["n", "text", "k", "new", "u"]
+    assert (
+        table.search()
+        .to_arrow()["new"]
+        .equals(pa.chunked_array([pa.nulls(2, new.field("new").type)]))
+    )
+    assert table.drop_columns(["text", "u"]).version == 4
+    assert table.schema.names == ["n", "k", "new"]
+    with pytest.raises(Exception, match=r"400 .*no columns 'u'"):
+        table.drop_columns(["u"])
+    with pytest.raises(Exception, match=r"400 .*nope"):
+        table.delete("nope = 1")
+    table.checkout(1)
+    table.restore()
+    assert table.search().to_arrow().equals(TABLE)
+    assert table.version == 5
+    table.restore(2)
+    assert table.count_rows() == 2
+    with pytest.raises(Exception, match=r"404 .*version 99|not found"):
+        table.restore(99)
+    assert caller.version("t") == 6
+
+
 def test_the_official_client_writes_in_parts(db, caller):
     table, big = (
         db.create_table("t", pa.table({"n": [-1]})),
@@ -242,8 +271,8 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
 def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller):
     table = db.create_table("t", TABLE)
     for call, told in [
-        (lambda: table.delete("n = 1"), "no endpoint '/v1/table/t/delete/'"),
         (table.list_versions, "no endpoint"),
+        (lambda: table.add_columns({"m": "n + 1"}), "not computed here"),
         (lambda: table.search([1.0, 2.0]).to_arrow(), "vector search"),
         (lambda: table.search().select({"m": "n + 1"}).to_arrow(), "names"),
     ]:

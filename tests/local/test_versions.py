@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
-from tests.support.local import ARROW, Caller, age, stream, unnamed
+from tests.support.local import ARROW, JSON, Caller, age, stream, unnamed
 from tests.support.processes import python
 from tests.support.servers import KEY
 
@@ -83,6 +84,31 @@ def create_and_drop(caller):
     return caller.send("POST", "/v1/table/other/drop/")
 
 
+def merge(caller):
+    path = "/v1/table/t/merge_insert/?on=n&when_matched_update_all=true&when_not_matched_insert_all=true"
+    return caller.send("POST", path, stream(ADDED), content_type=ARROW)
+
+
+def ask(caller, operation, **request):
+    path = f"/v1/table/t/{operation}/"
+    return caller.send("POST", path, json.dumps(request), content_type=JSON)
+
+
+def delete(caller):
+    return ask(caller, "delete", predicate="n = 1")
+
+
+def add_and_drop(caller):
+    schema = pa.schema([pa.field("new", pa.int8())])
+    path = "/v1/table/t/add_columns/"
+    caller.send("POST", path, stream(schema.empty_table()), content_type=ARROW)
+    return ask(caller, "drop_columns", columns=["new"])
+
+
+def restore(caller):
+    return ask(caller, "restore", version=versions(caller.root)[0])
+
+
 def versions(root):
     return [
         version["version"]
@@ -103,6 +129,9 @@ THINGS = {  # what is done, and the status of its answer
     "parts given up": (lambda caller: in_parts(caller).end("abort"), 200),
     "parts abandoned": (lambda caller: in_parts(caller).answer, 200),
     "alter": (alter_twice, 200),
+    "merge": (merge, 200),
+    "delete": (delete, 200),
+    "columns added and dropped": (add_and_drop, 200),
     "create and drop": (create_and_drop, 200),
     "a taken name": (lambda caller: caller.create("t", ROWS), 409),
     "rows that do not fit": (
@@ -145,7 +174,10 @@ def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_ar
 @settings(max_examples=10)
 @given(
     st.lists(
-        st.sampled_from(["append", "replace", "replace in parts", "alter"]), max_size=18
+        st.sampled_from(
+            ["append", "replace", "replace in parts", "alter", "merge", "delete"]
+        ),
+        max_size=18,
     ),
     st.integers(0, 18),
 )
@@ -186,6 +218,20 @@ def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_nint
     ]
     assert unnamed(caller.root) == []
     assert caller.read("t").num_rows > 0
+
+
+def test_a_version_is_restored_even_if_the_next_write_would_have_removed_it(tmp_path):
+    with serving(tmp_path, NO_TIME) as caller:
+        caller.create("t", ROWS)
+        assert replace(caller).status_code == delete(caller).status_code == 200
+        assert versions(tmp_path) == [2, 3]
+        assert restore(caller).json() == {"version": 4}
+        assert caller.read("t").equals(ROWS)
+        assert versions(tmp_path) == [2, 3, 4]
+        append(caller)
+        assert versions(tmp_path) == [4, 5]
+        assert unnamed(tmp_path) == []
+        assert ask(caller, "restore", version=3).status_code == 404
 
 
 def test_what_a_tag_names_and_what_others_read_within_the_day_stays(caller):

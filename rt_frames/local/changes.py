@@ -1,0 +1,137 @@
+"""Changes under a table's lock: delete rows, add and drop columns, restore a version.
+
+Each is one commit. The engine itself accepts names that make a table unreadable, and
+conditions of which it reads only the beginning.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pyarrow.types as is_
+
+from rt_frames._names import duplicates
+from rt_frames._text import list_names
+from rt_frames.local import engine
+from rt_frames.local.http_error import HTTPError
+from rt_frames.local.query import check_filter
+from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS, walk
+
+
+def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
+    """Delete the rows that match a condition; return their number and the version."""
+    _check_members(request, "predicate")
+    condition = check_filter(request.get("predicate"))
+    if condition is None or not request["predicate"].strip():
+        raise HTTPError(
+            400, 'there is no condition; send {"predicate": "n > 1"}, or drop the table'
+        )
+    table: Any = lance.dataset(str(folder))
+    with engine.as_http_errors("no row was deleted"):
+        deleted = table.delete(condition)["num_deleted_rows"]
+    return {"num_deleted_rows": int(deleted), "version": int(table.version)}
+
+
+def add_columns(folder: Path, schema: pa.Schema) -> dict[str, int]:
+    """Add columns of nulls; return the new version."""
+    table: Any = lance.dataset(str(folder))
+    _check_new_columns(schema, table.schema)
+    before = table.version
+    with engine.as_http_errors("no column was added"):
+        table.add_columns(schema)
+    with engine.as_http_errors(
+        "the columns were taken away again, the table could not be read with them"
+    ):
+        return {"version": engine.keep_readable(folder, table, before, schema.names)}
+
+
+def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
+    names = {name.lower(): name for name in table.names}
+    for field in schema:
+        known = names.get(field.name.lower())
+        if known == field.name:
+            raise HTTPError(400, f"the table has a column {known!r:.200}; leave it out")
+        if known is not None:
+            raise HTTPError(
+                400,
+                f"columns {known!r:.200} and {field.name!r:.200} differ by case alone; "
+                "choose another name",
+            )
+        names[field.name.lower()] = field.name
+        if not field.nullable:
+            raise HTTPError(
+                400,
+                f"column {field.name!r:.200} is not nullable, and new columns are null in "
+                "all rows; make it nullable",
+            )
+        if is_.is_null(field.type):
+            raise HTTPError(400, f"column {field.name!r:.200} has no type; give it one")
+    if len(names) > MAX_COLUMNS:
+        raise HTTPError(
+            400, f"the table would have {len(names)} columns; at most {MAX_COLUMNS} fit"
+        )
+    fields = 0
+    for field in [*table, *schema]:
+        fields += sum(1 for _ in walk(field))
+    if fields > MAX_FIELDS:
+        raise HTTPError(
+            400,
+            f"the table would have {fields} fields, those inside its columns included; "
+            f"at most {MAX_FIELDS} fit",
+        )
+
+
+def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
+    """Drop top-level columns; return the new version."""
+    _check_members(request, "columns")
+    names = request.get("columns")
+    if (
+        not isinstance(names, list)
+        or not names
+        or not all(isinstance(name, str) for name in names)
+    ):
+        raise HTTPError(400, 'there are no columns; send {"columns": ["a", "b"]}')
+    if twice := duplicates(names):
+        raise HTTPError(
+            400, f"columns occur more than once: {list_names(twice)}; name each once"
+        )
+    table: Any = lance.dataset(str(folder))
+    known = table.schema.names
+    if unknown := [name for name in names if name not in known]:
+        raise HTTPError(
+            400,
+            f"the table has no columns {list_names(unknown)}; it has {list_names(known)}",
+        )
+    if len(names) == len(known):
+        raise HTTPError(
+            400, "these are all columns of the table; leave one, or drop the table"
+        )
+    with engine.as_http_errors("no column was dropped"):
+        table.drop_columns(names)
+    return {"version": int(table.version)}
+
+
+def restore(folder: Path, version: int) -> dict[str, int]:
+    """Commit an old version as the newest; return its new number."""
+    try:
+        table: Any = lance.dataset(str(folder), version=version)
+    except BaseException as error:
+        # panics
+        raise HTTPError(
+            404,
+            f"the table has no version {version}, or no longer has it; nothing was changed",
+        ) from error
+    with engine.as_http_errors("nothing was restored"):
+        table.restore()
+    return {"version": int(table.version)}
+
+
+def _check_members(request: dict[str, Any], member: str) -> None:
+    if unknown := set(request) - {member}:
+        raise HTTPError(
+            400,
+            f'unknown {list_names(sorted(unknown))}; the body has "{member}" and nothing else',
+        )

@@ -1,0 +1,381 @@
+"""Rows deleted, columns added and dropped, versions restored on the embedded service."""
+
+from __future__ import annotations
+
+import json
+
+import lance
+import pyarrow as pa
+import pytest
+
+from rt_frames._names import RESERVED
+from tests.local.test_merge import merge
+from tests.local.test_multipart import Write
+from tests.local.test_service import COLUMNS, TOLD
+from tests.support.local import ARROW, JSON, message, stream
+
+BASE = pa.table({"n": [1, 2, None], "s": ["a;b", 'c")--', "/*"], "V": [1.5, None, 3.5]})
+
+
+def ask(caller, operation, **request):
+    path = f"/v1/table/t/{operation}/"
+    return caller.send("POST", path, json.dumps(request), content_type=JSON)
+
+
+def add(caller, *fields, rows=None):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema if rows else pa.schema(fields)) as writer:
+        if rows:
+            writer.write_table(rows)
+    path = "/v1/table/t/add_columns/"
+    return caller.send("POST", path, sink.getvalue().to_pybytes(), content_type=ARROW)
+
+
+def insert(caller, table):
+    return caller.send("POST", "/v1/table/t/insert/", stream(table), content_type=ARROW)
+
+
+def read(caller):
+    return caller.read("t").to_pydict()
+
+
+@pytest.fixture
+def there(caller):
+    caller.create("t", BASE)
+    return caller
+
+
+@pytest.fixture
+def unchanged(there):
+    yield there
+    assert there.version("t") == 1
+    assert there.read("t").equals(BASE)
+
+
+def test_rows_that_match_are_deleted_and_counted(there):
+    answer = ask(there, "delete", predicate="n > 1 OR s = '/*'")
+    assert answer.json() == {"num_deleted_rows": 2, "version": 2}
+    assert answer.headers["x-rt-frames"]
+    assert read(there)["n"] == [1]
+    assert ask(there, "delete", predicate="n > 1").json()["num_deleted_rows"] == 0
+    assert (
+        ask(there, "delete", predicate="`V` IS NOT NULL").json()["num_deleted_rows"]
+        == 1
+    )
+    assert read(there) == {"n": [], "s": [], "V": []}
+    assert insert(there, BASE).status_code == 200
+    assert there.read("t").equals(BASE)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["s = 'a;b'", "s = 'c\")--'", "s IN ('/*', ')')", "s = '(' OR (n = (1))"],
+)
+def test_what_is_in_quotes_ends_no_condition(there, condition):
+    assert ask(there, "delete", predicate=condition).json()["num_deleted_rows"] == 1
+    assert ask(there, "count_rows", predicate=condition).json() == 0
+
+
+MISREAD = {
+    "n = 1; DROP TABLE t": "semicolon",
+    "n = 1) OR (true": "parenthesis",
+    "n = 1) AND nonsense": "parenthesis",
+    's = "a"': "reads",
+    "n = 1 -- AND s = 'a'": "comment",
+    "n = 1 /* ( */ ) AND nonsense": "comment",
+}
+
+
+@pytest.mark.parametrize(("condition", "words"), MISREAD.items())
+def test_a_condition_that_the_engine_would_misread_is_refused(
+    unchanged, condition, words
+):
+    for operation, member in (
+        ("delete", "predicate"),
+        ("count_rows", "predicate"),
+        ("query", "filter"),
+    ):
+        answer = ask(unchanged, operation, **{member: condition})
+        assert (answer.status_code, words in message(answer)) == (400, True), operation
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({}, "no condition"),
+        ({"predicate": None}, "no condition"),
+        ({"predicate": " \n"}, "no condition"),
+        ({"predicate": 7}, "string"),
+        ({"predicate": "nope = 1"}, "nope"),
+        ({"predicate": "n"}, "boolean"),
+        ({"predicate": "1 / 0 = n"}, "Divide by zero"),
+        ({"predicate": "n = "}, "no row was deleted"),
+        ({"predicate": "n = 1 OR " * 300 + "n = 1"}, "250"),
+        ({"predicate": "n = 1", "limit": 1}, "'limit'"),
+    ],
+)
+def test_what_cannot_be_deleted_is_refused(unchanged, request_, words):
+    answer = ask(unchanged, "delete", **request_)
+    assert (answer.status_code, words in message(answer)) == (400, True), message(
+        answer
+    )
+    assert str(unchanged.root).strip("/") not in answer.text
+
+
+@pytest.mark.parametrize(
+    "operation", ["delete", "drop_columns", "restore", "add_columns"]
+)
+def test_a_change_needs_a_table_and_a_type_of_its_body(there, operation):
+    for name, kind, status in (("u", JSON, 404), ("t", "text/plain", 415)):
+        path = f"/v1/table/{name}/{operation}/"
+        assert there.send("POST", path, "{}", content_type=kind).status_code == status
+
+
+def test_columns_are_added_as_nulls(there):
+    fields = [pa.field("new", pa.int8()), pa.field("é b", pa.string())]
+    answer = add(there, *fields)
+    assert answer.json() == {"version": 2}
+    assert there.read("t").schema == pa.schema([*BASE.schema, *fields])
+    assert read(there) == {**BASE.to_pydict(), "new": [None] * 3, "é b": [None] * 3}
+
+
+def test_added_columns_have_exactly_their_types_and_take_appended_and_merged_rows(
+    caller,
+):
+    arrays = {
+        name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()
+    }
+    fields = [pa.field(name, values.type) for name, values in arrays.items()]
+    for number, (field, _, _) in enumerate(TOLD.values()):
+        # a primary key is not
+        if field.nullable:
+            fields.append(field.with_name(f"told {number}"))
+    caller.create("t", pa.table({"id": [0]}))
+    assert add(caller, *fields).status_code == 200
+    schema = pa.schema([pa.field("id", pa.int64()), *fields])
+    ids = pa.table({"id": [1, 2, 3]})
+    columns = [arrays.get(field.name, pa.nulls(3, field.type)) for field in fields]
+    rows = pa.table([ids["id"], *columns], schema)
+    assert insert(caller, rows).status_code == 200
+    more = rows.set_column(0, "id", pa.array([3, 4, 5]))
+    assert merge(caller, more).json()["num_updated_rows"] == 1
+    found = caller.read("t").sort_by("id")
+    assert found.schema.equals(schema)
+    expected = pa.concat_tables([rows[:2], more]).select(found.column_names)
+    assert str(found[1:].to_pylist()) == str(expected.to_pylist())
+    caller.create("created", rows)
+    created = lance.dataset(str(caller.root / "created.lance"))
+    assert found.schema.equals(created.schema, check_metadata=True)
+
+
+def test_columns_are_added_to_a_table_without_rows(caller):
+    caller.create("t", BASE[:0])
+    assert add(caller, pa.field("new", pa.int8())).status_code == 200
+    assert (
+        insert(caller, pa.table({"new": pa.array([1], pa.int8())})).status_code == 200
+    )
+    assert read(caller)["new"] == [1]
+
+
+NOT_ADDED = {
+    **{name: ([pa.field(name, pa.int8())], "reserved") for name in RESERVED},
+    "there": ([pa.field("n", pa.int64())], "has a column 'n'"),
+    "other case": (
+        [pa.field("v", pa.int8())],
+        "columns 'V' and 'v' differ by case alone",
+    ),
+    "of each other": (
+        [pa.field("x", pa.int8()), pa.field("X", pa.int8())],
+        "'x' and 'X'",
+    ),
+    "twice": ([pa.field("x", pa.int8()), pa.field("x", pa.int8())], "more than once"),
+    "no nulls": ([pa.field("x", pa.int8(), nullable=False)], "not nullable"),
+    "dot": ([pa.field("x.y", pa.int8())], "dot"),
+    "empty": ([pa.field("", pa.int8())], "empty"),
+    "control": ([pa.field("x\ny", pa.int8())], "control characters"),
+    "backtick": ([pa.field("x`", pa.int8())], "backtick"),
+    "no type": ([pa.field("x", pa.null())], "no type"),
+    "a type of no table": ([pa.field("x", pa.string_view())], "cast it first"),
+    "none": ([], "0 columns"),
+    "too many": ([pa.field(f"c{i}", pa.int8()) for i in range(9998)], "10001 columns"),
+    "one good, one bad": ([pa.field("x", pa.int8()), pa.field("s", pa.int8())], "'s'"),
+}
+
+
+@pytest.mark.parametrize(("fields", "words"), NOT_ADDED.values(), ids=NOT_ADDED)
+def test_a_column_that_cannot_be_added_is_refused_by_name(unchanged, fields, words):
+    answer = add(unchanged, *fields)
+    assert (answer.status_code, words in message(answer)) == (400, True), message(
+        answer
+    )
+
+
+def test_columns_come_without_rows_and_are_not_computed(unchanged):
+    assert "without rows" in message(add(unchanged, rows=pa.table({"x": [None, 1]})))
+    new = {"new_columns": [{"name": "m", "expression": "n + 1"}]}
+    answer = ask(unchanged, "add_columns", **new)
+    assert (answer.status_code, "Arrow stream" in message(answer)) == (501, True)
+    path = "/v1/table/t/add_columns/"
+    for body in (stream(BASE.select([0])[:0])[:-8], b"", stream(BASE[:0]) + b"x"):
+        answer = unchanged.send("POST", path, body, content_type=ARROW)
+        assert answer.status_code == 400
+
+
+def test_columns_are_dropped(there):
+    assert ask(there, "drop_columns", columns=["V", "n"]).json() == {"version": 2}
+    assert read(there) == {"s": BASE["s"].to_pylist()}
+    assert insert(there, pa.table({"s": ["x"]})).status_code == 200
+    assert there.read("t").num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["nope"], "no columns 'nope'"),
+        (["n", "N"], "no columns 'N'"),
+        (["s.x"], "no columns 's.x'"),
+        (["n", "s", "V"], "all columns"),
+        (["n", "n"], "more than once"),
+        (["_rowid"], "'_rowid'"),
+        ([], "no columns;"),
+        ("n", "no columns;"),
+        ([1], "no columns;"),
+        (None, "no columns;"),
+    ],
+)
+def test_what_cannot_be_dropped_is_refused(unchanged, columns, words):
+    answer = ask(unchanged, "drop_columns", columns=columns)
+    assert (answer.status_code, words in message(answer)) == (400, True), message(
+        answer
+    )
+    assert "'x'" in message(ask(unchanged, "drop_columns", columns=["n"], x=1))
+
+
+def test_a_field_in_a_column_is_not_dropped(caller):
+    caller.create("t", pa.table({"n": [1], "s": [{"x": 1, "y": 2}]}))
+    assert ask(caller, "drop_columns", columns=["s.x"]).status_code == 400
+    assert read(caller) == {"n": [1], "s": [{"x": 1, "y": 2}]}
+
+
+def test_a_column_dropped_and_added_again_has_none_of_its_old_values(there):
+    ask(there, "drop_columns", columns=["n"])
+    add(there, pa.field("n", pa.int64()))
+    assert read(there)["n"] == [None] * 3
+    assert insert(there, BASE).status_code == 200
+    rows = pa.table({"s": ["/*", "new"], "n": [7, 8]})
+    assert merge(there, rows, "s").status_code == 200
+    found = {(row["s"], row["n"]) for row in there.read("t").to_pylist()}
+    assert found == {
+        ("a;b", None),
+        ('c")--', None),
+        ("a;b", 1),
+        ('c")--', 2),
+        ("/*", 7),
+        ("new", 8),
+    }
+
+
+def test_an_old_version_is_committed_as_the_newest(there):
+    ask(there, "delete", predicate="n = 1")
+    ask(there, "drop_columns", columns=["s"])
+    there.alter("t", {"path": "n", "data_type": {"type": "int32"}})
+    add(there, pa.field("s", pa.int8()))
+    assert there.version("t") == 5
+    assert ask(there, "restore", version=1).json() == {"version": 6}
+    assert there.read("t").equals(BASE)
+    assert insert(there, BASE).status_code == 200
+    assert there.read("t").equals(pa.concat_tables([BASE, BASE]))
+    assert ask(there, "restore", version=4).json() == {"version": 8}
+    assert read(there) == {"n": [2, None], "V": [None, 3.5]}
+    assert (
+        merge(there, pa.table({"n": pa.array([2, 5], pa.int32())}), "n").status_code
+        == 200
+    )
+    assert sorted(map(str, read(there)["n"])) == ["2", "5", "None"]
+    assert ask(there, "restore", version=9).json() == {"version": 10}
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        ({"version": 9}, 404, "no version 9"),
+        ({"version": 0}, 404, "no version 0"),
+        ({"version": -1}, 400, "version is -1"),
+        ({"version": "1"}, 400, "version is '1'"),
+        ({"version": True}, 400, "version is True"),
+        ({"version": 2**63}, 400, "version is"),
+        ({"version": None}, 400, '"version"'),
+        ({"version": 1, "tag": "x"}, 400, '"version"'),
+        ({}, 400, '"version"'),
+    ],
+)
+def test_what_cannot_be_restored_is_refused(unchanged, request_, status, words):
+    answer = ask(unchanged, "restore", **request_)
+    assert (answer.status_code, words in message(answer)) == (status, True)
+
+
+ROWS = pa.table({"n": [7], "s": ["x"], "V": [7.5]})
+HAPPENS = {
+    "add": (lambda caller: add(caller, pa.field("new", pa.int8())), [409]),
+    "drop": (lambda caller: ask(caller, "drop_columns", columns=["V"]), [409]),
+    "drop and add": (
+        lambda caller: (
+            ask(caller, "drop_columns", columns=["V"]),
+            add(caller, pa.field("V", pa.float64())),
+        ),
+        [409],
+    ),
+    "cast and restore": (
+        lambda caller: (
+            caller.alter("t", {"path": "V", "data_type": {"type": "float"}}),
+            ask(caller, "restore", version=1),
+        ),
+        [200],
+    ),
+    "delete": (lambda caller: ask(caller, "delete", predicate="n = 1"), [200]),
+    "merge": (lambda caller: merge(caller, ROWS, "s"), [200]),
+}
+
+
+@pytest.mark.parametrize(("happens", "status"), HAPPENS.values(), ids=HAPPENS)
+def test_parts_that_were_begun_before_a_change_of_columns_are_a_conflict(
+    there, happens, status
+):
+    write = Write(there)
+    assert write.part(ROWS).status_code == 200
+    happens(there)
+    before = there.read("t")
+    assert [write.end().status_code] == status
+    added = [] if status == [409] else [ROWS]
+    assert there.read("t").equals(pa.concat_tables([before, *added]))
+
+
+def test_parts_that_were_begun_before_a_restore_of_other_columns_are_a_conflict(there):
+    add(there, pa.field("new", pa.int8()))
+    write = Write(there)
+    rows = ROWS.append_column("new", pa.array([1], pa.int8()))
+    assert write.part(rows).status_code == 200
+    ask(there, "restore", version=1)
+    assert write.end().status_code == 409
+    assert there.read("t").equals(BASE)
+    ask(there, "restore", version=2)
+    write = Write(there)
+    assert write.part(rows).status_code == 200
+    ask(there, "restore", version=1)
+    # the new column has the number that the old one had
+    add(there, pa.field("new", pa.int8()))
+    statuses = write.end().status_code, there.read("t").num_rows
+    assert statuses in ((409, 3), (200, 4))
+    assert read(there)["new"][3:] in ([], [1])
+
+
+def test_parts_that_replace_are_a_conflict_after_any_change(there):
+    for happens, _ in HAPPENS.values():
+        write = Write(there)
+        rows = there.read("t")
+        assert write.part(rows, mode="overwrite").status_code == 200
+        happens(there)
+        before = there.read("t")
+        assert write.end().status_code == 409
+        assert there.read("t").equals(before)
+        ask(there, "restore", version=1)
