@@ -73,6 +73,8 @@ class RemoteAccessor(Generic[Frame]):
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        on: str | Sequence[str] | None = None,
+        add_columns: bool = False,
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
@@ -93,6 +95,8 @@ class RemoteAccessor(Generic[Frame]):
             index=index,
             clean_names=clean_names,
             if_exists=if_exists,
+            on=on,
+            add_columns=add_columns,
             compression=compression,
             progress=progress,
         )
@@ -106,6 +110,8 @@ class RemoteAccessor(Generic[Frame]):
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        on: str | Sequence[str] | None = None,
+        add_columns: bool = False,
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> Frame:
@@ -127,6 +133,8 @@ class RemoteAccessor(Generic[Frame]):
             index=index,
             clean_names=clean_names,
             if_exists=if_exists,
+            on=on,
+            add_columns=add_columns,
             compression=compression,
             progress=progress,
         )

@@ -84,6 +84,8 @@ def to_table(
     index: bool | None = None,
     clean_names: bool = False,
     if_exists: IfExists = "fail",
+    on: str | Sequence[str] | None = None,
+    add_columns: bool = False,
     compression: Compression = "auto",
     progress: bool | None = None,
 ) -> RemoteTable:
@@ -110,12 +112,24 @@ def to_table(
         Whether to turn labels that a table cannot have into valid names: numbers and dates become text, the levels of
         a MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, and duplicates are
         numbered. The table's ``schema`` shows the result.
-    if_exists : {"fail", "skip", "replace", "append"}, default "fail"
-        What to do if the name is taken: "fail" raises; "skip" sends nothing and returns the existing table, with
-        ``created=False``; "replace" replaces all its rows; "append" adds rows to it. The last two are all or nothing,
-        and need a folder or ``dialect="lancedb"``. Appended columns are matched by name: those that the frame lacks
-        become null, types are cast within a family (numbers; text and categories; dates and times), and a value that
-        does not fit exactly is refused with its row.
+    if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
+        What to do if the name is taken: "fail" raises; "skip" sends nothing and returns
+        the existing table, with ``created=False``; "replace" replaces all its rows;
+        "append" adds rows to it; "upsert" replaces the rows whose keys it has, and adds
+        the others. The last two create the table if there is none. The last three are
+        all or nothing, and need a folder or ``dialect="lancedb"``. Columns of added rows
+        are matched by name: those that the frame lacks become null, or keep their values
+        in a row that is updated. Types are cast within a family (numbers; text and
+        categories; dates and times), and a value that does not fit exactly is refused
+        with its row.
+    on : str or list of str, optional
+        The columns whose values identify a row, for an upsert: whole numbers, text,
+        binary, dates, times, decimals, booleans, UUIDs or categories. Null keys, and two
+        rows with one key, are refused by row. The keys of all rows are held in memory
+        until they are checked. Several columns need an embedded service.
+    add_columns : bool, default False
+        Whether columns that only the frame has are added to the table first, with nulls
+        in its rows, by "append" and "upsert". Without it, they are an error.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends them uncompressed.
     progress : bool, optional
@@ -156,6 +170,8 @@ def to_table(
         index=index,
         clean_names=clean_names,
         if_exists=if_exists,
+        on=on,
+        add_columns=add_columns,
         compression=compression,
         progress=progress,
     )
@@ -170,6 +186,8 @@ def tee(
     index: bool | None = None,
     clean_names: bool = False,
     if_exists: IfExists = "fail",
+    on: str | Sequence[str] | None = None,
+    add_columns: bool = False,
     compression: Compression = "auto",
     progress: bool | None = None,
 ) -> Frame:
@@ -181,7 +199,9 @@ def tee(
         As in `to_table`. An iterator or reader is exhausted afterwards.
     name : str
         The table's name.
-    client, dtypes, index, clean_names, if_exists, compression, progress : optional
+    client, dtypes, index, clean_names, if_exists, on, add_columns : optional
+        As in `to_table`.
+    compression, progress : optional
         As in `to_table`.
 
     Returns
@@ -210,6 +230,8 @@ def tee(
         index=index,
         clean_names=clean_names,
         if_exists=if_exists,
+        on=on,
+        add_columns=add_columns,
         compression=compression,
         progress=progress,
     )

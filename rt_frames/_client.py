@@ -203,6 +203,8 @@ class Client:
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        on: str | Sequence[str] | None = None,
+        add_columns: bool = False,
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
@@ -218,9 +220,18 @@ class Client:
         check_order(data, name, "client.create_table({}, df)")
         # so that its errors stay ours, and it can be read again
         rows = Readable(data._reader) if isinstance(data, RemoteTable) else data  # noqa: SLF001  # same module
-        how = WriteOptions(dtypes, index, clean_names, if_exists, compression, progress)
+        options = WriteOptions(
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            if_exists=if_exists,
+            on=on,
+            add_columns=add_columns,
+            compression=compression,
+            progress=progress,
+        )
         with errors.about(name):
-            return RemoteTable(name, self, *write(self._service, name, rows, how))
+            return RemoteTable(name, self, *write(self._service, name, rows, options))
 
     @hide_frames
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -295,6 +306,8 @@ class RemoteTable:
         True if the call created the table, False if it existed, None if unknown.
     request_id : str or None
         The ``x-request-id`` of the request that returned this object.
+    updated, inserted : int or None
+        Rows that an upsert updated and inserted, if the service reports it.
     _changed : AlterationPlan or None
         What was altered, for the repr.
     _pinned : bool
@@ -317,6 +330,8 @@ class RemoteTable:
     version: int | None = None
     created: bool | None = None
     request_id: str | None = None
+    updated: int | None = None
+    inserted: int | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
     # whether it reads this version alone
     _pinned: bool = False
@@ -719,6 +734,9 @@ class RemoteTable:
             facts.append(count(len(self._schema), "column"))
         if self.rows is not None:
             facts.append(count(self.rows, "row"))
+        if self.updated is not None and self.inserted is not None:
+            facts.append(f"{self.updated:,} updated")
+            facts.append(f"{self.inserted:,} inserted")
         if self.nbytes:
             facts.append(f"{format_bytes(self.nbytes)} sent")
         if self.version is not None:

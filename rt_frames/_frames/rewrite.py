@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,17 +15,22 @@ from rt_frames._schema.data_type import child_fields, map_fields
 def altered_schema(
     schema: pa.Schema, plan: AlterationPlan
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the names and nullability that a plan gives, and its casts by new names of columns."""
+    """Return a schema with the names and nullability that a plan gives, and its casts.
+
+    Casts are by new names. Added columns come last, dropped ones are left out.
+    """
     changes = {change.path: change for change in plan}
     fields = []
     casts = {}
     for field in schema:
+        if field.name in plan.dropped:
+            continue
         renamed = _altered(field, "", changes, casts=False)
         cast = _altered(field, "", changes, casts=True)
         fields.append(renamed)
         if cast.type != renamed.type:
             casts[renamed.name] = cast.type
-    return pa.schema(fields, schema.metadata), casts
+    return pa.schema([*fields, *plan.added], schema.metadata), casts
 
 
 def _altered(
@@ -80,10 +85,19 @@ def _fields_inside(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def with_schema(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema
-) -> Iterable[pa.RecordBatch]:
-    """Yield batches under other names, at any depth, and other nullability; no value is touched."""
-    return (pa.record_batch(_WithSchema(batch, schema)) for batch in batches)
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, plan: AlterationPlan
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches under other names, at any depth, and other nullability.
+
+    No value is touched. Added columns hold nulls, dropped ones are left out.
+    """
+    for batch in batches:
+        kept = batch.drop_columns(list(plan.dropped))
+        nulls = [pa.nulls(batch.num_rows, column.type) for column in plan.added]
+        columns = pa.RecordBatch.from_arrays(
+            [*kept.columns, *nulls], schema=pa.schema([*kept.schema, *plan.added])
+        )
+        yield pa.record_batch(_WithSchema(columns, schema))
 
 
 class _WithSchema:

@@ -33,6 +33,9 @@ UNDOCUMENTED: dict[str, str] = {
 _ELSEWHERE = "connect with {} where the server speaks it"
 
 
+_ADDING = ("replace", "append", "upsert")
+
+
 class Dialect(NamedTuple):
     """The address of each operation, with ``{}`` for the table; None for what such a server cannot do.
 
@@ -92,11 +95,11 @@ class Dialect(NamedTuple):
     def check_if_exists(self, if_exists: Any) -> None:
         """Refuse what such a server cannot do to a table that is there already."""
         possible = ["fail", "skip"]
-        possible += [word for word in ("replace", "append") if getattr(self, word)]
+        possible += [word for word in _ADDING if getattr(self, word)]
         if if_exists in possible:
             return
         others = " or ".join(f'"{word}"' for word in possible)
-        if if_exists not in ("replace", "append"):
+        if if_exists not in _ADDING:
             raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
         missing = UNDOCUMENTED[if_exists]
         text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {missing}; use {others}'
@@ -115,9 +118,7 @@ LANCEDB = Dialect(
     alter="/v1/table/{}/alter_columns/",
     replace="/v1/table/{}/create/?mode=overwrite",
     append="/v1/table/{}/insert/",
-    # servers want all three rules; keys follow
-    upsert="/v1/table/{}/merge_insert/?when_matched_update_all=true"
-    "&when_not_matched_insert_all=true&when_not_matched_by_source_delete=false",
+    upsert="/v1/table/{}/merge_insert/",
     add_columns="/v1/table/{}/add_columns/",
     drop_columns="/v1/table/{}/drop_columns/",
     delete="/v1/table/{}/delete/",

@@ -167,6 +167,23 @@ def parse_version(response: Response) -> int | None:
     return _whole_number(response, "version")
 
 
+class Written(NamedTuple):
+    """A table's new version and, of an upsert, the numbers of rows, as far as reported."""
+
+    version: int | None
+    updated: int | None
+    inserted: int | None
+
+
+def parse_written(response: Response) -> Written:
+    """Return what the response to a write of rows reports."""
+    return Written(
+        parse_version(response),
+        _whole_number(response, "num_updated_rows"),
+        _whole_number(response, "num_inserted_rows"),
+    )
+
+
 def parse_deleted(response: Response) -> tuple[int | None, int | None]:
     """Return the new version and the number of deleted rows, as far as reported."""
     return parse_version(response), _whole_number(response, "num_deleted_rows")

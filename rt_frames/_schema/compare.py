@@ -393,9 +393,10 @@ class _Comparison:
         if is_nested:
             text += "; no field can be added inside a struct"
         if pairs:
-            return self._advise_renames(
-                text, pairs, are_all=is_nested or len(pairs) == len(come)
-            )
+            message = self._advise_renames(text, pairs)
+            if is_nested or len(pairs) == len(come):
+                return message
+            return Message(text, message.hint, **message.options, add_columns=True)
         if is_nested:
             return Message(f"{text}; make the structs alike")
         hint = "name renamed columns with rename= (--rename), or pass {} to add them"

@@ -20,8 +20,9 @@ from rt_frames._http.request import Failure, Purpose, Request
 from rt_frames._http.response import parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
+from rt_frames._service.outcome import explain_multipart
 from rt_frames._service.service import Description, Service
-from rt_frames._service.write import Written, explain_failed_parts
+from rt_frames._service.write import WriteResult
 from rt_frames._text import Message, count
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _CHECK_FIRST = "check the table's columns before you alter it again"
 
 def rewrite(
     service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan
-) -> Written:
+) -> WriteResult:
     """Do all of a plan, which was made for this schema, in one commit, unless somebody else writes meanwhile.
 
     The upload is begun before the table is described and read, so that a service can tell whether it was changed since.
@@ -50,7 +51,7 @@ def rewrite(
     upload = MultipartUpload(service.session, request, service.dialect, rewriting.send)
 
     def explain_outcome(failure: Failure) -> str:
-        return explain_failed_parts(
+        return explain_multipart(
             service,
             name,
             upload,
@@ -74,11 +75,10 @@ def rewrite(
         count(rewriting.rows, "row"),
         result.request_id,
     )
-    return Written(
-        None,
-        rewriting.rows,
-        result.sent,
-        result.value,
+    return WriteResult(
+        rows=rewriting.rows,
+        nbytes=result.sent,
+        version=result.value,
         created=False,
         request_id=result.request_id,
     )
@@ -131,7 +131,7 @@ class _Rewriting:
             self._check(_stored(rows.schema), _stored(self.before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)
             reader = pa.RecordBatchReader.from_batches(
-                renamed, iter(with_schema(rows, renamed))
+                renamed, with_schema(rows, renamed, self._plan)
             )
             source = open_source(reader, dtypes=casts, exact=True)
         except BaseException:

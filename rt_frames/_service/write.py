@@ -1,18 +1,21 @@
-"""Write a frame: create, replace or append to a table, in one request or in parts.
+"""Write a frame: create, replace, append to or upsert into a table.
 
-`write` is the whole journey. Data larger than one part, or of unknown size, go in parts if the service takes them; the
-workers of a Dask cluster send their own.
+`write` is the whole journey. Data larger than one part, or of unknown size, go in parts
+if the service takes them; the workers of a Dask cluster send their own. An upsert is
+one request, checked before its end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
@@ -22,44 +25,42 @@ from rt_frames._frames.compression import (
     check_compression,
 )
 from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._http.request import Failure, Purpose, Request, Result
-from rt_frames._http.response import parse_version
+from rt_frames._http.response import parse_written
+from rt_frames._names import duplicates
 from rt_frames._progress import Progress
 from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.outcome import explain_append, explain_upsert
+from rt_frames._service.parts import not_there, send_in_parts
 from rt_frames._service.service import Description, Service
-from rt_frames._text import count
+from rt_frames._text import Message, count, format_bytes, list_names, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from rt_frames._frames.ipc import Buffers
     from rt_frames._frames.source import Source
     from rt_frames._http.dialects import Dialect
     from rt_frames._http.request import Hint, Hints
-    from rt_frames._http.response import Response
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
 
-IfExists = Literal["fail", "skip", "replace", "append"]
-# to wait for an answer after a write has failed
-CLEAN_UP_SECONDS = 10.0
-_REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
-NOTHING_STORED = "nothing of it is stored"
-_MAY_DO_IT = "but the service may still do it"
-_MAY_BE_LATE = f"{_MAY_DO_IT}: wait until its time-out is over, and check again before you send again"
-_CHECK_FIRST = "check whether the rows are there before you send them again"
-_DROP_LATE = (
-    "wait until its time-out is over, drop table {!r} if it is there, and send again"
-)
-_EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
+IfExists = Literal["fail", "skip", "replace", "append", "upsert"]
 # bytes; before a larger upload, one list request checks address, key and name
 LIST_FIRST_ABOVE = 8 * 2**20
+# bytes of an upsert, which has no parts; hosted services refuse bodies above 100 MB
+MAX_UPSERT_BYTES = 90_000_000
+# servers want all three
+_UPSERT_RULES = (
+    "when_matched_update_all=true&when_not_matched_insert_all=true"
+    "&when_not_matched_by_source_delete=false"
+)
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What became of a write: the fields of a `rt_frames.RemoteTable`."""
 
     schema: pa.Schema | None = None
@@ -68,134 +69,186 @@ class Written(NamedTuple):
     version: int | None = None
     created: bool | None = None
     request_id: str | None = None
+    updated: int | None = None
+    inserted: int | None = None
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of `rt_frames.to_table`."""
+    """The options of `rt_frames.to_table`; `check` refuses those that do not go together."""
 
     dtypes: Mapping[str, Any] | None
     index: bool | None
     clean_names: bool
     if_exists: IfExists
+    on: str | Sequence[str] | None
+    add_columns: bool
     compression: Compression
     progress: bool | None
 
+    @property
+    def adds_rows(self) -> bool:
+        """Whether rows are added to a table that exists."""
+        return self.if_exists in ("append", "upsert")
 
-def write(service: Service, name: str, data: Any, how: WriteOptions) -> Written:
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of an upsert's keys."""
+        if self.on is None:
+            return ()
+        return (self.on,) if isinstance(self.on, str) else tuple(self.on)
+
+    def check(self, dialect: Dialect) -> None:
+        """Refuse options that cannot be used, by name."""
+        dialect.check_if_exists(self.if_exists)
+        check_compression(self.compression)
+        if not isinstance(self.add_columns, bool):
+            raise ValueError(
+                f"add_columns: expected True or False, got {show_value(self.add_columns)}"
+            )
+        if self.add_columns and not self.adds_rows:
+            raise ValueError(
+                'add_columns: only if_exists="append" and "upsert" add columns to a '
+                "table; leave it out"
+            )
+        if self.if_exists != "upsert":
+            if self.on is not None:
+                raise ValueError('on: only if_exists="upsert" has keys; leave it out')
+            return
+        with contextlib.suppress(TypeError):
+            if self.keys and all(isinstance(key, str) for key in self.keys):
+                if twice := duplicates(self.keys):
+                    raise ValueError(f"on: {list_names(twice)} twice; leave one out")
+                return
+        text = "on: an upsert needs the column, or the list of columns, whose values identify a row"
+        raise ValueError(Message(text, "pass {}", on="…"))
+
+
+def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
     """Store a frame."""
     service.check_name(name)
-    service.dialect.check_if_exists(how.if_exists)
-    check_compression(how.compression)
-    table = _find_table(service, name) if how.if_exists == "append" else None
-    return _write(service, name, data, how, table)
+    options.check(service.dialect)
+    table = _find_table(service, name) if options.adds_rows else None
+    # others may look at one key alone, and overwrite rows that have another
+    if len(options.keys) > 1 and not service.is_embedded:
+        raise ValueError(
+            "on: only an embedded service is known to match several keys; make one key "
+            "column of them, for example by joining their texts"
+        )
+    return _write(service, name, data, options, table)
 
 
 def _write(
-    service: Service, name: str, data: Any, how: WriteOptions, table: Description | None
-) -> Written:
+    service: Service,
+    name: str,
+    data: Any,
+    options: WriteOptions,
+    table: Description | None,
+) -> WriteResult:
     """Store a frame, as rows of a table or in the place of none."""
-    options: dict[str, Any] = {
-        "dtypes": how.dtypes,
-        "index": how.index,
-        "clean_names": how.clean_names,
+    source_options: dict[str, Any] = {
+        "dtypes": options.dtypes,
+        "index": options.index,
+        "clean_names": options.clean_names,
+        "table": table and table.schema,
+        "add_columns": options.add_columns,
+        "keys": options.keys,
     }
-    options["table"] = table and table.schema
-    cluster = find_cluster(service, data, options, how.compression)
-    source = open_source(data if cluster is None else cluster.first(), **options)
-    operation: Operation = (
-        "replace" if how.if_exists == "replace" else "append" if table else "create"
-    )
+    cluster = None
+    # keys of all partitions are checked together
+    if not options.keys:
+        cluster = find_cluster(service, data, source_options, options.compression)
+    source = open_source(data if cluster is None else cluster.first(), **source_options)
     purpose = Purpose(
-        operation,
+        _operation(options, table),
         name,
         source.rows,
         exhausts_source=isinstance(data, Iterator),
-        exist_ok=how.if_exists == "skip",
-        hints=_hints(service.dialect, how),
-        explain_outcome=functools.partial(explain_failed_append, service, name, table)
-        if table
-        else None,
+        exist_ok=options.if_exists == "skip",
+        hints=_hints(service.dialect, options),
     )
     try:
-        listed = None if table else _check_name_is_free(service, purpose, source.nbytes)
+        if table is not None:
+            return _add_rows(service, purpose, source, options, cluster, table)
+        listed = _check_name_is_free(service, purpose, source.nbytes)
         if listed and purpose.exist_ok:
             return _skip(service, purpose)
         purpose = purpose._replace(listed_before=listed)
-        return _upload(service, purpose, source, how, cluster)
+        return _upload(service, purpose, source, options, cluster)
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
-        if how.if_exists != "append" or not source.replayable:
+        if not options.adds_rows or not source.replayable:
             raise
         table = _find_table(service, name)
         if table is None:
-            raise _not_there(error, name) from None
+            raise not_there(error, name) from None
     finally:
         source.close()
-    return _write(service, name, data, how, table)
+    return _write(service, name, data, options, table)
+
+
+def _operation(options: WriteOptions, table: Description | None) -> Operation:
+    if options.if_exists == "replace":
+        return "replace"
+    if table is None:
+        return "create"
+    return "upsert" if options.if_exists == "upsert" else "append"
 
 
 def _find_table(service: Service, name: str) -> Description | None:
-    """Look up what rows are to be added to; None where there is no such table, and it is made of them."""
+    """Describe the table that rows are added to, or return None if there is none."""
     try:
         table = service.describe(name)
     except errors.TableNotFoundError:
         return None
     if table.schema is None:
         raise ValueError(
-            f"if_exists: the service does not tell the columns of table {name!r}, to append by name"
+            f"if_exists: the service does not tell the columns of table {name!r}, to add rows by name"
         )
     return table
 
 
-def explain_failed_append(
-    service: Service, name: str, before: Description, failure: Failure
-) -> str:
-    """Say what became of an append in one request."""
-    if not failure.outcome_unknown:
-        return ""
-    # what was cut off is never carried out
-    late = (
-        "so it is safe to send again"
-        if failure.kind is errors.UploadInterrupted
-        else _MAY_BE_LATE
-    )
-    return _compare_versions(service, name, before, late)
-
-
-def _compare_versions(
+def _add_rows(
     service: Service,
-    name: str,
-    before: Description,
-    late: str,
-    check: str = _CHECK_FIRST,
-) -> str:
-    """Say what a write came to whose outcome is open, as far as versions and numbers of rows tell.
-
-    ``late`` says what to do if nothing is done so far, and ``check`` otherwise.
-    """
+    purpose: Purpose,
+    source: Source,
+    options: WriteOptions,
+    cluster: ClusterStream | None,
+    table: Description,
+) -> WriteResult:
+    """Append or upsert, after new columns were added."""
+    name = str(purpose.table)
+    added = source.added
+    if len(added):
+        service.add_columns(name, added)
+        table = service.describe(name)
+    explain = explain_append
+    if purpose.operation == "upsert":
+        explain = explain_upsert
+    purpose = purpose._replace(
+        explain_outcome=functools.partial(explain, service, name, table)
+    )
     try:
-        _, version = service.describe(name)
-        rows = service.count(name, version=version)
-    except errors.TableNotFoundError:
-        return f"there is no table {name!r} any more, so nothing of it is stored"
-    if version is None:
-        return f"its version is not told, and it has {count(rows, 'row')} now; {check}"
-    had = service.count(name, version=before.version)
-    was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
-    if (version, rows) == (before.version, had):
-        return f"{was}: nothing was done so far, {late}"
-    return f"{was}: {check}"
+        return _upload(service, purpose, source, options, cluster)
+    except BaseException as error:
+        if len(added):
+            error.add_note(
+                f"table {name!r}: columns {list_names(added.names)} were added before it, "
+                "and hold nulls; the same call goes on from there"
+            )
+        if isinstance(error, errors.ResponseError) and purpose.operation == "upsert":
+            service.explain_missing("upsert", name, error)
+        raise
 
 
-def _skip(service: Service, purpose: Purpose) -> Written:
-    """Leave the table that is there; one without rows may be what an upload in parts left that was killed."""
+def _skip(service: Service, purpose: Purpose) -> WriteResult:
+    """Leave an existing table; an empty one may be left over from a killed upload."""
     name = str(purpose.table)
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = f"table {name!r} exists and is empty: an upload may be running, or was killed; append to it, or drop it"
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     log.info("skipped table %s, which is there already; nothing was stored", name)
-    return Written(created=False)
+    return WriteResult(created=False)
 
 
 def _check_name_is_free(
@@ -216,234 +269,152 @@ def _upload(
     service: Service,
     purpose: Purpose,
     source: Source,
-    how: WriteOptions,
+    options: WriteOptions,
     cluster: ClusterStream | None,
-) -> Written:
-    policy = CompressionPolicy(
-        how.compression, service.link, source.nbytes, is_loopback=service.is_loopback
-    )
-    stream = (
-        cluster
-        if cluster is not None and cluster.has_rows
-        else IPCStream(source, policy)
-    )
+) -> WriteResult:
+    """Send the rows, in one request or in parts."""
     name = str(purpose.table)
+    policy = CompressionPolicy(
+        options.compression,
+        service.link,
+        source.nbytes,
+        is_loopback=service.is_loopback,
+    )
+    stream: IPCStream | ClusterStream = IPCStream(source, policy)
+    if cluster is not None and cluster.has_rows:
+        stream = cluster
     start = time.monotonic()
-    with Progress(how.progress, stream.length, name) as bar:
+    with Progress(options.progress, stream.length, name) as bar:
         request = Request(
             purpose,
             service.dialect.path(purpose.operation, name),
-            parse_version,
+            parse_written,
             content_type=MIME,
             nbytes=source.nbytes,
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.replayable,
         )
-        fits = source.nbytes is not None and source.nbytes <= (
-            service.dialect.part_bytes or 0
-        )
-        if isinstance(stream, IPCStream) and (fits or not service.takes_parts):
+        if purpose.operation == "upsert":
+            result = _send_upsert(service, request, stream, options.keys)
+        elif isinstance(stream, IPCStream) and _goes_in_one(service, source):
             result = service.session.send(
-                replace(request, body=stream, length=stream.length)
+                dataclasses.replace(request, body=stream, length=stream.length)
             )
         else:
-            result = _send_in_parts(service, request, source, how, stream)
+            result = send_in_parts(service, request, source, stream, options.if_exists)
     if not result.created:
         return _skip(service, purpose)
-    size = f"{count(stream.rows, 'row')}, {count(len(source.schema), 'column')}, {result.sent} bytes"
-    ms = (time.monotonic() - start) * 1000
-    done = "appended to" if purpose.operation == "append" else f"{purpose.operation}d"
-    log.info("%s table %s, %s, %.0f ms, %s", done, name, size, ms, result.request_id)
-    is_new = purpose.operation != "append"
-    schema = source.schema if is_new else None
-    return Written(
-        schema,
-        stream.rows,
-        result.sent,
-        result.value,
-        created=is_new,
-        request_id=result.request_id,
-    )
+    return _finish(purpose, source, stream, result, time.monotonic() - start)
 
 
-class _Made(NamedTuple):
-    """A table without rows that a write in parts made for them."""
-
-    table: Description
-    etag: str | None
-
-
-def _make_table(
-    service: Service, request: Request, source: Source, how: WriteOptions
-) -> _Made | None:
-    """Make the table that parts are to fill; None if there is one, which is to be skipped or replaced."""
-    name = str(request.purpose.table)
-    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
-    path = service.dialect.path("create", name)
-    purpose = request.purpose._replace(
-        operation="create",
-        explain_outcome=functools.partial(_explain_failed_table, name),
-    )
-    create = Request(
-        purpose,
-        path,
-        _parse_made,
-        content_type=MIME,
-        body=empty,
-        length=empty.length,
-        replayable=request.replayable,
-        multipart_step="empty",
-    )
-    try:
-        result = service.session.send(create)
-    except errors.TableExistsError as error:
-        if how.if_exists == "fail" and purpose.listed_before is False:
-            text = f"{error}; it was not listed before: if it is empty, a proxy may have asked for it twice, so drop it"
-            raise errors.TableExistsError(
-                f"{text} and send again", **vars(error)
-            ) from None
-        if how.if_exists != "replace":
-            raise
-        if not _is_there(service, name):
-            raise _not_there(error, name) from None
-        return None
-    except (errors.OutcomeUnknown, errors.ServerError) as error:
-        is_welcome = how.if_exists == "replace" or (
-            how.if_exists == "append" and source.replayable
-        )
-        if not is_welcome or not _is_there(service, name):
-            raise
-        if how.if_exists == "append":
-            raise errors.TableExistsError(str(error), table=name) from None
-        return None
-    if not result.created:
-        return None
-    version, etag = result.value
-    return _Made(Description(source.schema, version), etag)
-
-
-def _explain_failed_table(name: str, failure: Failure) -> str:
-    if not failure.outcome_unknown:
-        return ""
-    return f"no row was sent, but the service may still make the table: {_DROP_LATE.format(name)}"
-
-
-def _not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
-    """Make the error for a create that was refused as if its table existed."""
-    text = f"{error}; there is no table {name!r}, so something else is in the way; nothing was stored"
-    return errors.ConflictError(text, **vars(error))
-
-
-def _is_there(service: Service, name: str) -> bool:
-    with contextlib.suppress(errors.RemoteError):
-        service.describe(name)
+def _goes_in_one(service: Service, source: Source) -> bool:
+    """Return whether one request is enough, or all that the service takes."""
+    if not service.takes_parts:
         return True
-    return False
+    return source.nbytes is not None and source.nbytes <= (
+        service.dialect.part_bytes or 0
+    )
 
 
-def _send_in_parts(
+def _send_upsert(
     service: Service,
     request: Request,
-    source: Source,
-    how: WriteOptions,
     stream: IPCStream | ClusterStream,
+    keys: Sequence[str],
 ) -> Result:
-    """Send what is too large for one request; where there is no table yet, an empty one is made first."""
-    session = service.session
-    purpose = request.purpose
-    name = str(purpose.table)
-    made = None
-    if purpose.operation == "create" or purpose.listed_before is False:
-        made = _make_table(service, request, source, how)
-        if made is None and purpose.operation == "create":
-            return Result(None, "", 0, created=False)
-    before = made.table if made else service.describe(name)
-    if isinstance(stream, ClusterStream):
-        send: Callable[..., Sent] = stream.send
-    else:
-        send = functools.partial(
-            send_parts,
-            functools.partial(stream.parts, service.dialect.part_bytes),
-            session,
+    """Send an upsert in one request, which is stopped if the service may refuse its size."""
+    on = "&".join(f"on={quote(key, safe='')}" for key in keys)
+    body: Any = stream
+    if not service.is_embedded:
+        body = _Limited(stream, str(request.purpose.table))
+        body.check(stream.length)
+    return service.session.send(
+        dataclasses.replace(
+            request,
+            path=f"{request.path}?{on}&{_UPSERT_RULES}",
+            body=body,
+            length=stream.length,
         )
-    etag = made.etag if made else None
-    upload = MultipartUpload(session, request, service.dialect, send, etag)
-    end = functools.cache(functools.partial(_end_parts, service, name, upload, made))
-    late = f"{_MAY_DO_IT}: {_DROP_LATE.format(name)}" if made else _MAY_BE_LATE
-    explain_outcome = functools.partial(
-        explain_failed_parts, service, name, upload, before, end, late=late
     )
-    try:
-        return upload.run(explain_outcome)
-    except BaseException as error:
-        # including the source's, and Ctrl-C
-        told = isinstance(error, errors.RemoteError) and upload.commit_started
-        said = (
-            "it is not known whether its rows were made visible"
-            if upload.commit_started
-            else end()
+
+
+class _Limited:
+    """The body of an upsert, which raises an error before it is too large."""
+
+    def __init__(self, stream: Any, table: str) -> None:
+        self._stream = stream
+        self._table = table
+
+    def check(self, nbytes: int | None) -> None:
+        """Refuse a number of bytes that hosted services refuse."""
+        if nbytes is None or nbytes <= MAX_UPSERT_BYTES:
+            return
+        raise errors.PayloadTooLarge(
+            f"could not upsert into table {self._table!r}: an upsert is one request, of "
+            f"at most {format_bytes(MAX_UPSERT_BYTES)} here; nothing of it is stored; "
+            "upsert the rows in several calls",
+            table=self._table,
         )
-        if not told and said != NOTHING_STORED and said not in str(error):
-            error.add_note(f"table {name!r}: {said}")
-        raise
+
+    def __iter__(self) -> Generator[Buffers]:
+        sent = 0
+        with contextlib.closing(iter(self._stream)) as groups:
+            for buffers in groups:
+                sent += sum(map(len, buffers))
+                self.check(sent)
+                yield buffers
+                del buffers
 
 
-def explain_failed_parts(
-    service: Service,
-    name: str,
-    upload: MultipartUpload,
-    before: Description,
-    end: Callable[[], str],
-    failure: Failure,
-    *,
-    late: str = _MAY_BE_LATE,
-    check: str = _CHECK_FIRST,
-) -> str:
-    """Say what became of a write in parts that failed; once its end was asked for, it may have been done."""
-    if not upload.commit_started or failure.kind in _REFUSED:
-        return end()
-    try:
-        return _compare_versions(service, name, before, late, check)
-    except errors.RemoteError:
-        return f"its outcome could not be looked at, {late}"
+_DONE = {"append": "appended to", "upsert": "upserted into"}
 
 
-def _end_parts(
-    service: Service, name: str, upload: MultipartUpload, made: _Made | None
-) -> str:
-    """Say that nothing is stored; an empty table that was made for it is dropped, if nobody has changed it."""
-    if made is None:
-        return NOTHING_STORED
-    try:
-        version = service.describe(name, max_timeout=CLEAN_UP_SECONDS).version
-        if None in (version, made.table.version):
-            return f"{NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
-        rows = service.count(name, version=version, max_timeout=CLEAN_UP_SECONDS)
-        if version != made.table.version or rows:
-            return f"{NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
-        if not upload.commit_started:
-            service.drop(name, etag=made.etag, max_timeout=CLEAN_UP_SECONDS)
-            return NOTHING_STORED
-    except errors.TableNotFoundError:
-        return NOTHING_STORED
-    except Exception:
-        # must not mask why the write failed
-        log.debug("table %s could not be dropped again", name, exc_info=True)
-    return f"{NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
+def _finish(
+    purpose: Purpose,
+    source: Source,
+    stream: IPCStream | ClusterStream,
+    result: Result,
+    seconds: float,
+) -> WriteResult:
+    """Log a write that succeeded, and return what is known of it."""
+    version, updated, inserted = result.value
+    operation = purpose.operation
+    facts = [
+        count(stream.rows, "row"),
+        count(len(source.schema), "column"),
+        f"{result.sent} bytes",
+    ]
+    if updated is not None and inserted is not None:
+        facts.append(f"{updated:,} updated and {inserted:,} inserted")
+    log.info(
+        "%s table %s, %s, %.0f ms, %s",
+        _DONE.get(operation, f"{operation}d"),
+        purpose.table,
+        ", ".join(facts),
+        1000 * seconds,
+        result.request_id,
+    )
+    is_new = operation not in _DONE
+    return WriteResult(
+        schema=source.schema if is_new else None,
+        rows=stream.rows,
+        nbytes=result.sent,
+        version=version,
+        created=is_new,
+        request_id=result.request_id,
+        updated=updated,
+        inserted=inserted,
+    )
 
 
-def _parse_made(response: Response) -> tuple[int | None, str | None]:
-    return parse_version(response), response.headers.get("ETag")
-
-
-def _hints(dialect: Dialect, how: WriteOptions) -> Hints:
-    """Return what a caller can do about errors of a create, beside what was tried."""
+def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
+    """Return what a caller can do about errors of a create, besides what was tried."""
     hints: dict[type[errors.RemoteError], Hint] = {}
-    if how.if_exists == "fail":
+    if options.if_exists == "fail":
         taken = "choose another name, or pass {} to leave the table as it is"
         if dialect.replace:
             taken += ', "replace" to replace all its rows, or "append" to add these'
         hints[errors.TableExistsError] = taken, {"if_exists": "skip"}
-    if how.compression != "zstd":
+    if options.compression != "zstd":
         hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
     return hints

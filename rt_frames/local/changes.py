@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import duplicates
+from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.query import check_filter
-from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS, walk
+from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
 
 def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
@@ -73,9 +74,7 @@ def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
         raise HTTPError(
             400, f"the table would have {len(names)} columns; at most {MAX_COLUMNS} fit"
         )
-    fields = 0
-    for field in [*table, *schema]:
-        fields += sum(1 for _ in walk(field))
+    fields = sum(1 for _ in iter_fields([*table, *schema]))
     if fields > MAX_FIELDS:
         raise HTTPError(
             400,

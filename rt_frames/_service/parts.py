@@ -1,0 +1,189 @@
+"""A write that is too large for one request, or whose size is not known: in parts.
+
+If there is no table yet, an empty one is created first, and dropped again if the write
+fails before its commit started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from rt_frames import errors
+from rt_frames._frames.compression import CompressionPolicy
+from rt_frames._frames.ipc import MIME, IPCStream
+from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
+from rt_frames._http.request import Failure, Request, Result
+from rt_frames._http.response import parse_version
+from rt_frames._service.cluster import ClusterStream
+from rt_frames._service.outcome import MAY_BE_LATE, MAY_DO_IT, explain_multipart
+from rt_frames._service.service import Description, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rt_frames._frames.source import Source
+    from rt_frames._http.response import Response
+
+log = logging.getLogger("rt_frames")
+
+# to wait for a response after a write has failed
+CLEAN_UP_SECONDS = 10.0
+_NOTHING_STORED = "nothing of it is stored"
+_DROP_LATE = (
+    "wait until its time-out is over, drop table {!r} if it is there, and send again"
+)
+_EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
+
+
+class _NewTable(NamedTuple):
+    """A table without rows that was created for the parts of a write."""
+
+    table: Description
+    etag: str | None
+
+
+def send_in_parts(
+    service: Service,
+    request: Request,
+    source: Source,
+    stream: IPCStream | ClusterStream,
+    if_exists: str,
+) -> Result:
+    """Send all parts and commit them."""
+    session = service.session
+    purpose = request.purpose
+    name = str(purpose.table)
+    created = None
+    if purpose.operation == "create" or purpose.listed_before is False:
+        created = _create_empty(service, request, source, if_exists)
+        if created is None and purpose.operation == "create":
+            return Result(None, "", 0, created=False)
+    before = created.table if created else service.describe(name)
+    if isinstance(stream, ClusterStream):
+        send: Callable[..., Sent] = stream.send
+    else:
+        bodies = functools.partial(stream.parts, service.dialect.part_bytes)
+        send = functools.partial(send_parts, bodies, session)
+    etag = created.etag if created else None
+    upload = MultipartUpload(session, request, service.dialect, send, etag)
+    clean_up = functools.cache(
+        functools.partial(_clean_up, service, name, upload, created)
+    )
+    late = MAY_BE_LATE
+    if created:
+        late = f"{MAY_DO_IT}: {_DROP_LATE.format(name)}"
+    explain_outcome = functools.partial(
+        explain_multipart, service, name, upload, before, clean_up, late=late
+    )
+    try:
+        return upload.run(explain_outcome)
+    except BaseException as error:
+        # including the source's, and Ctrl-C
+        if upload.commit_started:
+            note = "it is not known whether its rows were made visible"
+            already_reported = isinstance(error, errors.RemoteError)
+        else:
+            note = clean_up()
+            already_reported = note == _NOTHING_STORED or note in str(error)
+        if not already_reported:
+            error.add_note(f"table {name!r}: {note}")
+        raise
+
+
+def _create_empty(
+    service: Service, request: Request, source: Source, if_exists: str
+) -> _NewTable | None:
+    """Create the table that the parts are to fill; None if it exists, and may."""
+    name = str(request.purpose.table)
+    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
+    purpose = request.purpose._replace(
+        operation="create",
+        explain_outcome=functools.partial(_explain_create, name),
+    )
+    create = Request(
+        purpose,
+        service.dialect.path("create", name),
+        _parse_created,
+        content_type=MIME,
+        body=empty,
+        length=empty.length,
+        replayable=request.replayable,
+        multipart_step="empty",
+    )
+    try:
+        result = service.session.send(create)
+    except errors.TableExistsError as error:
+        if if_exists == "fail" and purpose.listed_before is False:
+            text = f"{error}; it was not listed before: if it is empty, a proxy may have asked for it twice, so drop it"
+            raise errors.TableExistsError(
+                f"{text} and send again", **vars(error)
+            ) from None
+        if if_exists != "replace":
+            raise
+        if not _exists(service, name):
+            raise not_there(error, name) from None
+        return None
+    except (errors.OutcomeUnknown, errors.ServerError) as error:
+        adds_rows = if_exists in ("append", "upsert") and source.replayable
+        if if_exists != "replace" and not adds_rows:
+            raise
+        if not _exists(service, name):
+            raise
+        if adds_rows:
+            raise errors.TableExistsError(str(error), table=name) from None
+        return None
+    if not result.created:
+        return None
+    version, etag = result.value
+    return _NewTable(Description(source.schema, version), etag)
+
+
+def _explain_create(name: str, failure: Failure) -> str:
+    if not failure.outcome_unknown:
+        return ""
+    return f"no row was sent, but the service may still make the table: {_DROP_LATE.format(name)}"
+
+
+def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
+    """Make the error for a create that was refused as if its table existed."""
+    text = f"{error}; there is no table {name!r}, so something else is in the way; nothing was stored"
+    return errors.ConflictError(text, **vars(error))
+
+
+def _exists(service: Service, name: str) -> bool:
+    with contextlib.suppress(errors.RemoteError):
+        service.describe(name)
+        return True
+    return False
+
+
+def _clean_up(
+    service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
+) -> str:
+    """Drop the empty table, unless somebody changed it; say that nothing is stored."""
+    if created is None:
+        return _NOTHING_STORED
+    known = created.table.version
+    try:
+        version = service.describe(name, max_timeout=CLEAN_UP_SECONDS).version
+        if None in (version, known):
+            return f"{_NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
+        rows = service.count(name, version=version, max_timeout=CLEAN_UP_SECONDS)
+        if version != known or rows:
+            return f"{_NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
+        if not upload.commit_started:
+            service.drop(name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
+            return _NOTHING_STORED
+    except errors.TableNotFoundError:
+        return _NOTHING_STORED
+    except Exception:
+        # must not mask why the write failed
+        log.debug("table %s could not be dropped again", name, exc_info=True)
+    return f"{_NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
+
+
+def _parse_created(response: Response) -> tuple[int | None, str | None]:
+    return parse_version(response), response.headers.get("ETag")
