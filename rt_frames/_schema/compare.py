@@ -393,10 +393,13 @@ class _Comparison:
         if is_nested:
             text += "; no field can be added inside a struct"
         if pairs:
-            message = self._advise_renames(text, pairs)
-            if is_nested or len(pairs) == len(come):
-                return message
-            return Message(text, message.hint, **message.options, add_columns=True)
+            renames, casts = self._renames_of(pairs)
+            hint = f"if they were renamed, pass {{}}{casts}"
+            if len(pairs) < len(come) and not is_nested:
+                return Message(text, hint, rename=renames, add_columns=True)
+            if not is_nested:
+                hint += "; if they are new, add_columns=True (--add-columns)"
+            return Message(text, hint, rename=renames)
         if is_nested:
             return Message(f"{text}; make the structs alike")
         hint = "name renamed columns with rename= (--rename), or pass {} to add them"
@@ -413,9 +416,10 @@ class _Comparison:
                 text += f"; only {side}: {list_names(names)}"
         return text
 
-    def _advise_renames(
-        self, text: str, pairs: list[tuple[str, pa.Field, pa.Field]], *, are_all: bool
-    ) -> Message:
+    def _renames_of(
+        self, pairs: list[tuple[str, pa.Field, pa.Field]]
+    ) -> tuple[dict[str, str], str]:
+        """Return the renames of a call that works, and the casts that come with them."""
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }
@@ -424,10 +428,7 @@ class _Comparison:
             renames[path] = new.name
             if old.type != new.type:
                 casts += f"; {path!r} is then cast from {old.type} to {new.type}"
-        hint = f"if they were renamed, pass {{}}{casts}"
-        if are_all:
-            return Message(text, hint, rename=renames)
-        return Message(text, hint, rename=renames, add_columns=True)
+        return renames, casts
 
 
 def _dot_error(path: str, rename: str | None) -> AlterationError:
