@@ -244,8 +244,8 @@ def _read_cells(
             if limit is not None:
                 rows = rows.limit(limit)
             for batch in rows.to_arrow_reader(max(BATCH_CELLS // len(header), 2048)):
-                arrays = [_replace_nulls(cells, options) for cells in batch.columns]
-                yield in_order(pa.RecordBatch.from_arrays(arrays, header), names)
+                ordered = in_order(batch.rename_columns(header), names)
+                yield _replace_nulls(ordered, options.nulls)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _explain_duckdb(file, error) from error
 
@@ -257,11 +257,15 @@ def _database() -> Any:
     return duckdb.connect()
 
 
-def _replace_nulls(cells: pa.Array, options: FileOptions) -> pa.Array:
-    if not options.nulls:
-        return cells
-    nulls = pc.SetLookupOptions(pa.array(options.nulls, _TEXT.type))
-    return _call("if_else", [_call("is_in", [cells], nulls), _NULL, cells])
+def _replace_nulls(batch: pa.RecordBatch, nulls: tuple[str, ...]) -> pa.RecordBatch:
+    if not nulls:
+        return batch
+    known = pc.SetLookupOptions(pa.array(nulls, _TEXT.type))
+    arrays = []
+    for cells in batch.columns:
+        is_null = _call("is_in", [cells], known)
+        arrays.append(_call("if_else", [is_null, _NULL, cells]))
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
 
 
 def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:

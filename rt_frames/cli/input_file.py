@@ -55,9 +55,7 @@ class FileOptions(NamedTuple):
 
     def table_types(self) -> dict[str, pa.DataType]:
         """Return the types of the table's columns, if rows are added to one."""
-        if self.table is None:
-            return {}
-        return dict(zip(self.table.names, self.table.types, strict=True))
+        return {field.name: field.type for field in self.table or ()}
 
 
 class InputFile(NamedTuple):

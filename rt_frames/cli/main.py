@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from rt_frames._client import Client, RemoteTable
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames.cli.input_file import FileOptions
+    from rt_frames.local import LocalService
 
 Pairs = dict[str, str]
 
@@ -79,10 +80,9 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
     return _printable_lines(text)
 
 
-def _usage_error(error: Exception) -> click.UsageError:
+def _usage_error(error: Exception, ctx: click.Context) -> click.UsageError:
     """Return an error for words that are wrong whatever the service and the files hold."""
-    command = click.get_current_context().command
-    return click.UsageError(_spell_for_shell(error, command))
+    return click.UsageError(_spell_for_shell(error, ctx.command))
 
 
 def _printable_lines(text: str) -> str:
@@ -220,7 +220,7 @@ def _combine(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _check_url(
-    _ctx: click.Context, _param: click.Parameter, url: str | None
+    ctx: click.Context, _param: click.Parameter, url: str | None
 ) -> str | None:
     from rt_frames._connect import parse_target
 
@@ -228,7 +228,7 @@ def _check_url(
         try:
             parse_target(url, None, None)
         except ValueError as error:
-            raise _usage_error(error) from error
+            raise _usage_error(error, ctx) from error
     return url
 
 
@@ -297,11 +297,11 @@ def _complete_table(
     ]
 
 
-def _check_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+def _check_name(ctx: click.Context, _param: click.Parameter, name: str) -> str:
     try:
         check_table_name(name)
     except ValueError as error:
-        raise _usage_error(error) from error
+        raise _usage_error(error, ctx) from error
     return name
 
 
@@ -331,15 +331,17 @@ def _pairs(
     return click.option(option, multiple=True, metavar=form, callback=parse, help=text)
 
 
-class _Character(click.ParamType):  # type: ignore[type-arg]  # older releases of click take none
-    name = "char"
-
-    def convert(self, value: str, param: Any, ctx: click.Context | None) -> str:  # noqa: ARG002  # click's signature
-        if value != r"\t" and len(value.encode()) != 1:
-            raise click.UsageError(
-                f"--{param.name}: expected one ASCII character, got {value!r:.50}"
-            )
-        return value.replace(r"\t", "\t")
+def _parse_separator(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | None:
+    if value is None:
+        return None
+    character = value.replace(r"\t", "\t")
+    if len(character.encode()) != 1:
+        raise click.UsageError(
+            f"--separator: expected one ASCII character, got {value!r:.50}"
+        )
+    return character
 
 
 def _check_encoding(
@@ -361,7 +363,8 @@ _files = _combine(
     ),
     click.option(
         "--separator",
-        type=_Character(),
+        metavar="CHAR",
+        callback=_parse_separator,
         help="Between cells of CSV. Default: a comma; a tab in .tsv.",
     ),
     click.option(
@@ -605,10 +608,11 @@ def create(
     source, is_inferred = open_files(paths, file_options)
     with contextlib.closing(source):
         columns = open_source(source, table=file_options.table).schema
-        if dry_run or is_inferred:
-            _print_types(name, columns, as_json=as_json, dry_run=dry_run)
         if dry_run:
+            _print_types(name, columns, as_json=as_json)
             return
+        if is_inferred and not as_json:
+            _print_types(name, columns)
         client = client or _connect(**options, make_folder=True)
         is_watched = sys.stderr is not None and sys.stderr.isatty()
         table = client.create_table(
@@ -620,10 +624,10 @@ def create(
     _report_created(table, if_exists, as_json)
 
 
-def _print_types(name: str, schema: pa.Schema, *, as_json: bool, dry_run: bool) -> None:
-    if as_json and dry_run:
+def _print_types(name: str, schema: pa.Schema, *, as_json: bool = False) -> None:
+    if as_json:
         click.echo(json.dumps({"table": name, "columns": _columns(schema)}))
-    elif not as_json and not _is_quiet():
+    elif not _is_quiet():
         _print_columns(f"{name}: {count(len(schema), 'column')}", schema)
 
 
@@ -725,7 +729,7 @@ def _make_plan(rename: Pairs, cast: Pairs, nullable: Pairs) -> AlterationPlan:
         try:
             alteration = Alteration(path, rename.get(path), cast.get(path), allowed)
         except ValueError as error:
-            raise _usage_error(error) from error
+            raise _usage_error(error, click.get_current_context()) from error
         alterations.append(alteration)
     if not alterations:
         raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
@@ -821,23 +825,9 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
         api_key=os.environ.get("RT_FRAMES_API_KEY"),
         keep=datetime.timedelta(hours=keep),
     )
-    try:
-        service.start()
-    except OSError as error:
-        reason = re.search(r"No socket .*\[Errno [-\d]+\] (.+?)\)", str(error))
-        if reason is None:
-            raise
-        raise ValueError(
-            f"cannot listen on {host}, port {port}: {reason[1].lower()}; give another --port or --host"
-        ) from error
+    _listen(service, f"{host}, port {port}")
     with service:
-        # nobody can call what stands for all addresses of this machine
-        url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
-        click.echo(f"export RT_FRAMES_URL={url}")
-        if "RT_FRAMES_API_KEY" not in os.environ:
-            click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
-        # it has both; this one can describe and replace tables
-        click.echo("export RT_FRAMES_DIALECT=lancedb")
+        _print_connection(service)
         way = "Ctrl-C" if signal.SIGINT in ends else f"kill {os.getpid()}"
         click.echo(f"serving {service.root}; stop with {way}", err=True)
         signal.sigwait(ends)
@@ -846,6 +836,30 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
     click.echo("stopped", err=True)
+
+
+def _listen(service: LocalService, address: str) -> None:
+    """Start a service; a port that it cannot have is told without an errno."""
+    try:
+        service.start()
+    except OSError as error:
+        if "No socket" not in str(error):
+            raise
+        reason = str(error).rpartition("] ")[2].rstrip(")").lower()
+        raise ValueError(
+            f"cannot listen on {address}: {reason}; give another --port or --host"
+        ) from error
+
+
+def _print_connection(service: LocalService) -> None:
+    """Print what a shell exports to call a service."""
+    # nobody can call what stands for all addresses of this machine
+    url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
+    click.echo(f"export RT_FRAMES_URL={url}")
+    if "RT_FRAMES_API_KEY" not in os.environ:
+        click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
+    # it has both; this one can describe and replace tables
+    click.echo("export RT_FRAMES_DIALECT=lancedb")
 
 
 @main.command(epilog="Example: rt-frames demo sales.csv --keep ./tables")

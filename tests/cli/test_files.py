@@ -261,6 +261,10 @@ def test_a_cell_that_no_type_holds_as_it_is_written_makes_its_column_text(create
         ("1,2\n3,4\n", ["--no-header"], {"column0": [1, 3], "column1": [2, 4]}),
         ("a,b\n1,x\n\n2,y\n\n\n3,", [], {"a": [1, 2, 3], "b": ["x", "y", None]}),
         ("a,b", [], {"a": [], "b": []}),
+        # an empty line is a cell where there is one column
+        ("a\n1\n\n2\n", [], {"a": [1, None, 2]}),
+        # spaces around quotes are none of the cell's
+        ('a,b\n1, "x,y" \n', [], {"a": [1], "b": ["x,y"]}),
         ("name\nx y\n", [], {"name": ["x y"]}),
     ],
 )
@@ -724,6 +728,8 @@ def test_each_value_of_json_is_as_it_stands_in_the_file(create):
         ('{"a": [1, "x"]}\n', "t.ndjson, row 0: Could not convert 'x' with type str"),
         ('{"a": 1}\n' * LATE + '{"a": true}\n', "t.ndjson, row 25000: "),
         ('{"a": 1}\n' * LATE + '{"a": "1"}\n' * 5000, "t.ndjson, row 25000: "),
+        # at the end of a batch
+        ('{"a": 1}\n' * 12_288 + '{"a": true}\n' * 9, "t.ndjson, row 12288: "),
         ('{"a": 1.5}\n{"a": true}\n', "t.ndjson, row 1: true and false are no numbers"),
         ('{"a": 1.5}\n' * LATE + '{"a": true}\n', "t.ndjson, row 25000: "),
         (
