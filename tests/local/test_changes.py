@@ -1,8 +1,11 @@
-"""Rows deleted, columns added and dropped, versions restored on the embedded service."""
+"""Rows deleted, columns added and dropped, and versions restored."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+import threading
 
 import lance
 import pyarrow as pa
@@ -12,7 +15,7 @@ from rt_frames._names import RESERVED
 from tests.local.test_merge import merge
 from tests.local.test_multipart import Write
 from tests.local.test_service import COLUMNS, TOLD
-from tests.support.local import ARROW, JSON, message, stream
+from tests.support.local import ARROW, JSON, Process, message, stream
 
 BASE = pa.table({"n": [1, 2, None], "s": ["a;b", 'c")--', "/*"], "V": [1.5, None, 3.5]})
 
@@ -379,3 +382,42 @@ def test_parts_that_replace_are_a_conflict_after_any_change(there):
         assert write.end().status_code == 409
         assert there.read("t").equals(before)
         ask(there, "restore", version=1)
+
+
+MERGED = pa.table({"n": [1, 9], "s": ["merged", "new"]})
+CYCLE = [
+    lambda caller: merge(caller, MERGED, "n"),
+    lambda caller: add(caller, pa.field("new", pa.int8())),
+    lambda caller: ask(caller, "drop_columns", columns=["new"]),
+    lambda caller: ask(caller, "delete", predicate="n = 9"),
+    lambda caller: ask(caller, "restore", version=1),
+]
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.long)])
+def test_S16_a_service_that_is_killed_has_each_change_whole_or_not_at_all(
+    tmp_path, kills
+):
+    path = str(tmp_path / "t.lance")
+
+    def found():
+        table = lance.dataset(path).to_table()
+        return table.schema, sorted(map(str, table.to_pylist()))
+
+    with Process(tmp_path) as service:
+        states = []
+        service.caller.create("t", BASE)
+        for change in CYCLE:
+            states.append(found())
+            assert change(service.caller).status_code == 200
+        assert found() == states[0]
+    for seed in range(kills):
+        confirmed = 0
+        with Process(tmp_path) as service, contextlib.suppress(OSError):
+            assert CYCLE[-1](service.caller).status_code == 200
+            seconds = random.Random(seed).uniform(0.05, 0.5)
+            threading.Timer(seconds, service.kill).start()
+            while CYCLE[confirmed % 5](service.caller).status_code == 200:
+                confirmed += 1
+        assert not service.alive
+        assert found() in (states[confirmed % 5], states[(confirmed + 1) % 5])

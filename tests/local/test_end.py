@@ -162,6 +162,12 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
         assert replace(big) == 507
         assert caller.read("small").equals(TABLE)
         assert files() == 1
+        path = "/v1/table/small/merge_insert/?on=n&when_matched_update_all=true"
+        path += "&when_not_matched_insert_all=true"
+        answer = caller.send("POST", path, stream(big), content_type=ARROW)
+        assert (answer.status_code, "disk" in message(answer)) == (507, True)
+        assert caller.read("small").equals(TABLE)
+        assert files() == 1
         assert [replace(TABLE) for _ in range(11)] == [200] * 11
         assert files() == 10
         assert replace(big) == 507
