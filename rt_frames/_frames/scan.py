@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from polars.io.plugins import register_io_source
 from rt_frames import errors
 from rt_frames._frames.to_polars import to_polars
 from rt_frames._text import show_value
+
+_DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
 
 
 class Batches(Protocol):
@@ -50,6 +53,10 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         # a table may have more columns by now
         names = wanted.names() if columns is None else columns
+        # without any, rows could not be counted
+        names = names or wanted.names()[:1]
+        if predicate is not None:
+            predicate = _without_dynamic(predicate)
         if limit == 0:
             return
         with contextlib.closing(read(names, limit)) as batches:
@@ -74,6 +81,27 @@ def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
         refused = error.columns
     dtypes = to_polars(nulls.drop_columns(list(refused))).schema
     return pl.Schema({name: dtypes.get(name, pl.Object()) for name in schema.names})
+
+
+def _without_dynamic(predicate: pl.Expr) -> pl.Expr | None:
+    """Return a predicate without what Polars 1.40 to 1.43 adds and cannot evaluate.
+
+    For the first of sorted rows, it asks for those that may be among them, in a part of
+    the predicate that frames do not take; it needs no source to leave out the others.
+    """
+    text = str(predicate)
+    if "dynamic_pred" not in text:
+        return predicate
+    if _DYNAMIC.fullmatch(text):
+        return None
+    parts = predicate.meta.pop()
+    if len(parts) != 2 or not (parts[1] & parts[0]).meta.eq(predicate):
+        return predicate
+    second = _without_dynamic(parts[0])
+    first = _without_dynamic(parts[1])
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
 
 
 def _check_schema(found: pl.Schema, wanted: pl.Schema) -> None:

@@ -74,6 +74,7 @@ STEPS = {
         pl.col("n").sum()
     ),
     "sort": lambda query, _: query.sort("n", descending=True, nulls_last=True),
+    "first of sorted": lambda query, _: query.sort("n").head(15),
 }
 
 
@@ -102,6 +103,7 @@ def test_a_scan_has_the_schema_and_the_rows_of_to_polars(table):
     assert_frame_equal(scan.collect(), FRAME)
     assert scan.select(pl.len()).collect().item() == FRAME.height
     assert scan.select(pl.lit(1)).collect().item() == 1
+    assert scan.select(pl.lit(1), pl.len()).collect().row(0) == (1, FRAME.height)
     twice = scan.join(scan, on="n", how="inner").collect(engine="streaming")
     assert twice.height == 2000
     assert [batch.height for batch in _batches(scan)] != [FRAME.height]
