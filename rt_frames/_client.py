@@ -21,7 +21,7 @@ from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.dialects import Dialect, parse_dialect
 from rt_frames._http.response import parse_version
-from rt_frames._http.rows import query
+from rt_frames._http.rows import Rows, query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
 from rt_frames._schema.alterations import (
     Alteration,
@@ -564,6 +564,55 @@ class RemoteTable:
         from rt_frames._frames.to_polars import to_polars
 
         return to_polars(self._reader(columns, where, limit, params).read_all())
+
+    @hide_frames
+    def scan(self) -> pl.LazyFrame:
+        """Return a Polars query that reads the rows and columns it needs when it runs.
+
+        The table is described once, here. Each run reads the version that it has now, so
+        that two uses in one query agree; call it again for the newest. Of a service that
+        reports no version, each run reads the newest. Columns are selected by the
+        service, and the first rows of ``head``; conditions are applied here, batch by
+        batch: `to_polars` has ``where`` for the service.
+
+        Returns
+        -------
+        polars.LazyFrame
+            The rows, with the types that `to_polars` gives. A column that Polars cannot
+            hold is of ``Object``, and refused when it is read.
+
+        Raises
+        ------
+        ValueError
+            If the service cannot be read from.
+        RemoteError
+            If the service refuses, cannot be reached, or sends an incomplete response.
+            Before its version 2, Polars raises a ``ComputeError`` of the same words while
+            a query runs.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> rt.table("readings").scan().filter(pl.col("at") > 1).collect()["at"].to_list()
+        [2]
+        """
+        from rt_frames._frames.scan import scan
+
+        service = self._service
+        # which says what to do if there is none
+        service.dialect.path("query", self.name)
+        known = service.describe(self.name, since=self._since)
+
+        def read(columns: list[str] | None, limit: int | None) -> Rows:
+            asked = {**query(columns, limit=limit), "version": known.version}
+            return service.read(self.name, asked, since=self._since)
+
+        schema = known.schema
+        if schema is None:
+            with contextlib.closing(read(None, 1)) as rows:
+                schema = rows.schema
+        return scan(schema, read, is_pure=known.version is not None)
 
     @hide_frames
     def count(

@@ -15,10 +15,10 @@ from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
 
 
-def to_polars(table: pa.Table) -> pl.DataFrame:
-    """Return a frame of the same values."""
+def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
+    """Return a frame of the same values, which begin at a row that errors count from."""
     try:
-        return _convert(table)
+        return _convert(table, first_row)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
@@ -26,16 +26,16 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
         refusals = Refusals()
         for field in table.schema:
             with refusals.of(field.name):
-                _check(table.select([field.name]), field)
+                _check(table.select([field.name]), field, first_row)
         refusals.check(table.column_names, "read")
         raise
 
 
-def _convert(table: pa.Table) -> pl.DataFrame:
-    return cast("pl.DataFrame", pl.from_arrow(_without_seconds(table)))
+def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
+    return cast("pl.DataFrame", pl.from_arrow(_without_seconds(table, first_row)))
 
 
-def _without_seconds(table: pa.Table) -> pa.Table:
+def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
     """Cast moments and durations in seconds to milliseconds: those that are too large, Polars would wrap around."""
     fields = []
     changed = set()
@@ -49,7 +49,7 @@ def _without_seconds(table: pa.Table) -> pa.Table:
     schema = pa.schema(fields)
     convert = Converter(Layout(schema), changed)
     batches = []
-    rows = 0
+    rows = first_row
     for batch in table.to_batches():
         batches.append(convert(batch, "", rows))
         rows += batch.num_rows
@@ -64,9 +64,9 @@ def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-def _check(column: pa.Table, field: pa.Field) -> None:
+def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
     try:
-        _convert(column)
+        _convert(column, first_row)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  # Polars panics

@@ -1,0 +1,114 @@
+"""Rows that are asked for when a query of Polars needs them → a `polars.LazyFrame`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import polars as pl
+import pyarrow as pa
+from polars.io.plugins import register_io_source
+
+from rt_frames import errors
+from rt_frames._frames.to_polars import to_polars
+from rt_frames._text import show_value
+
+_DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
+
+
+class Batches(Protocol):
+    """Record batches that are read as they come."""
+
+    schema: pa.Schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+
+    def close(self) -> None: ...
+
+
+Read = Callable[[list[str], int | None], Batches]
+
+
+def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
+    """Return a query of which each run reads the columns that it needs.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        All columns.
+    read : callable
+        Opens the rows of named columns, of which None or so many are wanted.
+    is_pure : bool
+        Whether the rows are always the same, so that one query may read them once.
+    """
+    wanted = _to_polars_schema(schema)
+
+    def source(
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        limit: int | None,
+        _batch_rows: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        # a table may have more columns by now
+        names = wanted.names() if columns is None else columns
+        # without any, rows could not be counted
+        names = names or wanted.names()[:1]
+        if predicate is not None:
+            predicate = _without_dynamic(predicate)
+        if limit == 0:
+            return
+        with contextlib.closing(read(names, limit)) as batches:
+            _check_schema(_to_polars_schema(batches.schema), wanted)
+            rows = 0
+            for batch in batches:
+                frame = to_polars(pa.Table.from_batches([batch]), rows)
+                rows += batch.num_rows
+                # after the limit, as Polars means it
+                yield frame if predicate is None else frame.filter(predicate)
+
+    return register_io_source(source, schema=wanted, is_pure=is_pure)
+
+
+def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
+    """Return the schema of `to_polars`; what it refuses is refused when it is read."""
+    # of a table without rows, it refuses less
+    nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema.names)
+    try:
+        return to_polars(nulls).schema
+    except errors.UnsupportedTypeError as error:
+        refused = error.columns
+    dtypes = to_polars(nulls.drop_columns(list(refused))).schema
+    return pl.Schema({name: dtypes.get(name, pl.Object()) for name in schema.names})
+
+
+def _without_dynamic(predicate: pl.Expr) -> pl.Expr | None:
+    """Return a predicate without what Polars 1.40 to 1.43 adds and cannot evaluate.
+
+    For the first of sorted rows, it asks for those that may be among them, in a part of
+    the predicate that frames do not take; it needs no source to leave out the others.
+    """
+    text = str(predicate)
+    if "dynamic_pred" not in text:
+        return predicate
+    if _DYNAMIC.fullmatch(text):
+        return None
+    parts = predicate.meta.pop()
+    if len(parts) != 2 or not (parts[1] & parts[0]).meta.eq(predicate):
+        return predicate
+    second = _without_dynamic(parts[0])
+    first = _without_dynamic(parts[1])
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
+
+
+def _check_schema(found: pl.Schema, wanted: pl.Schema) -> None:
+    """Refuse rows of other types than Polars was told, which it may not notice."""
+    for name, dtype in found.items():
+        if dtype != wanted[name]:
+            raise errors.AlterationError(
+                f"column {show_value(name)} is {dtype} now, and was {wanted[name]} when "
+                "scan() was called; call scan() again"
+            )

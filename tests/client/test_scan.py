@@ -1,0 +1,304 @@
+"""Scans: queries of Polars that read a table when they run, and say what a frame says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from polars.testing import assert_frame_equal
+
+import rt_frames as rt
+from rt_frames.local import LocalService
+from tests.client.test_conditions import KINDS
+from tests.client.test_rows import FOR_POLARS, in_form
+from tests.support.faults import connected
+from tests.support.servers import KEY
+
+# from this version on, Polars raises the errors of sources as they are
+KEEPS_ERRORS = int(pl.__version__.partition(".")[0]) >= 2
+FRAME = pl.DataFrame(
+    {
+        "n": [*range(2000), None],
+        "k": [*(f"k{number % 7}" for number in range(2000)), None],
+        "x": [number / 8 for number in range(2001)],
+        "at": pl.Series(
+            [dt.datetime(2024, 1, 1) + dt.timedelta(hours=n) for n in range(2001)]
+        ).cast(pl.Datetime("ms", "Europe/Berlin")),
+        "c": pl.Series(
+            [f"c{number % 5}" for number in range(2001)], dtype=pl.Categorical
+        ),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table that is read in several batches."""
+    folder = tmp_path_factory.mktemp("scans") / "tables"
+    with rt.connect(folder, default=False) as client:
+        for start in range(0, 2001, 700):
+            made = rt.to_table(
+                FRAME.slice(start, 700), "t", client=client, if_exists="append"
+            )
+        yield client.table(made.name)
+
+
+def fails(kind: type[Exception], words: str):
+    """Expect an error of ours, which older versions of Polars repeat in their own."""
+    if KEEPS_ERRORS:
+        return pytest.raises(kind, match=words)
+    return pytest.raises(
+        pl.exceptions.ComputeError, match=f"{kind.__name__}: .*{words}"
+    )
+
+
+STEPS = {
+    "head": lambda query, _: query.head(450),
+    "no rows": lambda query, _: query.head(0),
+    "slice": lambda query, _: query.slice(690, 40),
+    "slice from the end": lambda query, _: query.slice(-900, 300),
+    "tail": lambda query, _: query.tail(800),
+    "filter": lambda query, _: query.filter(pl.col("n") % 3 == 1),
+    "filter by what is read whole": lambda query, _: query.filter(
+        pl.col("n") > pl.col("n").mean()
+    ),
+    "filter by the row before": lambda query, _: query.filter(
+        pl.col("n").shift(1) % 2 == 0
+    ),
+    "select": lambda query, _: query.select("k", "n"),
+    "with_row_index": lambda query, number: query.with_row_index(f"row {number}"),
+    "group_by": lambda query, _: query.group_by("k", maintain_order=True).agg(
+        pl.col("n").sum()
+    ),
+    "sort": lambda query, _: query.sort("n", descending=True, nulls_last=True),
+    "first of sorted": lambda query, _: query.sort("n").head(15),
+}
+
+
+# by Polars 1.34: the first of a frame in memory, the second of any source in Python
+WRONG_BEFORE_2 = {("group_by", "tail"), ("slice", "filter by the row before")}
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("first", STEPS)
+def test_every_two_steps_of_a_query_give_what_they_give_of_a_frame(
+    table, first, engine
+):
+    scan = table.scan()
+    for second, step in STEPS.items():
+        if (first, second) in WRONG_BEFORE_2 and not KEEPS_ERRORS:
+            continue
+        query = step(STEPS[first](scan, 1), 2)
+        expected = step(STEPS[first](FRAME.lazy(), 1), 2)
+        assert_frame_equal(query.collect(engine=engine), expected.collect())
+
+
+def test_a_scan_has_the_schema_and_the_rows_of_to_polars(table):
+    scan = table.scan()
+    assert isinstance(scan, pl.LazyFrame)
+    assert scan.collect_schema() == table.to_polars().schema == FRAME.schema
+    assert_frame_equal(scan.collect(), FRAME)
+    assert scan.select(pl.len()).collect().item() == FRAME.height
+    assert scan.select(pl.lit(1)).collect().item() == 1
+    assert scan.select(pl.lit(1), pl.len()).collect().row(0) == (1, FRAME.height)
+    twice = scan.join(scan, on="n", how="inner").collect(engine="streaming")
+    assert twice.height == 2000
+    assert [batch.height for batch in _batches(scan)] != [FRAME.height]
+
+
+def _batches(query):
+    found = []
+    query.sink_batches(found.append, engine="streaming")
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_of_each_type_is_that_of_to_polars(table, kind):
+    """Or is refused as it is there, and does not keep others from being read."""
+    arrow, _ = KINDS[kind]
+    column = pa.array(["a"], arrow) if pa.types.is_dictionary(arrow) else None
+    rows = pa.table({"c": column or pa.nulls(1, arrow), "n": [1]})
+    odd = table.client.create_table("odd", rows, if_exists="replace")
+    scan = odd.scan()
+    assert scan.select("n").collect().item() == 1
+    try:
+        expected = odd.to_polars()
+    except rt.errors.UnsupportedTypeError:
+        with fails(rt.errors.UnsupportedTypeError, "'c': Polars cannot hold"):
+            scan.collect()
+    else:
+        assert scan.collect_schema() == expected.schema
+        assert_frame_equal(scan.collect(), expected)
+
+
+@pytest.mark.parametrize("kind", FOR_POLARS)
+def test_what_polars_cannot_hold_is_refused_where_it_is_read(table, kind):
+    column, held, words = FOR_POLARS[kind]
+    rows = pa.table({"x": column, "n": range(len(column))})
+    odd = table.client.create_table("odd", rows, if_exists="replace")
+    scan = odd.scan()
+    assert scan.select("n").collect()["n"].to_list() == [*range(len(column))]
+    with fails(rt.errors.UnsupportedTypeError, words):
+        scan.collect()
+    if held:
+        assert_frame_equal(scan.head(held).collect(), odd.to_polars(limit=held))
+        rt.to_table(rows.slice(2), "odd", client=table.client, if_exists="append")
+        with fails(rt.errors.UnsupportedTypeError, "row 3: "):
+            odd.scan().collect()
+
+
+def test_columns_of_any_name_are_read(table):
+    names = ["a b", "A", "a", "select", "it's", "ü", "1", "a-b"]
+    frame = pl.DataFrame({name: [number] for number, name in enumerate(names)})
+    scan = rt.to_table(frame, "names", client=table.client).scan()
+    for name in names:
+        assert_frame_equal(scan.select(name).collect(), frame.select(name))
+    assert_frame_equal(scan.collect(), frame)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_uses_of_a_scan_agree_while_another_writes(tmp_path, engine):
+    client = rt.connect(tmp_path / "tables", default=False)
+    scan = client.create_table("t", pl.DataFrame({"n": range(1000)})).scan()
+    one = pl.DataFrame({"n": [-1]})
+
+    def append(frame):
+        rt.to_table(one, "t", client=client, if_exists="append")
+        return frame
+
+    query = pl.concat([scan.map_batches(append), scan.filter(pl.col("n") < 10), scan])
+    assert query.collect(engine=engine).height == 2010
+    assert client.table("t").count("n = -1") > 0
+    assert scan.collect(engine=engine).height == 1000
+    client.table("t").rename({"n": "m"})
+    assert scan.collect(engine=engine).columns == ["n"]
+    newest = client.table("t").scan()
+    assert newest.collect(engine=engine)["m"].min() == -1
+    both = pl.concat([scan, newest.rename({"m": "n"})])
+    assert both.collect(engine=engine).height == 1000 + client.table("t").count()
+
+
+@pytest.mark.parametrize("keep", [dt.timedelta(days=1), dt.timedelta(0)], ids=str)
+def test_a_table_is_replaced_by_a_query_of_itself(tmp_path, monkeypatch, keep):
+    with (
+        LocalService(tmp_path / "tables", keep=keep) as service,
+        rt.connect(service.url, api_key=service.api_key, dialect="lancedb"),
+    ):
+        rt.to_table(FRAME, "s")
+        for rows in (1000, 500):
+            kept = (
+                rt.table("s")
+                .scan()
+                .filter(pl.col("n") < rows)
+                .pipe(rt.to_table, "s", if_exists="replace")
+            )
+            assert_frame_equal(kept.to_polars(), FRAME.head(rows))
+            assert kept.version > 1
+
+
+def test_a_scan_of_a_version_that_is_gone_says_so(tmp_path):
+    with (
+        LocalService(tmp_path / "tables", keep=dt.timedelta(0)) as service,
+        rt.connect(service.url, api_key=service.api_key, dialect="lancedb"),
+    ):
+        rt.to_table(FRAME, "s")
+        scan = rt.table("s").scan()
+        for _ in range(3):
+            rt.to_table(FRAME, "s", if_exists="replace")
+        with fails(rt.errors.TableNotFoundError, "no version 1"):
+            scan.collect()
+        rt.table("s").drop()
+        with pytest.raises(rt.errors.TableNotFoundError, match="'s'"):
+            rt.table("s").scan()
+
+
+# What is asked of a service
+
+ROWS = pa.table({"n": [1, 2, 3], "s": ["a", "b", "c"]})
+FIELDS = [{"name": name, "type": rt.data_type(ROWS[name].type)} for name in ("n", "s")]
+FIELDS = [{**field, "nullable": True} for field in FIELDS]
+
+
+def answered(server, version, *answers):
+    """Return a scan by a service that describes a table, and then gives these rows."""
+    described = {"schema": {"fields": FIELDS}, "version": version}
+    server.answering(
+        (200, described), *((200, in_form("stream", one)) for one in answers)
+    )
+    return connected(server, dialect="lancedb", retries=0).table("t").scan()
+
+
+def asked(server):
+    return [
+        {
+            name: json.loads(post.body).get(name)
+            for name in ("columns", "k", "filter", "version")
+        }
+        for post in server.posts[1:]
+    ]
+
+
+def test_a_query_asks_for_its_columns_and_first_rows_of_the_version_described(server):
+    scan = answered(
+        server, 7, ROWS, ROWS.select(["s"])[:2], ROWS[:2], ROWS.select(["n"])
+    )
+    assert [post.path.split("?")[0] for post in server.posts] == [
+        "/v1/table/t/describe/"
+    ]
+    assert scan.filter(pl.col("n") > 1).collect()["s"].to_list() == ["b", "c"]
+    assert scan.select("s").head(2).collect()["s"].to_list() == ["a", "b"]
+    found = scan.head(2).filter(pl.col("n") > 1).collect()
+    assert found["s"].to_list() == ["b"]
+    assert scan.select(pl.col("n").sum()).collect().item() == 6
+    everything = 2**63 - 1
+    assert asked(server) == [
+        {"columns": columns, "k": limit, "filter": None, "version": 7}
+        for columns, limit in (
+            (["n", "s"], everything),
+            (["s"], 2),
+            (["n", "s"], 2),
+            (["n"], everything),
+        )
+    ]
+    assert all(
+        "x-lancedb-min-timestamp" not in post.headers for post in server.posts[1:]
+    )
+
+
+def test_without_a_version_each_run_reads_anew(server):
+    text = ROWS.set_column(0, "n", pa.array(["1", "2", "3"]))
+    scan = answered(server, None, ROWS, ROWS[:1], text)
+    assert scan.collect().height == 3
+    assert scan.collect().height == 1
+    with fails(rt.errors.AlterationError, r"'n' is String now, .*call scan\(\) again"):
+        scan.collect()
+    assert [one["version"] for one in asked(server)] == [None] * 3
+    assert "x-lancedb-min-timestamp" in server.posts[1].headers
+
+
+def test_a_service_that_describes_no_columns_is_asked_for_a_row(server):
+    row, rows = (in_form("stream", one) for one in (ROWS[:1], ROWS))
+    server.answering((200, {"version": 3}), (200, row), (200, rows))
+    scan = connected(server, dialect="lancedb", retries=0).table("t").scan()
+    assert scan.collect().height == 3
+    assert [one["k"] for one in asked(server)] == [1, 2**63 - 1]
+
+
+def test_a_service_that_cannot_be_read_from_is_refused(server):
+    with pytest.raises(ValueError, match="no endpoint to read rows back"):
+        rt.connect(server.url, api_key=KEY, default=False).table("t").scan()
+    assert server.requests == []
+
+
+def test_an_answer_that_is_cut_is_an_error_of_the_query(server):
+    body = in_form("stream", ROWS)
+    described = {"schema": {"fields": FIELDS}, "version": 1}
+    server.answering((200, described), (200, body[:-8]), (500, {"error": "no"}))
+    scan = connected(server, dialect="lancedb", retries=0).table("t").scan()
+    with fails(rt.errors.TransportError, "after 3 rows"):
+        scan.collect()
+    with fails(rt.errors.ServerError, "500"):
+        scan.collect(engine="streaming")
