@@ -1,4 +1,4 @@
-"""The arguments of a client, checked before anything else; each error names its argument."""
+"""The arguments of a client, checked first. Each error names its argument."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OWN_HEADERS = {
 
 
 class Timeouts(NamedTuple):
-    """Seconds: to connect, for each piece of a body to leave, for the whole answer to arrive."""
+    """Seconds to connect, to send each piece of a body, to receive a response."""
 
     connect: float = 10.0
     write: float = 60.0
@@ -42,7 +42,7 @@ class Timeouts(NamedTuple):
 
 
 class Secret(str):
-    """Text that shows in no repr, and so in no ``vars()`` and no display of local variables, and in no pickle."""
+    """A string hidden from reprs (so from tracebacks with locals), not picklable."""
 
     def __repr__(self) -> str:
         return "'***'"
@@ -54,13 +54,17 @@ class Secret(str):
 
 
 class Key(Secret):
-    """An API key, made of whatever was given in the first line that sees it, so that no frame shows it."""
+    """An API key.
+
+    Wrap the argument in the first line of any function that takes one, so that no
+    traceback shows it.
+    """
 
     def __new__(cls, value: Any) -> Self:
         return super().__new__(cls, value if isinstance(value, str) else "")
 
     def check(self) -> None:
-        """Refuse what no header can carry."""
+        """Raise ValueError if no header can carry the key."""
         if not self or not all("!" <= char <= "~" for char in self):
             raise ValueError(
                 "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
@@ -69,15 +73,18 @@ class Key(Secret):
 
     @functools.lru_cache(maxsize=16)  # noqa: B019  # for a few keys; each part of a cluster's write needs one
     def fingerprint(self, salt: bytes) -> bytes:
-        """Return what tells this key from another one, and does not tell the key: each guess takes milliseconds."""
+        """Return a salted scrypt hash, which identifies the key without revealing it.
+
+        Each guess takes milliseconds.
+        """
         return hashlib.scrypt(self.encode(), salt=salt, n=2**12, r=8, p=1)
 
 
 class Secrets(tuple[Secret, ...]):
-    """What is struck out of other people's words: the key, and the secret values of further headers."""
+    """Secrets to redact from server messages: the key and extra header values."""
 
     def hide(self, text: str) -> str:
-        """Strike them out, also where they are written with escapes; a short key only where it is a whole word."""
+        """Redact the secrets, escaped or not; a short key only as a whole word."""
         for number, secret in enumerate(self):
             is_short = len(secret) < SHORT_KEY_CHARS
             # the key is the first
@@ -96,7 +103,7 @@ class Secrets(tuple[Secret, ...]):
 
 
 def _unescape(text: str) -> str:
-    """Return text without the escapes of JSON."""
+    """Resolve the escapes of JSON."""
     return re.sub(r"\\(?:u00([0-9a-fA-F]{2})|(.))", _unescape_json, text)
 
 
@@ -171,9 +178,9 @@ def parse_retries(retries: Any) -> int:
 
 
 def hide_values(headers: Any) -> Any:
-    """Make secrets of the values of further headers, in the first line that sees them; what is no text, None.
+    """Wrap header values in `Secret`; a non-string becomes None.
 
-    Those of LanceDB's own headers name a database and the like, which is no secret.
+    Values of LanceDB's own headers name a database and the like, which is no secret.
     """
     if not isinstance(headers, Mapping):
         return headers
@@ -189,7 +196,7 @@ def hide_values(headers: Any) -> Any:
 
 
 def parse_headers(headers: Any) -> dict[str, str]:
-    """Read further headers, whose values are hidden."""
+    """Check extra headers, whose values are wrapped."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -215,7 +222,7 @@ def parse_headers(headers: Any) -> dict[str, str]:
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
-    """Read the service's address, ``https://host[:port]``, as it is sent to, without a slash at the end."""
+    """Check and normalize ``https://host[:port]``, without a slash at the end."""
     if not isinstance(url, str):
         raise TypeError(f"address: expected a string, got {type(url).__name__}")
     shown = url.rpartition("@")[2][:100]
@@ -251,7 +258,7 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
 
 
 def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
-    """Return where the authorities are that may vouch for a service; what is named and cannot be used is an error."""
+    """Return the CA bundle to verify with; raise if the configured one is unusable."""
     if isinstance(verify, str):
         return _check_ca_bundle("verify", verify)
     if not verify or not base.startswith("https:"):

@@ -1,28 +1,34 @@
-"""The connection that a body travels on: urllib3's own, with what an upload needs besides.
+"""urllib3 connections that stream an `Upload` and notice early responses.
 
-- Pieces of at most 1 MiB, each within a write timeout of its own.
-- The server may answer before everything was sent: it is heard, and sending stops.
-- Interim answers (1xx) are skipped, however many, before, while and after a body is sent.
-- A write that fails is no answer: what the server said before it hung up is still looked for.
-- The whole answer must arrive by a deadline, however slowly it drips.
-- A body rides a connection from the pool only if it is small, or a part of a write, and the last answer there has only
-  just come: what a server closes meanwhile would leave the outcome open. No body rides any more once the server closed
-  one just then. One that was broken off leaves no connection.
+- Pieces are at most 1 MiB, each within the write timeout.
+- If the server responds before everything was sent, sending stops.
+- Interim responses (1xx) are skipped before, while and after a body is sent.
+- After a failed write, the response is still read: the server may have sent one before
+  it closed.
+- The read timeout covers the whole response, not each read.
+- A body reuses a pooled connection only if it is small or one part of a write, and only
+  right after a response: if the server closes the connection meanwhile, the outcome is
+  unknown. Once that has happened, no body reuses one. A connection whose body was cut
+  off is never pooled.
 
-Relied upon, each held by a test in tests/http or tests/faults:
+Internals of requests, urllib3 and http.client that this depends on, each covered by a
+test in tests/http or tests/faults:
 
-- requests' `HTTPAdapter` takes its pools from the manager that `init_poolmanager` or `proxy_manager_for` makes, hands a
-  prepared request's body to the connection as it is, and follows no redirect (its `Session` would, and take cookies
-  and netrc besides);
-- urllib3's pools, of the manager's `pool_classes_by_scheme`, keep connections of their `ConnectionCls` in a `QueueCls`
-  by `put`, `get` and `qsize` alone, ask one `is_connected` before they use it again, and call `request` with the
-  connect timeout in `timeout`, `getresponse` with the read timeout;
-- urllib3's `request` puts each header by `putheader`, `Content-Length: 0` where a POST has no body that it knows;
-- urllib3 sends through TLS inside TLS by an `SSLTransport`, whose `send` gives all to the socket's `sendall`;
-- http.client's `getresponse`, and `_tunnel`, which urllib3's `connect` calls, read by `response_class(sock, ...)`,
-  which only asks that socket for `makefile`;
-  its `begin` reads a head where `headers` is None, and sets `msg`, with the lines that are no headers, and
-  `will_close`, whereupon the connection is closed.
+- requests' `HTTPAdapter` takes its pools from the manager that `init_poolmanager` or
+  `proxy_manager_for` makes, hands a prepared request's body to the connection as it is,
+  and follows no redirect (its `Session` would, and take cookies and netrc besides);
+- urllib3's pools, of the manager's `pool_classes_by_scheme`, keep connections of their
+  `ConnectionCls` in a `QueueCls` by `put`, `get` and `qsize` alone, ask a connection's
+  `is_connected` before they use it again, and call `request` with the connect timeout
+  in `timeout`, `getresponse` with the read timeout;
+- urllib3's `request` puts each header by `putheader`, `Content-Length: 0` if a POST has
+  no body that it knows;
+- urllib3 sends through TLS inside TLS by an `SSLTransport`, whose `send` gives all to
+  the socket's `sendall`;
+- http.client's `getresponse`, and `_tunnel`, which urllib3's `connect` calls, read by
+  `response_class(sock, ...)`, which only asks that socket for `makefile`; its `begin`
+  reads a head if `headers` is None, and sets `msg`, with the lines that are no headers,
+  and `will_close`, whereupon the connection is closed.
 """
 
 from __future__ import annotations
@@ -51,14 +57,15 @@ from urllib3.util.wait import wait_for_read
 
 from rt_frames._http.upload import Upload
 
-# seconds that a write may block before the server's answer is polled
+# seconds that a write may block before the server's response is polled
 POLL_AFTER = 0.25
-# seconds to read what a server sent before it hung up
+# seconds to read what a server sent before it closed
 DRAIN_SECONDS = 2.0
 RECEIVE_BYTES = 2**16
-# seconds after an answer in which a write may reuse it: half the shortest keep-alive of servers
+# seconds; a body may reuse a connection this long after a response: half the
+# shortest keep-alive in use
 REUSE_SECONDS = 0.5
-# that the kernel buffers beyond those in flight, so that writes keep the link's pace
+# TCP_NOTSENT_LOWAT: a short send queue makes write times show the link's speed
 MAX_UNSENT_BYTES = 2**18
 # 101 ends HTTP on its connection
 _INTERIM = re.compile(rb"\A(?:HTTP/1\.1 1(?!01)\d\d.*?\n\r?\n)+", re.DOTALL)
@@ -70,25 +77,25 @@ _SOCKET_OPTIONS = [
 ]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
-# the sender and its next body: a pool asks a connection whether it may be used, not for what
+# (adapter, body) of the request being sent: `is_connected` takes no arguments
 _sending: ContextVar[tuple[Any, Upload | None]] = ContextVar(
     "_sending", default=(SimpleNamespace(saw_unannounced_close=False), None)
 )
 
 
 class Adapter(HTTPAdapter):
-    """requests' adapter over these connections to one server; it never repeats anything by itself."""
+    """requests' adapter over these connections to one server, without retries."""
 
-    # whether the server closed a connection just after an answer, without saying so
+    # just after a response without "Connection: close"
     saw_unannounced_close = False
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        """Make the manager of pools, which are then ours."""
+        """Use our pool classes."""
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        """Return the manager of pools for what goes through a proxy, which are then ours."""
+        """Use our pool classes behind a proxy, too."""
         manager = super().proxy_manager_for(*args, **options)
         manager.pool_classes_by_scheme = _POOLS
         return manager
@@ -105,7 +112,7 @@ class Adapter(HTTPAdapter):
 
 
 class UploadConnection(HTTPConnection):
-    """An HTTP connection that sends an `Upload` and hears early answers."""
+    """An HTTP connection that sends an `Upload` and notices early responses."""
 
     # http.client's own would print the key
     debuglevel = 0
@@ -114,7 +121,7 @@ class UploadConnection(HTTPConnection):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the next request may use it as it is; for most uploads it is opened anew."""
+        """Whether the next request may reuse it; most uploads open a new one."""
         adapter, body = _sending.get()
         is_recent = time.monotonic() < self._reuse_until
         is_open = super().is_connected
@@ -146,7 +153,7 @@ class UploadConnection(HTTPConnection):
 
     def _tunnel(self) -> None:
         try:
-            # for all of the proxy's answer
+            # for the whole response of the proxy
             self._read_answers(cast("float", self.timeout))
             super()._tunnel()
         except OSError as error:
@@ -160,9 +167,9 @@ class UploadConnection(HTTPConnection):
         broken_off: bool = False,
         per_read: bool = False,
     ) -> None:
-        """Have http.client read an answer of which ``early`` is there already, and all must come in so many seconds.
+        """Make http.client read ``early``, then the socket, for at most ``seconds``.
 
-        If the timeout is ``per_read``, each part must.
+        These are for the whole response, or for each read if they are ``per_read``.
         """
 
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
@@ -190,7 +197,7 @@ class UploadConnection(HTTPConnection):
         if body is not None:
             body.begun = True
             self.timeout = min(body.timeout, POLL_AFTER)
-            # TLS inside TLS must finish a record that it began; a partial one cannot be resumed
+            # TLS inside TLS cannot resume a record that was sent in part
             if isinstance(sock, SSLTransport):
                 self.timeout = body.timeout
         with self._shut_down_on_error(sock):
@@ -215,7 +222,10 @@ class UploadConnection(HTTPConnection):
         upload.complete = upload.length in (None, upload.sent)
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
-        """Send a piece, listening now and then; False where the server spoke up or the connection broke."""
+        """Send one piece, polling for a response.
+
+        Return False if the server responded or the connection failed.
+        """
         deadline = time.monotonic() + upload.timeout
         while left:
             if self._poll_response(sock, upload):
@@ -229,7 +239,7 @@ class UploadConnection(HTTPConnection):
         return True
 
     def _poll_response(self, sock: Any, upload: Upload) -> bool:
-        """Return whether the server gave its final answer, or hung up, while we are still sending."""
+        """Return whether the server sent its final response, or closed, meanwhile."""
         if not wait_for_read(sock, timeout=0):
             return False
         timeout = sock.gettimeout()
@@ -249,7 +259,7 @@ class UploadConnection(HTTPConnection):
         self._early = early
         is_interim = _INTERIM_START.startswith(early[: len(_INTERIM_START)])
         if received and is_interim and len(early) < RECEIVE_BYTES:
-            # nothing yet, or the start of another interim answer
+            # nothing yet, or the start of another interim response
             return False
         upload.answered = bool(early)
         return True
@@ -273,7 +283,7 @@ class UploadConnection(HTTPConnection):
 
     @contextlib.contextmanager
     def _shut_down_on_error(self, sock: Any) -> Iterator[None]:
-        """Let the server hear of it where this fails: a closed socket stays open in processes forked meanwhile."""
+        """Shut the socket down on failure: close() leaves it open in forks."""
         try:
             yield
         except BaseException as error:
@@ -286,7 +296,7 @@ class UploadConnection(HTTPConnection):
 
 
 def _reuse_seconds(answer: Any) -> float:
-    """Return how long after an answer its connection is as good as a new one, for what must not be lost."""
+    """Return for how many seconds a body may reuse the connection."""
     if answer.version < 11:
         return 0.0
     keep_alive = answer.headers.get("Keep-Alive", "")
@@ -299,7 +309,7 @@ class _TLSUploadConnection(UploadConnection, HTTPSConnection):
 
 
 class _IdleConnections(deque[Any]):
-    """The queue of a pool, without a lock, which would stay locked where Ctrl-C comes just as it is taken."""
+    """A lock-free pool queue: Ctrl-C in queue.Queue can leave its lock held."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -334,7 +344,7 @@ _POOLS = {"http": _Pool, "https": _TLSPool}
 
 
 class _HTTPResponse(http.client.HTTPResponse):
-    """An answer of http.client's, with care for what a server may do."""
+    """An HTTPResponse that skips every 1xx and closes connections in doubt."""
 
     # whether it came before the whole body was sent
     broken_off = False
@@ -348,12 +358,13 @@ class _HTTPResponse(http.client.HTTPResponse):
         # malformed header lines, which urllib3 would log; they may repeat the key
         self.msg.defects.clear()
         self.msg.set_payload("")
-        # the service may read the next request as the rest of this body, or still owe an answer
+        # the service may read the next request as the rest of this body, or may still
+        # respond
         self.will_close = self.will_close or self.broken_off or self.status < 200
 
 
 class _DeadlineReader(io.RawIOBase):
-    """What the server says: bytes that were read while sending, then the socket's, until the deadline."""
+    """Raw reader over the bytes received while sending, then the socket."""
 
     def __init__(
         self, sock: Any, early: bytes, seconds: float, *, per_read: bool
@@ -366,7 +377,7 @@ class _DeadlineReader(io.RawIOBase):
         self._raw = sock.makefile("rb", buffering=0)
 
     def makefile(self, *_args: Any, **_options: Any) -> io.BufferedReader:
-        """Be the part of a socket that http.client reads an answer from."""
+        """Return a buffered reader, as a socket does for http.client."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:

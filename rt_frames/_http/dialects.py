@@ -1,6 +1,6 @@
-"""The address of each operation, in the service's documentation and on servers of its family.
+"""URL paths of each dialect.
 
-Bodies, types and the key's header are the same in all, and so is what is certain after a failure.
+Bodies, types, headers and what a failure means are the same in all.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _ADDING = ("replace", "append", "upsert")
 
 
 class Dialect(NamedTuple):
-    """The address of each operation, with ``{}`` for the table; None for what such a server cannot do.
+    """The path of each operation, with ``{}`` for the table; None if unsupported.
 
     Parameters
     ----------
     name : str
-        What people call it by.
+        The name passed as ``dialect=``.
     tables, create, alter : str
         The operations that every server has.
     replace, append, upsert, … : str or None
-        Those that some have.
+        The operations that some servers have; None if they do not.
     names : str
-        A pattern of the names that a table may have, beside what any address can carry.
+        Regular expression for valid table names.
     part_bytes : int or None
-        The most that a part of a write may have on the wire; None where a frame of any size goes in one request.
+        Maximum size of one part in bytes; None if one request may be of any size.
     """
 
     name: DialectName
@@ -73,11 +73,11 @@ class Dialect(NamedTuple):
     multipart_complete: str | None = None
     multipart_abort: str | None = None
     names: str = r"(?s:.*)"
-    # hosted services refuse bodies of more than 100 MB; fewer parts wait for fewer answers
+    # hosted services refuse more than 100 MB; fewer parts wait for fewer responses
     part_bytes: int | None = 90_000_000
 
     def path(self, operation: Operation | str, name: str) -> str:
-        """Return the address of an operation that such a server has, on one table."""
+        """Return the path of an operation on one table; raise if it is unsupported."""
         template: str | None = getattr(self, operation)
         if template is None:
             text = f"this dialect has no endpoint to {UNDOCUMENTED[operation]}"
@@ -85,7 +85,7 @@ class Dialect(NamedTuple):
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
-        """Refuse names that such a server reads as something else, or not at all."""
+        """Raise ValueError if servers of this dialect cannot address the name."""
         if not re.fullmatch(self.names, name):
             raise ValueError(
                 f"name: {name!r:.100} is not a table name in dialect={self.name!r}; it has 1 to 128 of the letters "
@@ -93,7 +93,7 @@ class Dialect(NamedTuple):
             )
 
     def check_if_exists(self, if_exists: Any) -> None:
-        """Refuse what such a server cannot do to a table that is there already."""
+        """Raise ValueError if this dialect does not support ``if_exists``."""
         possible = ["fail", "skip"]
         possible += [word for word in _ADDING if getattr(self, word)]
         if if_exists in possible:

@@ -55,7 +55,7 @@ _BY_STATUS = {
     422: errors.BadRequest,
     429: errors.RateLimited,
 }
-# the Lance namespace specification has several errors for 404 and for 409, which their code tells apart
+# codes of the Lance namespace specification, which has several errors for 404 and 409
 _BY_CODE = {
     # no such column
     12: errors.BadRequest,
@@ -157,7 +157,7 @@ def _advise_connecting(reason: str, through: str) -> str:
 
 
 def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Walk from an error to its cause, through the wrappings of requests and urllib3."""
+    """Walk from an error to its cause through those of requests and urllib3."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -378,7 +378,7 @@ def explain_safely(explain_outcome: Callable[[Failure], str], failure: Failure) 
 def reclassify_exists(
     failure: Failure, table: str | None, listed: bool | None
 ) -> Failure:
-    """Return another failure for "already exists" if the list does not show the table."""
+    """Reclassify "already exists" when the list does not show the table."""
     if listed is None:
         reason = f"the tables could not be listed, so it is not known whether table {table!r} is there"
     else:

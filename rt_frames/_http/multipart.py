@@ -160,7 +160,7 @@ class MultipartUpload:
         return self._dialect.path(operation, str(self._request.purpose.table))
 
     def _abort(self, upload: str) -> None:
-        """Ask the server to discard the parts; it expires them itself if unreachable."""
+        """Ask the server to discard the parts; otherwise it expires them."""
         request = self._control("multipart_abort", upload)
         for _ in range(2):
             attempt_id = str(uuid.uuid4())
@@ -201,6 +201,9 @@ def send_parts(
 
 
 def part_id(partition: int, number: int) -> uuid.UUID:
-    """Return a UUIDv8 (RFC 9562) that sorts by partition and number; the rest is random."""
+    """Return a UUIDv8 (RFC 9562) that sorts by partition and number.
+
+    The rest is random.
+    """
     rest = 0x8 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
     return uuid.UUID(int=partition << 96 | number << 80 | rest)

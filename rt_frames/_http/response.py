@@ -1,7 +1,7 @@
-"""A service's answer: read within bounds, never trusted, and turned into a value or an error.
+"""A service's response: read within bounds, never trusted, and parsed.
 
-No answer may make this code fail: a body that cannot be read becomes a `Response` with a ``problem``, and a message is
-found in any form that services use for errors.
+A body that cannot be read becomes a `Response` with a ``problem``; one that cannot be
+parsed raises ValueError.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Response(NamedTuple):
     problem: str | None = None
 
     def without(self, secrets: Secrets) -> Response:
-        """Return what errors may tell of an answer, which may repeat the key."""
+        """Return a copy with secrets redacted: a server may echo the key."""
         body = secrets.hide(
             self.body.decode(json.detect_encoding(self.body), "replace")
         ).encode()
@@ -43,13 +43,13 @@ class Response(NamedTuple):
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
-    """Return how a body is encoded, which was not asked for; nothing where it is not."""
+    """Return the Content-Encoding, or "" if none; we accept only identity."""
     encoding = headers.get("Content-Encoding", "").strip().lower()
     return "" if encoding == "identity" else encoding
 
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
-    """Read a body of at most ``max_bytes``; the connection sees to the deadline."""
+    """Read a body of at most ``max_bytes``; the connection has the deadline."""
     body = bytearray()
     problem = None
     encoding = find_encoding(response.headers)
@@ -70,7 +70,7 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode JSON; None where it is none, or is nested too deeply."""
+    """Decode JSON. None if it is none, or nested too deeply."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(body)
     return None
@@ -82,7 +82,7 @@ def get_field(content: Any, name: str) -> Any:
 
 
 def _decode_whole(response: Response) -> Any:
-    """Decode an answer that is worth nothing without its body."""
+    """Parse a JSON response that must be complete."""
     if response.problem:
         raise ValueError(f"the answer could not be read: {response.problem}")
     content = decode_json(response.body)
@@ -92,10 +92,11 @@ def _decode_whole(response: Response) -> Any:
 
 
 def parse_table_names(response: Response) -> tuple[list[str], str | None]:
-    """Read a list of tables, in any form that services of this kind give it, and the token of its next page.
+    """Read a list of tables in any known form, and the token of its next page.
 
-    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an Arrow stream with
-    a ``name`` column; the service's documentation leaves the form open.
+    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an
+    Arrow stream with a ``name`` column; the service's documentation leaves the form
+    open.
     """
     names: Any
     token = None
@@ -116,7 +117,7 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
 
 
 def parse_schema(response: Response) -> Any:
-    """Read the schema in a table's description, where the service gives it."""
+    """Read the schema in a table's description, or None if it has none."""
     return get_field(_decode_whole(response), "schema")
 
 
@@ -132,7 +133,7 @@ def _read_arrow_names(body: bytes) -> Any:
 
 
 def parse_no_rows(response: Response) -> None:
-    """Refuse an answer to a query that is a success, and has no rows."""
+    """Raise ValueError for a success that carries no rows."""
     raise ValueError(f"the service answered {response.status}, which gives no rows")
 
 

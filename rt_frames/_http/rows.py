@@ -1,7 +1,8 @@
-"""Rows from a service, as an Arrow stream or file: read as they arrive, and never fewer than were sent.
+"""Read an Arrow stream or file response as it arrives; a truncated one is an error.
 
-Arrow accepts a stream that is cut between two messages, so its end marker is checked here. An Arrow file is such a
-stream after a padded word, followed by a footer that ends in that word.
+Arrow accepts a stream that is cut between two messages, so its end marker is checked
+here. An Arrow file is such a stream after a padded word, followed by a footer that ends
+in that word.
 """
 
 from __future__ import annotations
@@ -65,21 +66,21 @@ def query(
 
 
 class Rows:
-    """The rows of an answer; iterating gives record batches, once.
+    """The rows of a response. Iterating yields record batches, once.
 
     Parameters
     ----------
     response : requests.Response
-        An answer whose head was read, and no more.
+        A response whose head was read, and no more.
     fail : callable
-        Called with why the answer is not whole; returns the exception to raise.
+        Called with why the response is not whole; returns the exception to raise.
     query : dict
         What was asked for.
 
     Raises
     ------
     ValueError
-        If the answer is no Arrow data, or not that which was asked for.
+        If the response is no Arrow data, or has not the columns that were asked for.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Rows:
             self._answer.close()
 
     def close(self) -> None:
-        """Hang up, whether everything was read or not."""
+        """Close the response, whether everything was read or not."""
         self._answer.close()
 
 
@@ -137,7 +138,7 @@ def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:
 
 
 class _Answer:
-    """The body of an answer as the file that Arrow reads a stream from; a read that finds its end is an error."""
+    """A response body as a file for Arrow; a read beyond its end is an error."""
 
     closed = False
 
@@ -154,7 +155,7 @@ class _Answer:
         self._start = start
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes, in memory that is taken as they come."""
+        """Return exactly ``size`` bytes; memory grows only as they arrive."""
         start = self._start[:size]
         self._start = self._start[size:]
         data = start + self._receive(size - len(start))
@@ -163,7 +164,7 @@ class _Answer:
         return data
 
     def check_end(self) -> None:
-        """Read to the end; behind a stream there is nothing, and behind that of a file its footer."""
+        """Check that nothing follows the stream, or in a file, only the footer."""
         last = b""
         while piece := self._response.raw.read(RECEIVE_BYTES, decode_content=False):
             last = (last + piece)[-len(_FILE) :]

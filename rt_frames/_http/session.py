@@ -74,7 +74,10 @@ LIST = Purpose("list")
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:
-    """Return the headers by which LanceDB's servers, which cache, read what is stored now, and at least a version."""
+    """Return headers for LanceDB's servers to read past their cache.
+
+    They read what is stored now, and at least ``version``.
+    """
     now = datetime.datetime.now(datetime.UTC)
     headers = {"x-lancedb-min-timestamp": now.isoformat(timespec="microseconds")}
     if version is not None:
@@ -162,7 +165,7 @@ class Session:
             path = f"{first}{separator}page_token={token}"
 
     def send(self, request: Request, retries: int | None = None) -> Result:
-        """Send a request, again if that is safe; return its result, or raise its error."""
+        """Send a request, again if that is safe; raise its error if it fails."""
         outcome = self.try_send(request, retries)
         if isinstance(outcome, Result):
             return outcome
@@ -181,7 +184,7 @@ class Session:
         return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
 
     def _error(self, failure: Failure, purpose: Purpose) -> errors.RemoteError:
-        """Build the exception, after a look at the list or for the server's dialect."""
+        """Build the exception, after checking the list or the server's dialect."""
         status = failure.facts.get("status")
         # a 404 about a table is a TableNotFoundError
         no_such_address = status in (405, 406, 501) or (
@@ -303,7 +306,7 @@ class Session:
         )
 
     def _open_adapter(self) -> Adapter:
-        """Return the adapter of this process; a forked child must not share connections."""
+        """Return this process's adapter: a forked child must not share connections."""
         pid = os.getpid()
         opened = self._opened
         if opened is None or opened[0] != pid:
@@ -328,7 +331,10 @@ class Session:
         return Result(value, request.id, upload.sent)
 
     def _open_rows(self, request: Request, stream: requests.Response) -> Outcome:
-        """Open a streamed response and read its first batch; later failures raise this request's errors."""
+        """Open a streamed response and read its first batch.
+
+        Later failures raise this request's errors.
+        """
         purpose = request.purpose
 
         def fail(reason: str) -> errors.RemoteError:
@@ -359,7 +365,7 @@ class Session:
                 traceback.clear_frames(cause.__traceback__)
 
     def _note_server(self, stream: requests.Response) -> None:
-        """Note what the response headers show: an embedded service, multipart support."""
+        """Detect an embedded service and multipart support from the headers."""
         self.is_embedded = "x-rt-frames" in stream.headers
         version = stream.headers.get("phalanx-version", "")
         match = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
@@ -368,7 +374,7 @@ class Session:
             self.takes_parts = is_new and self._dialect.multipart_create is not None
 
     def _proxies(self) -> dict[str, str]:
-        """Take proxies from the environment, for https alone: one would read plain http."""
+        """Take proxies from the environment, for https alone: they read plain http."""
         if is_loopback(self.base) or not self.base.startswith("https:"):
             return {}
         proxies = get_environ_proxies(self.base)
@@ -389,7 +395,7 @@ def retry(
     retries: int,
     deadline: float = math.inf,
 ) -> Outcome:
-    """Make attempts until one succeeds or must not be repeated; return the last outcome."""
+    """Make attempts until one succeeds or must not be repeated."""
     start = time.monotonic()
     attempts = 0
     while True:

@@ -1,8 +1,9 @@
-"""A request's body in transit: cut into pieces for the socket, with a count of what was sent.
+"""A request's body in transit: cut into pieces for the socket, with a count of bytes.
 
-A service that mistakes the end of a connection for the end of a body would store part of a table, if it had received
-whole messages. So the end of each message is held back until the next one: wherever sending breaks off, a message is
-incomplete, and every reader refuses it. The end of the stream and the end of the body are sent together.
+A service that mistakes the end of a connection for the end of a body would store part
+of a table, if it had received whole messages. So the end of each message is held back
+until the next one: wherever sending breaks off, a message is incomplete, and every
+reader refuses it. The end of the stream and the end of the body are sent together.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ Piece = bytes | bytearray | memoryview
 
 # bytes of a piece at most; each must be sent within the write timeout
 WRITE_BYTES = 2**20
-# bytes; smaller buffers are joined into one piece,
+# bytes; smaller buffers are joined into one piece
 COALESCE_BELOW = 2**16
 # seconds; a slow source does not wait for more
 COALESCE_FOR = 0.1
 # bytes; for a smaller body, the round trips of a new connection matter
 SMALL = 2**20
-# bytes: part of each message, even if the stream's end, 8 bytes in a chunk of 13, follows
+# bytes; part of each message, even if the stream's end, 8 bytes in a chunk of 13,
+# follows
 HOLD_BACK = 32
 
 
@@ -37,15 +39,15 @@ class Upload:
     Parameters
     ----------
     body : iterable of groups of buffers
-        What is sent; iterating it begins at its start.
+        The payload; iterating it starts over.
     length : int or None
-        Bytes of the whole body; where it is not known, the body goes chunked.
+        Bytes of the whole body. It is sent in chunks if the length is not known.
     timeout : float
-        Seconds in which each piece must have left.
+        Seconds to send each piece.
     on_sent : callable, optional
-        Told after each piece how many bytes were sent so far.
+        Called after each piece with the total bytes sent.
     nbytes : int, optional
-        About how many bytes it has, where the length is not known.
+        About how many bytes the body has, if the length is not known.
     timeout_per_read : bool
         Apply the read timeout to each read instead of the whole response.
     is_part : bool
@@ -56,7 +58,7 @@ class Upload:
     begun, complete : bool
         Whether sending began, and whether all was handed to the network.
     sent : int
-        Bytes that were.
+        Bytes handed to the network.
     answered : bool
         Whether the service answered before the body was complete.
     cause : OSError or None
@@ -88,18 +90,19 @@ class Upload:
 
     @property
     def may_reuse_connection(self) -> bool:
-        """Whether a connection will do on which an answer has just come, and which may be closed by now."""
+        """Whether to use a pooled connection that the server might be closing."""
         size = self.nbytes if self.length is None else self.length
         return self.is_part or (size is not None and size <= SMALL)
 
     def fail(self, error: OSError) -> None:
-        """Note why sending ended, without the traceback: its frames hold this object, and with it the caller's data."""
+        """Record the error without its traceback: it keeps the caller's data alive."""
         self.cause = error.with_traceback(None)
 
     def pieces(self) -> Generator[Piece]:
-        """Yield what goes over the wire, framed where the length is not known: small parts are joined.
+        """Yield the bytes for the wire, in chunks if the length is not known.
 
-        None but the last ends where a group does, or between a large buffer and a small one, where a message may begin.
+        Small buffers are joined. No piece but the last ends where an Arrow message
+        might end.
         """
         pending = bytearray()
         last = time.monotonic()
