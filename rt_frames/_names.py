@@ -42,7 +42,7 @@ RESERVED = (
 )
 
 
-def not_a_name(text: str) -> Message:
+def name_error(text: str) -> Message:
     """Complete what is wrong with column names by what helps."""
     return Message(text, "rename them, or pass {}", clean_names=True)
 
@@ -54,20 +54,20 @@ def check_column_names(names: list[str], note: str = "") -> None:
     if len(set(names)) < len(names):
         twice = list_names(duplicates(names))
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must be unique; these occur more than once: {twice}{note}"
             )
         )
     if "" in names:
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must not be empty, and number {names.index('') + 1} is"
             )
         )
     if has_control_characters("".join(names)):
         odd = [name for name in names if has_control_characters(name)]
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must not contain control characters: {list_names(odd)}"
             )
         )
@@ -78,7 +78,7 @@ def check_no_dots(names: list[str]) -> None:
     if dotted := [name for name in names if "." in name]:
         why = "it separates the levels of nested columns"
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must not contain a dot, {why}: {list_names(dotted)}"
             )
         )
@@ -91,14 +91,14 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     keeps for itself; doubles are numbered.
     """
     # other labels may refuse to be compared, as pandas' NA does
-    found = [
+    labeled = [
         (label if isinstance(label, str) else None, _clean(label)) for label in labels
     ]
     # existing names win
-    taken = {name for label, name in found if name == label}
+    taken = {name for label, name in labeled if name == label}
     names = dict[str, None]()
     numbers = Counter[str]()
-    for label, name in found:
+    for label, name in labeled:
         unique = name
         while unique in names or (unique in taken and unique != label):
             numbers[name] += 1
@@ -132,8 +132,8 @@ class CleanLabels:
 
 
 def _clean(label: Any) -> str:
-    parts = [str(part) for part in label] if isinstance(label, tuple) else [str(label)]
-    name = "_".join(filter(None, parts))
+    levels = label if isinstance(label, tuple) else (label,)
+    name = "_".join(filter(None, map(str, levels)))
     clean = "".join("_" if c in ".`" or has_control_characters(c) else c for c in name)
     return f"{clean}_" if clean in ("", *RESERVED) else clean
 

@@ -66,17 +66,17 @@ def _unify(
     return unified.indices, unified.dictionary
 
 
-def _check_codes(codes: pa.Array, most: int) -> None:
+def _check_codes(codes: pa.Array, length: int) -> None:
     """Refuse codes that stand for no value, in a quarter of the time of Arrow's own check."""
     stored = np.frombuffer(
         codes.buffers()[1] or b"", np.uint32, len(codes), 4 * codes.offset
     )
     # as unsigned numbers, negative ones are large
-    if not len(stored) or stored.max() < most:
+    if not len(stored) or stored.max() < length:
         return
     # without what is stored for nulls
     ends = pc.call_function("min_max", [codes]).as_py()
-    if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < most:
+    if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < length:
         raise ValueError(
-            f"codes from {ends['min']} to {ends['max']} do not stand for {most} values"
+            f"codes from {ends['min']} to {ends['max']} do not stand for {length} values"
         )

@@ -20,7 +20,7 @@ from rt_frames._frames.convert import contains, first_failing_row
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source, nbytes
-from rt_frames._names import check_column_names, not_a_name
+from rt_frames._names import check_column_names, name_error
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
@@ -122,7 +122,7 @@ def _names_and_levels(
         labels = options.clean(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column labels must be strings; these are not: {list_names(odd)}"
             )
         )

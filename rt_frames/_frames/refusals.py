@@ -50,10 +50,10 @@ class Refusals(dict[str, UnsupportedTypeError]):
         )
 
     def _message(self, column: str) -> Message:
-        (said,) = self[column].args
+        (text,) = self[column].args
         # advice for columns does not apply
         if column in self.levels:
             return Message(
-                f"{said}; it is a level of the index: call df.reset_index() first"
+                f"{text}; it is a level of the index: call df.reset_index() first"
             )
-        return said if isinstance(said, Message) else Message(said)
+        return text if isinstance(text, Message) else Message(text)

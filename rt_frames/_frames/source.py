@@ -240,8 +240,10 @@ def nbytes(
 
     That takes long for wide tables. Where not ``exact``, what lies in little memory is said to take all of it.
     """
-    if not exact and (held := int(data.get_total_buffer_size())) <= BATCH_BYTES:
-        return held
+    if not exact:
+        size = int(data.get_total_buffer_size())
+        if size <= BATCH_BYTES:
+            return size
     try:
         return int(data.nbytes)
     except pa.ArrowTypeError:
