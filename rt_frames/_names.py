@@ -19,7 +19,7 @@ DialectName = Literal["documented", "lancedb"]
 
 
 def has_control_characters(name: str) -> bool:
-    """Return whether a name holds control characters, or surrogates that no UTF-8 can carry."""
+    """Return whether a name holds control characters or lone surrogates."""
     # isprintable is the cheaper test, and mostly true
     return not name.isprintable() and any(
         code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
@@ -28,7 +28,7 @@ def has_control_characters(name: str) -> bool:
 
 
 def duplicates(names: Iterable[T]) -> list[T]:
-    """Return what occurs more than once, in the order in which it first occurs."""
+    """Return what occurs more than once, in the order of first occurrence."""
     return [name for name, number in Counter(names).items() if number > 1]
 
 
@@ -43,7 +43,7 @@ RESERVED = (
 
 
 def name_error(text: str) -> Message:
-    """Complete what is wrong with column names by what helps."""
+    """Add the ``clean_names`` hint."""
     return Message(text, "rename them, or pass {}", clean_names=True)
 
 
@@ -87,8 +87,8 @@ def check_no_dots(names: list[str]) -> None:
 def clean_names(labels: Iterable[Any]) -> list[str]:
     """Make names of any labels that every service takes, the embedded one too.
 
-    They are text; levels are joined with ``_``, it stands for what names cannot hold, and ends those that the engine
-    keeps for itself; doubles are numbered.
+    MultiIndex levels are joined with ``_``, invalid characters become ``_``, reserved
+    names get a trailing ``_``, duplicates a number.
     """
     # other labels may refuse to be compared, as pandas' NA does
     labeled = [
@@ -152,7 +152,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def closest_names(name: str, names: list[str]) -> list[str]:
-    """Return the names that differ from one in case, spaces and underscores alone, or else those that look like it."""
+    """Return names that differ in case, spaces or underscores, else similar ones."""
     return [
         other for other in names if _spell(other) == _spell(name)
     ] or difflib.get_close_matches(name, names, 3)
@@ -163,7 +163,10 @@ def _spell(name: str) -> str:
 
 
 def check_order(data: Any, name: Any, call: str) -> None:
-    """Refuse data and a name that were exchanged; ``call`` shows the right order, with ``{}`` for the name."""
+    """Refuse data and a name that were exchanged.
+
+    ``call`` shows the right order, with ``{}`` for the name.
+    """
     if isinstance(data, str) and not isinstance(name, str):
         raise TypeError(
             f"data and name are exchanged; call {call.format(show_value(data))}"
@@ -171,7 +174,10 @@ def check_order(data: Any, name: Any, call: str) -> None:
 
 
 def check_table_name(name: Any) -> None:
-    """Refuse names that no address can carry, or that may lead to another table; the name itself is not repeated."""
+    """Refuse names that no address can carry, or that may lead to another table.
+
+    The name itself is not repeated.
+    """
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
     # a proxy may decode an address once more than the service does

@@ -1,6 +1,7 @@
 """Any frame → a `Source`, opened by the file of its library.
 
-Libraries are recognised without importing them, as data of a library that is not loaded cannot exist.
+Libraries are recognised without importing them: data of a library that is not loaded
+cannot exist.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def open_source(
     table: pa.Schema | None = None,
     exact: bool = False,
 ) -> Source:
-    """Open any frame, for a ``table`` that is there or a new one; what is not supported is refused here, by name.
+    """Open any frame, for an existing ``table`` or a new one.
 
-    Where it is ``exact``, no fraction is rounded by ``dtypes`` either.
+    If ``exact``, no fraction is rounded by ``dtypes`` either.
 
     Raises
     ------
@@ -103,7 +104,7 @@ def _checked(
     refusals: Refusals,
     table: pa.Schema | None,
 ) -> Source:
-    """Return a source in its portable schema, or the error for all columns that cannot be sent."""
+    """Return a source in its portable schema; refuse columns that cannot be sent."""
     names = source.schema.names
     _check_casts(casts, names)
     check_column_names(names)
@@ -139,9 +140,10 @@ def arrow_schemas(
     clean_names: bool = False,
     stored: Collection[str] = (),
 ) -> tuple[pa.Schema, pa.Schema]:
-    """Return the portable schemas of two frames or schemas that are compared; nothing is read, tried out or used up.
+    """Return the portable schemas of two frames or schemas, without reading rows.
 
-    A side that is ``stored`` already may hold columns that could not be sent; they stay what they are.
+    A side that is ``stored`` may hold columns that could not be sent; they stay what
+    they are.
     """
     new_options = _parse_options(dtypes, index, clean_names)
     old_options = _parse_options(None, index, clean_names)
@@ -233,14 +235,14 @@ def _exported_schema(data: Any) -> pa.Schema | None:
 
 
 def sent_schema(data: Any) -> pa.Schema:
-    """Return the schema in which a frame would be sent; every column that is not supported is refused by name."""
+    """Return the schema in which a frame would be sent; refuse unsupported columns."""
     source = open_source(_without_partitions(data))
     source.close()
     return source.schema
 
 
 def _without_partitions(data: Any) -> Any:
-    """Return for a Dask frame the empty pandas frame that stands for it, of which nothing is computed."""
+    """Return the empty pandas frame of a Dask frame; other data as they are."""
     if is_a(data, "dask.dataframe", "DataFrame"):
         from dask.dataframe.dispatch import make_meta
 

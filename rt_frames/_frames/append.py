@@ -1,6 +1,7 @@
-"""Rows for an existing table: match a frame's columns with the table's by name, and choose their casts.
+"""Match a frame's columns with a table's by name, and choose their casts.
 
-Types are cast only within a family, and each value must survive the cast; a column without a value fits every column.
+Types are cast only within a family, and each value must survive the cast. A column
+without a value fits every column.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def fit(
     requested: Mapping[str, pa.DataType],
     refusals: Refusals,
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's."""
+    """Return a schema with the nulls that a table allows, and casts to its types."""
     targets = {field.name: field for field in table}
     names = set(schema.names)
     if unknown := [field.name for field in schema if field.name not in targets]:
@@ -53,7 +54,7 @@ def fit(
 def _cast(
     field: pa.Field, target: pa.DataType, requested: pa.DataType | None
 ) -> pa.DataType | None:
-    """Return what a column is cast to; None if it has the table's type, or what its service describes that as."""
+    """Return what a column is cast to; None if the service would describe it alike."""
     have = to_portable(field.type if requested is None else requested, field.name)
     if have == target or types.is_null(have):
         return None if have == target else target

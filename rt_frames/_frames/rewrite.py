@@ -1,4 +1,4 @@
-"""A table's rows under the names, types and nullability that a plan gives its columns: renamed first, then cast."""
+"""A table's rows as a plan changes them: columns are renamed first, then cast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rt_frames._schema.data_type import child_fields, map_fields
 def altered_schema(
     schema: pa.Schema, plan: AlterationPlan
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the names and nullability that a plan gives, and its casts by new names of columns."""
+    """Return the schema that a plan renames, and its casts by new names of columns."""
     changes = {change.path: change for change in plan}
     fields = []
     casts = {}
@@ -47,7 +47,7 @@ def _altered(
 
 
 def with_metadata_of(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Return a schema with the metadata of another one of the same names, and of its columns, at every depth."""
+    """Return a schema with the metadata of another of its names, at every depth."""
     fields = [
         _with_metadata_of(field, source)
         for field, source in zip(schema, other, strict=True)
@@ -82,7 +82,7 @@ def _fields_inside(arrow: pa.DataType) -> list[pa.Field]:
 def with_schema(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> Iterable[pa.RecordBatch]:
-    """Yield batches under other names, at any depth, and other nullability; no value is touched."""
+    """Yield batches under other names and nullability, at any depth."""
     return (pa.record_batch(_WithSchema(batch, schema)) for batch in batches)
 
 
