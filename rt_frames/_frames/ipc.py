@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,7 +23,6 @@ from rt_frames._frames.batch_sizes import (
     WORK_BYTES,
 )
 from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
-from rt_frames._frames.convert import Converter
 from rt_frames._frames.source import Slice, Source, nbytes, rows_within
 from rt_frames._threads import parallel_map, prefetch
 
@@ -163,7 +162,7 @@ class IPCStream:
         remaining = source.rows
         is_first = True
         sent = 0
-        encode = _Encoder(source, source.converter if self._converts else None)
+        encode = _Encoder(source, converts=self._converts)
         encoded = parallel_map(
             encode, self._tasks(), self._threads, lambda task: task.is_cheap
         )
@@ -334,12 +333,10 @@ class _Encoded(NamedTuple):
 class _Encoder(threading.local):
     """Makes messages of slices, each thread for itself."""
 
-    def __init__(
-        self, source: Source, converter: Callable[[], Converter] | None
-    ) -> None:
+    def __init__(self, source: Source, *, converts: bool) -> None:
         self._schema = source.schema
         self._has_dictionaries = bool(source.layout.dictionaries)
-        self._convert = converter() if converter else None
+        self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
         # of the dictionaries that the writers have sent
         self._version = 0
