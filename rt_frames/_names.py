@@ -19,7 +19,7 @@ DialectName = Literal["documented", "lancedb"]
 
 
 def has_control_characters(name: str) -> bool:
-    """Return whether a name holds control characters, or surrogates that no UTF-8 can carry."""
+    """Return whether a name holds control characters or lone surrogates."""
     # isprintable is the cheaper test, and mostly true
     return not name.isprintable() and any(
         code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
@@ -28,7 +28,7 @@ def has_control_characters(name: str) -> bool:
 
 
 def duplicates(names: Iterable[T]) -> list[T]:
-    """Return what occurs more than once, in the order in which it first occurs."""
+    """Return what occurs more than once, in the order of first occurrence."""
     return [name for name, number in Counter(names).items() if number > 1]
 
 
@@ -42,8 +42,8 @@ RESERVED = (
 )
 
 
-def not_a_name(text: str) -> Message:
-    """Complete what is wrong with column names by what helps."""
+def name_error(text: str) -> Message:
+    """Add the ``clean_names`` hint."""
     return Message(text, "rename them, or pass {}", clean_names=True)
 
 
@@ -54,20 +54,20 @@ def check_column_names(names: list[str], note: str = "") -> None:
     if len(set(names)) < len(names):
         twice = list_names(duplicates(names))
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must be unique; these occur more than once: {twice}{note}"
             )
         )
     if "" in names:
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must not be empty, and number {names.index('') + 1} is"
             )
         )
     if has_control_characters("".join(names)):
         odd = [name for name in names if has_control_characters(name)]
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must not contain control characters: {list_names(odd)}"
             )
         )
@@ -78,7 +78,7 @@ def check_no_dots(names: list[str]) -> None:
     if dotted := [name for name in names if "." in name]:
         why = "it separates the levels of nested columns"
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column names must not contain a dot, {why}: {list_names(dotted)}"
             )
         )
@@ -87,18 +87,18 @@ def check_no_dots(names: list[str]) -> None:
 def clean_names(labels: Iterable[Any]) -> list[str]:
     """Make names of any labels that every service takes, the embedded one too.
 
-    They are text; levels are joined with ``_``, it stands for what names cannot hold, and ends those that the engine
-    keeps for itself; doubles are numbered.
+    MultiIndex levels are joined with ``_``, invalid characters become ``_``, reserved
+    names get a trailing ``_``, duplicates a number.
     """
     # other labels may refuse to be compared, as pandas' NA does
-    found = [
+    labeled = [
         (label if isinstance(label, str) else None, _clean(label)) for label in labels
     ]
     # existing names win
-    taken = {name for label, name in found if name == label}
+    taken = {name for label, name in labeled if name == label}
     names = dict[str, None]()
     numbers = Counter[str]()
-    for label, name in found:
+    for label, name in labeled:
         unique = name
         while unique in names or (unique in taken and unique != label):
             numbers[name] += 1
@@ -132,8 +132,8 @@ class CleanLabels:
 
 
 def _clean(label: Any) -> str:
-    parts = [str(part) for part in label] if isinstance(label, tuple) else [str(label)]
-    name = "_".join(filter(None, parts))
+    levels = label if isinstance(label, tuple) else (label,)
+    name = "_".join(filter(None, map(str, levels)))
     clean = "".join("_" if c in ".`" or has_control_characters(c) else c for c in name)
     return f"{clean}_" if clean in ("", *RESERVED) else clean
 
@@ -152,7 +152,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def closest_names(name: str, names: list[str]) -> list[str]:
-    """Return the names that differ from one in case, spaces and underscores alone, or else those that look like it."""
+    """Return names that differ in case, spaces or underscores, else similar ones."""
     return [
         other for other in names if _spell(other) == _spell(name)
     ] or difflib.get_close_matches(name, names, 3)
@@ -163,7 +163,10 @@ def _spell(name: str) -> str:
 
 
 def check_order(data: Any, name: Any, call: str) -> None:
-    """Refuse data and a name that were exchanged; ``call`` shows the right order, with ``{}`` for the name."""
+    """Refuse data and a name that were exchanged.
+
+    ``call`` shows the right order, with ``{}`` for the name.
+    """
     if isinstance(data, str) and not isinstance(name, str):
         raise TypeError(
             f"data and name are exchanged; call {call.format(show_value(data))}"
@@ -171,7 +174,10 @@ def check_order(data: Any, name: Any, call: str) -> None:
 
 
 def check_table_name(name: Any) -> None:
-    """Refuse names that no address can carry, or that may lead to another table; the name itself is not repeated."""
+    """Refuse names that no address can carry, or that may lead to another table.
+
+    The name itself is not repeated.
+    """
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
     # a proxy may decode an address once more than the service does

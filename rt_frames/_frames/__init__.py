@@ -1,4 +1,5 @@
 """Any frame → one Arrow IPC stream.
 
-Law: knows no HTTP. Imports `_schema`, `errors` and the helpers, nothing else of the package.
+Layering (tests/test_house.py): knows no HTTP; imports `_schema`, `errors` and the
+helpers.
 """

@@ -1,6 +1,7 @@
 """Any frame → a `Source`, opened by the file of its library.
 
-Libraries are recognised without importing them, as data of a library that is not loaded cannot exist.
+Libraries are recognised without importing them: data of a library that is not loaded
+cannot exist.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
 
 
 def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
-    """Return a source in its portable schema, or the error for all columns that cannot be sent."""
+    """Return a source in its portable schema; refuse columns that cannot be sent."""
     casts = {**source.casts, **options.casts}
     table = options.table
     names = source.schema.names
@@ -153,9 +154,10 @@ def arrow_schemas(
     clean_names: bool = False,
     stored: Collection[str] = (),
 ) -> tuple[pa.Schema, pa.Schema]:
-    """Return the portable schemas of two frames or schemas that are compared; nothing is read, tried out or used up.
+    """Return the portable schemas of two frames or schemas, without reading rows.
 
-    A side that is ``stored`` already may hold columns that could not be sent; they stay what they are.
+    A side that is ``stored`` may hold columns that could not be sent; they stay what
+    they are.
     """
     new_options = _parse_options(dtypes, index, clean_names)
     old_options = _parse_options(None, index, clean_names)
@@ -247,14 +249,14 @@ def _exported_schema(data: Any) -> pa.Schema | None:
 
 
 def sent_schema(data: Any) -> pa.Schema:
-    """Return the schema in which a frame would be sent; every column that is not supported is refused by name."""
+    """Return the schema in which a frame would be sent; refuse unsupported columns."""
     source = open_source(_without_partitions(data))
     source.close()
     return source.schema
 
 
 def _without_partitions(data: Any) -> Any:
-    """Return for a Dask frame the empty pandas frame that stands for it, of which nothing is computed."""
+    """Return the empty pandas frame of a Dask frame; other data as they are."""
     if is_a(data, "dask.dataframe", "DataFrame"):
         from dask.dataframe.dispatch import make_meta
 

@@ -1,6 +1,7 @@
-"""Rows for an existing table: match a frame's columns with the table's by name, and choose their casts.
+"""Match a frame's columns with a table's by name, and choose their casts.
 
-Types are cast only within a family, and each value must survive the cast; a column without a value fits every column.
+Types are cast only within a family, and each value must survive the cast. A column
+without a value fits every column.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from rt_frames.errors import AlterationError
 def fit(
     schema: pa.Schema,
     table: pa.Schema,
-    asked: Mapping[str, pa.DataType],
+    requested: Mapping[str, pa.DataType],
     refusals: Refusals,
     *,
     add_columns: bool = False,
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the nulls that a table allows, and the casts by which its columns become the table's.
+    """Return a schema with the nulls that a table allows, and casts to its types.
 
     With ``add_columns``, columns that the table lacks stay what they are.
     """
@@ -53,23 +54,23 @@ def fit(
             continue
         fields.append(field.with_nullable(field.nullable and target.nullable))
         with refusals.of(field.name):
-            cast = _cast(field, target.type, asked.get(field.name))
+            cast = _cast(field, target.type, requested.get(field.name))
             if cast is not None:
                 casts[field.name] = cast
     return pa.schema(fields), casts
 
 
 def _cast(
-    field: pa.Field, target: pa.DataType, asked: pa.DataType | None
+    field: pa.Field, target: pa.DataType, requested: pa.DataType | None
 ) -> pa.DataType | None:
-    """Return what a column is cast to; None if it has the table's type, or what its service describes that as."""
-    have = to_portable(field.type if asked is None else asked, field.name)
+    """Return what a column is cast to; None if the service would describe it alike."""
+    have = to_portable(field.type if requested is None else requested, field.name)
     if have == target or types.is_null(have):
         return None if have == target else target
     wanted = map_types(target, storage)
     stored = map_types(have, storage)
     is_stored_alike = stored == wanted
-    if asked is not None and not is_layout(stored, wanted):
+    if requested is not None and not is_layout(stored, wanted):
         raise not_in_table(have, target, field.name)
     # some services describe the storage alone
     if wanted == target and is_stored_alike:

@@ -9,8 +9,8 @@ BATCH_BYTES = 16 * 2**20
 MAX_BATCH_BYTES = 2 * BATCH_BYTES
 # 2 MiB: the least that is worth a batch
 MIN_BATCH_BYTES = 2 * 2**20
-# 4 MiB: the most that is compressed at a time, as larger batches show late that the link
-# has changed; and the first slices of a source, so that the service can begin early
+# 4 MiB: the most that is compressed at a time, as larger batches show late that the
+# link has changed; and the first slices of a source, so that the service begins early
 SMALL_BATCH_BYTES = 2 * MIN_BATCH_BYTES
 # 256 KiB, while nothing is known about an address on this machine: what is sent
 # uncompressed before a tunnel is recognised costs time

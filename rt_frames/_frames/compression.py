@@ -1,8 +1,9 @@
-"""Find the codec that gets data through fastest, by hill climbing on bytes of data per second.
+"""Find the fastest codec by hill climbing on bytes of data per second.
 
-Compressing runs beside sending, and the slower of the two sets the pace. If the sender waits for batches, try the
-next faster codec; if it waits for the link, a stronger one; keep whichever gets more data through. After a failed
-trial, a codec waits longer each time.
+Compressing runs beside sending, and the slower of the two sets the pace. If the sender
+waits for batches, try the next faster codec; if it waits for the link, a stronger one;
+keep whichever gets more data through. After a failed trial, a codec waits longer each
+time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ PROBE_BATCHES = 3
 PROBE_SECONDS = 0.02
 # bytes; network buffers swallow this much before the link's speed shows
 SWALLOWED_BYTES = 5 * 2**20
-# bytes per second; faster than this is not a tunnel but a service that shares the processor
+# bytes per second; faster than this is not a tunnel but a service that shares the
+# processor
 LOOPBACK_RATE = 180e6
 # faster batches grow, as each has an overhead
 BATCH_SECONDS = 0.004
@@ -66,19 +68,20 @@ class LinkMemory:
 
 
 class CompressionPolicy:
-    """Choose the codec and the size of each batch of one upload; a subclass may choose otherwise.
+    """Chooses the codec and the size of each batch of one upload.
 
     Parameters
     ----------
     requested : "auto", "lz4", "zstd" or None
         What the caller asked for.
     memory : LinkMemory or None
-        What is known about the link, updated by ``"auto"``; None within one process, where there is no link.
+        What is known about the link, updated by ``"auto"``; None within one process,
+        which has no link.
     nbytes : int or None
         The size of the data, if known: a single batch leaves nothing to adapt.
     is_loopback : bool
-        Whether the address is this machine's. A service there shares the processor, so the first upload begins
-        uncompressed; but a tunnel may begin there, too, and end elsewhere.
+        Whether the address is this machine's. A service there shares the processor, so
+        the first upload begins uncompressed; but it may be a tunnel to elsewhere.
 
     Attributes
     ----------
@@ -153,7 +156,8 @@ class CompressionPolicy:
         before, after : int
             Its bytes before and after.
         sending, waiting : float
-            The seconds that it took to leave, and those that the sender had waited for it.
+            The seconds that it took to leave, and those that the sender had waited for
+            it.
         """
         if not self.adapts or codec != self.next_codec() or before < TINY:
             return
@@ -213,7 +217,7 @@ class CompressionPolicy:
         self.batch_bytes = max(self.batch_bytes, MIN_BATCH_BYTES)
 
     def _end_trial(self, rate: float, rival: int) -> None:
-        """Keep the better codec; the other one waits, twice as long as the last time."""
+        """Keep the better codec; the other one waits twice as long as before."""
         tried = self._rung
         patience = self._memory.patience
         better = rival
@@ -230,7 +234,7 @@ class CompressionPolicy:
         self._use(better, None)
 
     def _resize(self, seconds: float) -> None:
-        """Let a batch take milliseconds: small ones cost more, large ones react late."""
+        """Choose a size that takes milliseconds: less costs more, more reacts late."""
         codec = self.next_codec()
         largest = BATCH_BYTES
         if not self._rates:

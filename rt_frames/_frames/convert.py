@@ -1,10 +1,13 @@
 """Arrow data → the portable schema, and batches of it.
 
-`portable_layout` decides once, by type. A `Converter` then converts each batch, touching only columns whose layout
-differs. Nested columns are taken apart, converted and reassembled, because Arrow's own cast lacks dictionaries of
-nested values, truncates list views and run-end-encoding inside lists, and casts all that lies behind a slice of lists.
+`portable_layout` decides once, by type. A `Converter` then converts each batch,
+touching only columns whose layout differs. Nested columns are taken apart, converted
+and reassembled, because Arrow's own cast lacks dictionaries of nested values, truncates
+list views and run-end-encoding inside lists, and casts all that lies behind a slice of
+lists.
 
-The dictionaries of one place (a column, or a field inside one) become one dictionary, as readers keep only the newest.
+The dictionaries of one path (a column, or a field inside one) become one dictionary, as
+readers keep only the newest.
 """
 
 from __future__ import annotations
@@ -88,7 +91,10 @@ class Layout(NamedTuple):
 def portable_layout(
     schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals
 ) -> Layout:
-    """Return what is sent, and note unsupported columns; no ``casts`` to compare alone."""
+    """Return what is sent, and note unsupported columns.
+
+    Without ``casts``, schemas are compared and nothing is sent.
+    """
     if not casts and is_plain(schema):
         # comparing schemas is slow
         return Layout(schema.remove_metadata() if schema.metadata else schema)
@@ -142,7 +148,7 @@ def _sent_type(
     cast = casts.get(name) if casts else None
     try:
         given = field.type
-        # types may be equal whose items have other names, or spelled alike and not equal
+        # equal types may have items of other names; types spelled alike may differ
         key = str(given), str(cast)
         sent = known.get(key)
         if sent is not None and sent.given == given and sent.cast == cast:
@@ -245,7 +251,7 @@ def _storable(arrow: pa.DataType) -> pa.DataType:
 def first_failing_row(
     length: int, convert: Callable[[int, int], object], error: Exception
 ) -> tuple[int | None, Exception]:
-    """Bisect for the first row that fails, and why; None if no row is to blame alone."""
+    """Bisect for the first row that fails, and why; None if no one row is to blame."""
     start = 0
     stop = length
     # if even zero rows cannot be converted, there is no type
@@ -683,7 +689,7 @@ def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
 
 
 def _requires_values(field: pa.Field) -> bool:
-    """Return whether a field, or one inside it, may not be null; the keys of a map never are."""
+    """Return whether a field or one inside may not be null, other than a map's keys."""
     return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 

@@ -1,8 +1,9 @@
-"""The dictionaries of one stream: one for each place, growing by the new values of each batch.
+"""The dictionaries of one stream, one per path: each batch adds its new values.
 
-A dictionary starts anew with a batch of whose values it knew less than half, or which has few beside it, so that no
-batch brings much more than its own values. As no batch may rely on a dictionary that another codec's writer sent, each
-gets the whole one of its place; a version number tells a writer which ones its reader has already.
+A dictionary is replaced if it knew less than half of a batch's values, or is much
+larger than they are, so that no batch brings much more than its own values. As no batch
+may rely on a dictionary that another codec's writer sent, each gets the whole one of
+its path; a version number shows a writer which ones its reader has.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ TIMES = 4
 
 
 class Dictionaries:
-    """What is known of the dictionary of each path, such as ``"address.city"``, and type: names may hold dots.
+    """The dictionary of each path, such as ``"address.city"``, and type.
+
+    By type too, as names may hold dots.
 
     Attributes
     ----------
@@ -31,7 +34,7 @@ class Dictionaries:
         self.version = 0
 
     def unify(self, codes: pa.Array, values: pa.Array, path: str) -> pa.DictionaryArray:
-        """Return codes of some values as codes of their place's dictionary, which grows by those that are new."""
+        """Return codes of their path's dictionary, which grows by the new values."""
         if types.is_uint32(codes.type):
             # codes beyond 31 bits are then negative
             codes = codes.view(pa.int32())
@@ -53,7 +56,10 @@ class Dictionaries:
 def _unify(
     known: pa.Array, codes: pa.Array, values: pa.Array
 ) -> tuple[pa.Array, pa.Array]:
-    """Return codes for a dictionary that begins with the known one; both as they are if that would bring too much."""
+    """Return codes for a dictionary that begins with the known one.
+
+    Both as they are if that would bring too much.
+    """
     # which Arrow cannot unify
     has_nulls = known.null_count or values.null_count
     if has_nulls or (len(values) and len(known) > max(FEW, TIMES * len(values))):
@@ -66,17 +72,17 @@ def _unify(
     return unified.indices, unified.dictionary
 
 
-def _check_codes(codes: pa.Array, most: int) -> None:
-    """Refuse codes that stand for no value, in a quarter of the time of Arrow's own check."""
+def _check_codes(codes: pa.Array, length: int) -> None:
+    """Refuse codes without a value, in a quarter of the time of Arrow's own check."""
     stored = np.frombuffer(
         codes.buffers()[1] or b"", np.uint32, len(codes), 4 * codes.offset
     )
     # as unsigned numbers, negative ones are large
-    if not len(stored) or stored.max() < most:
+    if not len(stored) or stored.max() < length:
         return
     # without what is stored for nulls
     ends = pc.call_function("min_max", [codes]).as_py()
-    if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < most:
+    if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < length:
         raise ValueError(
-            f"codes from {ends['min']} to {ends['max']} do not stand for {most} values"
+            f"codes from {ends['min']} to {ends['max']} do not stand for {length} values"
         )

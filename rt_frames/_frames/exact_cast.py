@@ -1,10 +1,12 @@
-"""The casts of ``dtypes=``: cast, cast back, compare. A value that does not survive is refused.
+"""The casts of ``dtypes=``: cast, cast back, compare; refuse values that change.
 
 Nulls are nulls, and NaN equals NaN. The exceptions::
 
-    text → anything            as it is parsed: the spelling is not kept; whole numbers are, and what is finite
-    floats → smaller floats    fractions are rounded, as ``astype`` does; finite stays finite, and whole numbers that
-                               a double counts exactly (ids, which a null made floats) stay what they are
+    text → anything            as it is parsed: the spelling is not kept; whole numbers
+                               are, and what is finite
+    floats → smaller floats    fractions are rounded, as ``astype`` does; finite stays
+                               finite, and whole numbers that a double counts exactly
+                               (ids, which a null made floats) stay what they are
     floats → text              the shortest digits that are read as that float
     decimals ⇄ floats          fractions by those digits
     UUIDs ⇄ text               as they are written
@@ -87,7 +89,7 @@ def cast_exactly(
 def cast_objects(
     values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any]
 ) -> pa.Array:
-    """Cast an array of Python objects of several kinds; ``to_arrow`` makes an array of those of one kind."""
+    """Cast Python objects of several kinds; ``to_arrow`` converts those of one kind."""
     rows: dict[tuple[type, str], list[int]] = defaultdict(list)
     for row, value in enumerate(values):
         rows[type(value), str(getattr(value, "tzinfo", None))].append(row)
@@ -214,7 +216,7 @@ def _check_floats(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
 
 
 def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
-    """Refuse text that became infinite, or a whole number that no float of the target is."""
+    """Refuse text that became infinite, and whole numbers that no such float is."""
     infinite = texts.filter(_call("invert", [_call("is_finite", [floats])]))
     _refuse_first(infinite, target, _matches(infinite, "(?i)inf"))
     whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")

@@ -1,4 +1,4 @@
-"""Arrow data → a `Source`: a table, a stream of batches, or a dataset. Nothing is copied."""
+"""A table, a stream of batches or a dataset of Arrow → a `Source`, without copying."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
 
 
 def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Source:
-    """Open a stream of batches; from the first on, it is closed where it is read, which may be on another thread."""
+    """Open a stream of batches.
+
+    Once begun, it is closed by its reader, which may be on another thread.
+    """
     if reader in _BEGUN:
         raise ValueError(
             "data: an earlier call has read rows of this reader; create a new one"
@@ -70,7 +73,7 @@ class Readable:
 
 
 def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
-    """Open rows that are asked for again each time; the first answer tells the schema."""
+    """Open rows that are requested each time; the first response has the schema."""
     first = open_reader(data.read(), clean)
     unread = [first]
 

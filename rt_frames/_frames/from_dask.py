@@ -1,4 +1,4 @@
-"""A Dask frame → its partitions, in order, computed a few ahead and never gathered whole."""
+"""A Dask frame → its partitions, in order, computed a few ahead, never all at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PENDING = 3
 
 
 class Partition(NamedTuple):
-    """A partition of a frame whose first one has this schema, or None which stands for all of them."""
+    """One partition; without a frame, a placeholder that only carries the schema."""
 
     frame: Any
     number: int
@@ -23,9 +23,10 @@ class Partition(NamedTuple):
 
 
 def partitions(frame: Any) -> Generator[Partition]:
-    """Compute as Dask is set up, on the active cluster or here; exceptions of a partition propagate.
+    """Compute the partitions as Dask is set up, on the active cluster or here.
 
-    Those without rows are left out, since their columns may have no types yet, unless there are no others.
+    Those without rows are left out, since their columns may have no types yet, unless
+    there are no others.
     """
     computed = parallel_map(
         lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING

@@ -1,8 +1,9 @@
 """A pandas frame → a `Source`, column by column and slice by slice.
 
-pandas' own conversions to Arrow are not used: they name the index by the data and add metadata with library versions.
-Here a column's Arrow type depends on its dtype alone; only for ``object`` it is inferred from the values. Values that
-pandas calls missing (NaN, NaT, NA, None) become null.
+pandas' own conversions to Arrow are not used: they name the index by the data and add
+metadata with library versions. Here a column's Arrow type depends on its dtype alone;
+only for ``object`` it is inferred from the values. Values that pandas calls missing
+(NaN, NaT, NA, None) become null.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rt_frames._frames.convert import contains, first_failing_row
 from rt_frames._frames.exact_cast import cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source, nbytes
-from rt_frames._names import check_column_names, not_a_name
+from rt_frames._names import check_column_names, name_error
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
@@ -122,7 +123,7 @@ def _names_and_levels(
         labels = options.clean(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
         raise ValueError(
-            not_a_name(
+            name_error(
                 f"column labels must be strings; these are not: {list_names(odd)}"
             )
         )
@@ -133,7 +134,7 @@ def _names_and_levels(
 
 
 def _is_row_number_index(index: pd.Index[Any]) -> bool:
-    """Return whether an index only counts the rows; names, dates, text and several levels are data."""
+    """Return whether an index only counts the rows; names and levels are data."""
     if index.nlevels > 1 or index.name is not None:
         return False
     dtype = index.dtype
@@ -241,7 +242,10 @@ def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
 
 
 def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
-    """Look for NaN at the speed of memory: one NaN makes a minimum NaN. A dot product would wake BLAS's threads."""
+    """Look for NaN at the speed of memory: one NaN makes a minimum NaN.
+
+    A dot product would wake BLAS's threads.
+    """
     if values.dtype not in (np.float32, np.float64):
         return values.dtype.kind in "fmM"
     return len(values) > 0 and bool(np.isnan(values.min()))

@@ -1,7 +1,7 @@
 """A Polars frame → a `Source`, exported slice by slice as it lies in memory.
 
-Polars keeps text as views. They are cast by Arrow, because Polars' own conversion is slower and blocks the other
-threads of Python.
+Polars keeps text as views. They are cast by Arrow, because Polars' own conversion is
+slower and blocks the other threads of Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
 
-# before 1.44, Polars exports sliced structs at an offset that their fields lack; its IPC writer is correct
+# before 1.43, Polars exports sliced structs at an offset that their fields lack; its
+# IPC writer is correct
 _SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
@@ -101,9 +102,9 @@ def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
-    """Run a query on a thread of its own, one batch ahead; what ends it early is raised.
+    """Run a query on a thread of its own, one batch ahead.
 
-    Not `collect_batches`, which just ends where the engine panics.
+    Not by `collect_batches`, which just ends if the engine panics.
     """
     ready: queue.SimpleQueue[pl.DataFrame | None] = queue.SimpleQueue()
     go_on: queue.SimpleQueue[bool] = queue.SimpleQueue()

@@ -1,7 +1,8 @@
-"""A source → the bytes of one Arrow IPC stream, without copying buffers that are in memory already.
+"""A source → the bytes of one Arrow IPC stream, without copying buffers.
 
-Arrow's writer hands the frame's own buffers to a sink that only records them. Each message of a stream states its own
-compression, so the codec may change between batches: one writer per codec, and their messages concatenated.
+Arrow's writer hands the frame's own buffers to a sink that only records them. Each
+message of a stream states its own compression, so the codec may change between batches:
+one writer per codec, and their messages concatenated.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +23,6 @@ from rt_frames._frames.batch_sizes import (
     WORK_BYTES,
 )
 from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
-from rt_frames._frames.convert import Converter
 from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.source import Slice, Source, nbytes, rows_within
 from rt_frames._threads import parallel_map, prefetch
@@ -40,10 +40,10 @@ Buffers = list[Any]
 
 
 class IPCStream:
-    """One Arrow IPC stream, made again each time it is iterated: batch by batch the buffers that are sent.
+    """One Arrow IPC stream, made again each time it is iterated, batch by batch.
 
-    Batches are made one ahead where there are several. What the source raises comes out as it is, and the stream is
-    then not finished.
+    Batches are made one ahead. Errors of the source propagate; the stream is then not
+    finished.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ class IPCStream:
     Attributes
     ----------
     length : int or None
-        Bytes of the whole stream, where they are cheap to count or the caller asked for no compression.
+        Bytes of the whole stream, if they are cheap to count or the caller asked for no
+        compression.
     rows : int
         Rows that were given so far.
     """
@@ -113,7 +114,7 @@ class IPCStream:
                 yield part()
 
     def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
-        """Yield messages, and whether each begins a part; report times to the policy."""
+        """Yield messages, and whether each begins a part; time them for the policy."""
         self.rows = 0
         policy = self._policy
         if self._made is None:
@@ -163,7 +164,7 @@ class IPCStream:
         is_first = True
         sent = 0
         keys = KeyCheck(source.keys)
-        encode = _Encoder(source, source.converter if self._converts else None)
+        encode = _Encoder(source, converts=self._converts)
         encoded = parallel_map(
             encode, self._tasks(), self._threads, lambda task: task.is_cheap
         )
@@ -244,7 +245,7 @@ class IPCStream:
             yield _join(pending)
 
     def _resized(self) -> Iterator[tuple[Slice, bool]]:
-        """Yield slices of the size that the policy asks for, and whether each is as sent.
+        """Yield slices of the policy's size, and whether each is as sent.
 
         A short remainder joins the last slice. In a wide table only the first ones,
         which show how fast the link is, are so small that its columns count.
@@ -341,13 +342,11 @@ class _Encoded(NamedTuple):
 class _Encoder(threading.local):
     """Makes messages of slices, each thread for itself."""
 
-    def __init__(
-        self, source: Source, converter: Callable[[], Converter] | None
-    ) -> None:
+    def __init__(self, source: Source, *, converts: bool) -> None:
         self._schema = source.schema
         self._has_dictionaries = bool(source.layout.dictionaries)
         self._keys = source.keys
-        self._convert = converter() if converter else None
+        self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
         # of the dictionaries that the writers have sent
         self._version = 0
@@ -379,7 +378,7 @@ class _Encoder(threading.local):
         return message._replace(before=before)
 
     def begin(self, message: _Encoded) -> Buffers:
-        """Make a message the first of a stream: with the schema, and all dictionaries."""
+        """Make a message the first of a stream: with schema and all dictionaries."""
         if message.batch is None:
             return [self._schema.serialize(), *message.buffers]
         writer = _Writer(self._schema, message.codec, 0)
@@ -393,7 +392,10 @@ class _Encoder(threading.local):
 
 
 class _Writer:
-    """Arrow's stream writer for one codec; the first ``skip`` bytes are the schema, which was sent before."""
+    """Arrow's stream writer for one codec.
+
+    The first ``skip`` bytes are the schema, which was sent before.
+    """
 
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         self._sink = _Sink(skip)

@@ -1,4 +1,4 @@
-"""What kinds of values may join the others of a column: those of its table, or those of the batches before.
+"""Which kinds of values may join a column: its table's, or those of earlier batches.
 
 Only columns with a value have a kind; one without any fits every column.
 """
@@ -34,7 +34,7 @@ def has_no_value(array: pa.Array) -> bool:
 
 
 def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
-    """Refuse values of another family than the table's column has, inside a column, too."""
+    """Refuse values of another family than the table's, at any depth."""
     have = to_portable(have, path)
     if not _is_family(_stored(have), _stored(target)):
         raise not_in_table(have, target, path)
@@ -43,7 +43,7 @@ def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
 def not_in_table(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
-    """Make the error for a column, or a field inside one, that is not what the table has."""
+    """Make the error for a column or field that is not what the table has."""
     text = f"column {path!r} is {have}, and {target} in the table"
     has_name = (
         "." not in path
@@ -69,7 +69,7 @@ def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) 
 def not_alike(
     have: pa.DataType, target: pa.DataType, path: str, origin: str
 ) -> UnsupportedTypeError:
-    """Make the error for a column, or a field inside one, that is not what it was in the first batch."""
+    """Make the error for a column or field that is not what the first batch has."""
     text = f"column {path!r} is {have} in {origin or 'a later batch'} and {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; make them alike first")
@@ -87,7 +87,7 @@ def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
 
 
 def is_layout(have: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether two types are layouts of one, such as text and categories of text."""
+    """Return whether two types are layouts of one, such as text and its categories."""
     have = _decoded(have)
     target = _decoded(target)
     if have == target:

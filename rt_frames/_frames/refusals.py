@@ -10,7 +10,10 @@ from rt_frames.errors import UnsupportedTypeError
 
 
 class Refusals(dict[str, UnsupportedTypeError]):
-    """Columns that cannot be sent, each with the first error that says why; ``levels`` are columns of an index."""
+    """Columns that cannot be sent, each with its first error.
+
+    ``levels`` are columns of an index.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +28,7 @@ class Refusals(dict[str, UnsupportedTypeError]):
             self.setdefault(column, error)
 
     def check(self, order: Sequence[str], done: str = "sent") -> None:
-        """Raise one error for all of them, in the order of the frame's columns; it says what cannot be done."""
+        """Raise one error for all of them, in the order of the frame's columns."""
         if not self:
             return
         columns = tuple(name for name in order if name in self)
@@ -50,10 +53,10 @@ class Refusals(dict[str, UnsupportedTypeError]):
         )
 
     def _message(self, column: str) -> Message:
-        (said,) = self[column].args
+        (text,) = self[column].args
         # advice for columns does not apply
         if column in self.levels:
             return Message(
-                f"{said}; it is a level of the index: call df.reset_index() first"
+                f"{text}; it is a level of the index: call df.reset_index() first"
             )
-        return said if isinstance(said, Message) else Message(said)
+        return text if isinstance(text, Message) else Message(text)

@@ -1,4 +1,4 @@
-"""A table's rows under the names, types and nullability that a plan gives its columns: renamed first, then cast."""
+"""A table's rows as a plan changes them: columns are renamed first, then cast."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _altered(
 
 
 def with_metadata_of(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Return a schema with the metadata of another one of the same names, and of its columns, at every depth."""
+    """Return a schema with the metadata of another of its names, at every depth."""
     fields = [
         _with_metadata_of(field, source)
         for field, source in zip(schema, other, strict=True)

@@ -1,7 +1,8 @@
 """A `Source`: the data to send, as a schema in portable types and record batches of it.
 
-Each library's file makes one of its frames. A source yields chunks (frames, partitions or record batches), which can be
-sliced by rows; the size of the batches is decided here.
+Each library's file makes one of its frames. A source yields chunks (frames, partitions
+or record batches), which can be sliced by rows; the size of the batches is decided
+here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _UNKNOWN = Layout(_NO_COLUMNS)
 
 
 class Chunk(NamedTuple):
-    """Rows that lie in memory; ``cut(start, length, columns)`` makes batches of some, of these columns or of all."""
+    """Rows that lie in memory.
+
+    ``cut(start, length, columns)`` makes batches of some, of these columns or of all.
+    """
 
     rows: int
     nbytes: int
@@ -82,19 +86,21 @@ class Source:
     Parameters
     ----------
     schema : pyarrow.Schema
-        Of what is sent; until `open_source` has made it portable, of what the library holds.
+        Of what is sent; until `open_source` has made it portable, of what the library
+        holds.
     layout : Layout
         Of what is sent, once `open_source` has made it.
     chunks : callable
-        Gives the rows; may be called again only where ``replayable``.
+        Gives the rows; may be called again only if ``replayable``.
     rows, nbytes : int or None
-        Size in memory; None where it is not known.
+        Size in memory; None if unknown.
     replayable : bool
         Whether the data can be read a second time.
     zero_copy : bool
         Whether the data already lie in memory as they are sent.
     caller_thread_only : bool
-        Whether they must be read on the caller's thread: a generator may use what belongs to that thread.
+        Whether they must be read on the caller's thread: a generator may use what
+        belongs to that thread.
     value_checked : set of str
         Columns of which single values may be impossible to send.
     casts : dict of str to pyarrow.DataType
@@ -108,7 +114,7 @@ class Source:
     keys : tuple of str
         Columns of keys that are still to be checked, while the rows are converted.
     close : callable
-        Lets go of a generator or reader, whether it was read or not.
+        Releases a generator or reader, whether it was read or not.
     """
 
     schema: pa.Schema
@@ -257,12 +263,15 @@ def rows_within(limit: int, rows: int, nbytes: int) -> int:
 def nbytes(
     data: pa.RecordBatch | pa.Table | pa.ChunkedArray, exact: bool = True
 ) -> int:
-    """Return the bytes that the rows themselves take; of views, older Arrow only knows what the buffers take.
+    """Return the bytes that the rows themselves take.
 
-    That takes long for wide tables. Where not ``exact``, what lies in little memory is said to take all of it.
+    Of views, older Arrow only knows what the buffers take. As counting takes long for
+    wide tables, the buffers of small data count in full unless ``exact``.
     """
-    if not exact and (held := int(data.get_total_buffer_size())) <= BATCH_BYTES:
-        return held
+    if not exact:
+        size = int(data.get_total_buffer_size())
+        if size <= BATCH_BYTES:
+            return size
     try:
         return int(data.nbytes)
     except pa.ArrowTypeError:

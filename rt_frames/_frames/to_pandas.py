@@ -1,4 +1,4 @@
-"""Arrow data → a pandas frame with the same values, in NumPy's dtypes if they hold them, else in pandas' or Arrow's."""
+"""Arrow data → a pandas frame, in NumPy's dtypes, else pandas', else Arrow's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ALIKE = (
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a frame; integers and booleans with nulls are pandas' nullable ones, what NumPy lacks keeps Arrow's."""
+    """Return a frame; integers and booleans with nulls get pandas' nullable dtypes."""
     frame = pd.DataFrame(
         dict(enumerate(map(_series, table.columns))),
         index=pd.RangeIndex(len(table)),
@@ -55,6 +55,6 @@ def _series(column: pa.ChunkedArray) -> Any:
         try:
             return column.to_pandas()
         except ValueError:
-            # the engine concatenates the dictionaries of pages, and a value may be in several
+            # the engine concatenates the dictionaries of pages, which may share values
             return column.cast(arrow.value_type).dictionary_encode().to_pandas()
     return pd.Series(pd.arrays.ArrowExtensionArray(column))

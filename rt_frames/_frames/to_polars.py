@@ -1,4 +1,4 @@
-"""Arrow data → a Polars frame, or an error that names the columns that Polars cannot hold."""
+"""Arrow data → a Polars frame; an error names the columns that it cannot hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
 
 
 def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
-    """Cast moments and durations in seconds to milliseconds: those that are too large, Polars would wrap around."""
+    """Cast moments and durations in seconds to milliseconds.
+
+    Polars would wrap large ones around.
+    """
     fields = []
     changed = set()
     for field in table.schema:
@@ -70,7 +73,8 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  # Polars panics
-        # of a cast, the row and the value; the column is named already, and no value can be corrected here
+        # of a cast, the row and the value: the column is named already, and no value
+        # can be corrected here
         reason = (
             str(error)
             .removeprefix(f"column {field.name!r}, ")
