@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from rt_frames._client import Client, RemoteTable
     from rt_frames._frames.compression import Compression
+    from rt_frames._frames.frame_types import Frame
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._service.write import IfExists
 
-Frame = TypeVar("Frame")
+FrameT = TypeVar("FrameT", bound="Frame")
 
 
-class RemoteAccessor(Generic[Frame]):
+class RemoteAccessor(Generic[FrameT]):
     """The methods of ``df.remote``.
 
     Parameters
@@ -38,7 +39,7 @@ class RemoteAccessor(Generic[Frame]):
 
     __slots__ = ("_frame",)
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: FrameT) -> None:
         self._frame = frame
 
     def __repr__(self) -> str:
@@ -114,7 +115,7 @@ class RemoteAccessor(Generic[Frame]):
         add_columns: bool = False,
         compression: Compression = "auto",
         progress: bool | None = None,
-    ) -> Frame:
+    ) -> FrameT:
         """Create a remote table and return this frame, unchanged; parameters and errors as in `rt_frames.to_table`.
 
         Examples

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
+    from rt_frames._frames.frame_types import Frame
     from rt_frames._service.write import IfExists
 
-Frame = TypeVar("Frame")
+AnyFrame = TypeVar("AnyFrame", bound="Frame")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ def refuse_strict(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def to_table(
-    data: Any,
+    data: Frame,
     name: str,
     *,
     client: Client | None = None,
@@ -178,7 +179,7 @@ def to_table(
 
 
 def tee(
-    data: Frame,
+    data: AnyFrame,
     name: str,
     *,
     client: Client | None = None,
@@ -190,7 +191,7 @@ def tee(
     add_columns: bool = False,
     compression: Compression = "auto",
     progress: bool | None = None,
-) -> Frame:
+) -> AnyFrame:
     """Create a remote table and return the frame, unchanged, for method chaining.
 
     Parameters
@@ -239,7 +240,7 @@ def tee(
 
 
 @hide_frames
-def schema(data: Any) -> pa.Schema:
+def schema(data: Frame) -> pa.Schema:
     """Return the Arrow schema in which a frame would be sent.
 
     Parameters

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from rt_frames._frames.frame_types import Frame
     from rt_frames._http.request import Hints
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
@@ -197,7 +198,7 @@ class Client:
     def create_table(
         self,
         name: str,
-        data: Any,
+        data: Frame,
         *,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,

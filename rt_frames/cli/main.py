@@ -615,9 +615,11 @@ def create(
             _print_types(name, columns)
         client = client or _connect(**options, make_folder=True)
         is_watched = sys.stderr is not None and sys.stderr.isatty()
+        # a source stands for a frame here alone
+        data: Any = source
         table = client.create_table(
             name,
-            source,
+            data,
             if_exists=if_exists,
             progress=is_watched and not _is_quiet(),
         )

@@ -42,7 +42,19 @@ rt.to_table(polars_frame.lazy(), "t", compression=None)
 rt.to_table(pa.table({"a": [1]}), "t")
 assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
 
+# no frame is a list of numbers, a name or a column
+rt.to_table([1, 2], "t")  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+rt.to_table("t", "t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+rt.to_table(pandas_frame["a"], "t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+rt.to_table([pandas_frame, pandas_frame], "t")
+rt.to_table((polars_frame for _ in range(2)), "t")
+assert_type(polars_frame.lazy().pipe(rt.tee, "t"), pl.LazyFrame)
+assert_type(rt.schema(polars_frame.lazy()), pa.Schema)
+
 rt.to_table(polars_frame, "t", if_exists="replace")
+rt.to_table(polars_frame, "t", if_exists="upsert", on=["a"], add_columns=True)
+assert_type(rt.table("t").delete("a = ?", params=[1]), int | None)
+assert_type(rt.table("t", version=3).restore(), rt.RemoteTable)
 assert_type(
     rt.alter_table(
         polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True
