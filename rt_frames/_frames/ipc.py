@@ -354,16 +354,16 @@ class _Encoder(threading.local):
             for other in self._writers.keys() - {codec}:
                 del self._writers[other]
         batch = rows.batch
-        message = _Encoded(batch.num_rows, codec, 0, self._write(batch, task, codec))
-        if self._has_dictionaries:
-            message = message._replace(batch=batch)
-        if codec is None:
-            return message
-        before = nbytes(batch)
-        # dictionaries that were made must be sent: their writer makes them only once
-        if message.nbytes() >= before and not self._has_dictionaries:
-            message = message._replace(buffers=self._write(batch, task, None))
-        return message._replace(before=before)
+        buffers = self._write(batch, task, codec)
+        before = 0
+        if codec is not None:
+            before = nbytes(batch)
+            # dictionaries that were made must be sent: a writer makes them only once
+            is_smaller = sum(map(len, buffers)) < before
+            if not is_smaller and not self._has_dictionaries:
+                buffers = self._write(batch, task, None)
+        relied_upon = batch if self._has_dictionaries else None
+        return _Encoded(batch.num_rows, codec, before, buffers, batch=relied_upon)
 
     def begin(self, message: _Encoded) -> Buffers:
         """Make a message the first of a stream: with schema and all dictionaries."""
