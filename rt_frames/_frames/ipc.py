@@ -187,7 +187,8 @@ class IPCStream:
                 is_first = False
                 if remaining == 0:
                     buffers = [*buffers, _END_OF_STREAM]
-                yield message._replace(buffers=buffers, begins=begins, batch=None)
+                rows, codec, before, *_ = message
+                yield _Encoded(rows, codec, before, buffers, begins)
                 if remaining == 0:
                     return
                 # before the next is made: they may hold all of a frame
