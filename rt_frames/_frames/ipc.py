@@ -191,9 +191,8 @@ class IPCStream:
                 if remaining == 0:
                     keys.check()
                     buffers = [*buffers, _END_OF_STREAM]
-                yield message._replace(
-                    buffers=buffers, begins=begins, batch=None, keys=()
-                )
+                rows, codec, before, *_ = message
+                yield _Encoded(rows, codec, before, buffers, begins)
                 if remaining == 0:
                     return
                 # before the next is made: they may hold all of a frame
@@ -365,17 +364,18 @@ class _Encoder(threading.local):
                 del self._writers[other]
         batch = rows.batch
         buffers = self._write(batch, task, codec)
+        before = 0
+        if codec is not None:
+            before = nbytes(batch)
+            # dictionaries that were made must be sent: a writer makes them only once
+            is_smaller = sum(map(len, buffers)) < before
+            if not is_smaller and not self._has_dictionaries:
+                buffers = self._write(batch, task, None)
+        relied_upon = batch if self._has_dictionaries else None
         keys = [batch.column(name) for name in self._keys]
-        message = _Encoded(batch.num_rows, codec, 0, buffers, keys=keys)
-        if self._has_dictionaries:
-            message = message._replace(batch=batch)
-        if codec is None:
-            return message
-        before = nbytes(batch)
-        # dictionaries that were made must be sent: their writer makes them only once
-        if message.nbytes() >= before and not self._has_dictionaries:
-            message = message._replace(buffers=self._write(batch, task, None))
-        return message._replace(before=before)
+        return _Encoded(
+            batch.num_rows, codec, before, buffers, batch=relied_upon, keys=keys
+        )
 
     def begin(self, message: _Encoded) -> Buffers:
         """Make a message the first of a stream: with schema and all dictionaries."""

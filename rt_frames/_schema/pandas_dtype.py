@@ -52,8 +52,9 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
         return _from_categories(dtype, path)
     library = _library(type(dtype))
     # boolean, Int64 and so on; the data of other libraries' dtypes are unknown
-    if library == "pandas" and hasattr(dtype, "numpy_dtype"):
-        return from_numpy(dtype.numpy_dtype, path)
+    numpy_dtype = getattr(dtype, "numpy_dtype", None)
+    if library == "pandas" and numpy_dtype is not None:
+        return from_numpy(numpy_dtype, path)
     if library == "geopandas":
         advice = "make bytes of it, with .to_wkb(), or text, with .to_wkt()"
         raise unsupported(path, "a geometry", advice)

@@ -42,10 +42,9 @@ rt.to_table(polars_frame.lazy(), "t", compression=None)
 rt.to_table(pa.table({"a": [1]}), "t")
 assert_type(polars_frame.lazy().pipe(rt.to_table, "t"), rt.RemoteTable)
 
-# no frame is a list of numbers, a name or a column
+# neither a list of numbers nor a name is a frame
 rt.to_table([1, 2], "t")  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 rt.to_table("t", "t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-rt.to_table(pandas_frame["a"], "t")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 rt.to_table([pandas_frame, pandas_frame], "t")
 rt.to_table((polars_frame for _ in range(2)), "t")
 assert_type(polars_frame.lazy().pipe(rt.tee, "t"), pl.LazyFrame)
