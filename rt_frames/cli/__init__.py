@@ -1,4 +1,5 @@
 """The console script ``rt-frames``.
 
-Law: uses `_connect`, `_client` and the rooms below them, as a user's program does; only ``serve`` imports `local`.
+Layering (tests/test_house.py): uses `_connect`, `_client` and the packages below them,
+as a user's program does. Only ``serve`` imports `local`.
 """

@@ -1,4 +1,4 @@
-"""``python -m rt_frames.cli``: the console script of the package beside this interpreter."""
+"""``python -m rt_frames.cli``: the console script of this interpreter's package."""
 
 from rt_frames.cli.main import main
 

@@ -1,7 +1,8 @@
-"""CSV is text: DuckDB divides it into cells, and is told how.
+"""CSV files, read as text: DuckDB splits them into cells by the options it is given.
 
-A column gets the first of `_KINDS` whose pattern and exact cast keep its first cells, or the type of an existing table;
-what comes later passes the same pattern and cast, or is refused by its row.
+A column gets the first of `_KINDS` whose pattern and exact cast keep its first cells,
+or the type of an existing table. Later cells pass the same pattern and cast, or raise
+an error with their row.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from rt_frames.cli.input_file import (
     unreadable,
 )
 
-# from which the types follow
+# of each file, from which the types follow
 FIRST_ROWS = 20_000
 BATCH_CELLS = 2**20
 
@@ -46,7 +47,7 @@ _call = pc.call_function
 
 
 class _Kind(NamedTuple):
-    """What the cells of a column are, for errors, how they are written, and the type that holds each exactly."""
+    """A kind of cells: words for errors, a pattern, and a type that is exact."""
 
     words: str
     pattern: str
@@ -88,7 +89,7 @@ _PATTERNS = {
     "binary": "",
     "extension<arrow.uuid>": "",
 }
-# DuckDB detects nothing, since it is told all that it would detect
+# all options are given, so that DuckDB detects nothing
 _READ_CSV = """
     SELECT * FROM read_csv(?, delim = ?, header = ?, columns = ?, auto_detect = false, strict_mode = true, quote = '"',
     escape = '"', comment = '', nullstr = [''], allow_quoted_nulls = false, hive_partitioning = false)
@@ -96,7 +97,10 @@ _READ_CSV = """
 
 
 def open_csv(files: list[InputFile], options: FileOptions) -> Opened:
-    """Open CSV; the types follow from the first rows of each file, unless a table or the caller gives them."""
+    """Open CSV files.
+
+    Types that neither the caller nor a table gives follow from each file's first rows.
+    """
     require("files", "duckdb")
     names = _read_names(files[0], options)
     for file in files[1:]:
@@ -124,7 +128,10 @@ def _read_values(
 
 
 def _read_names(file: InputFile, options: FileOptions) -> list[str]:
-    """Return the names in the first row; DuckDB would change those that are empty, or equal but for case."""
+    """Return the column names.
+
+    DuckDB would change empty names, and names that differ in case alone.
+    """
     separator = _separator(file, options)
     with (
         errors_named_after(file),
@@ -165,7 +172,7 @@ def _separator(file: InputFile, options: FileOptions) -> str:
 def _find_kinds(
     names: list[str], files: list[InputFile], options: FileOptions
 ) -> list[_Kind]:
-    """Return what each column is: as the caller or a table says, or the first kind that keeps the first cells."""
+    """Return each column's kind: the given one, or the first that keeps its cells."""
     known = _known_kinds(names, options)
     candidates = [_KINDS] * len(names)
     for file in files:
@@ -190,7 +197,7 @@ def _find_kinds(
 
 
 def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
-    """Return the kinds of columns that the caller or a table gives."""
+    """Return the kinds that the caller or a table gives; None for other columns."""
     table_types = options.table_types()
     kinds: list[_Kind | None] = []
     for name, new_name in zip(names, options.names_in_table(names), strict=True):
@@ -228,7 +235,10 @@ def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
 def _read_cells(
     names: list[str], options: FileOptions, file: InputFile, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the cells of CSV as text, by columns in an order; an empty one is null unless it is quoted."""
+    """Yield the cells as text, in columns of these names.
+
+    An empty cell is null unless it is quoted.
+    """
     import duckdb
 
     header = _read_names(file, options)
@@ -238,7 +248,7 @@ def _read_cells(
     given = [path, _separator(file, options), options.header, columns]
     try:
         with _database().cursor() as connection:
-            # large_string
+            # makes its text large_string
             connection.sql("SET arrow_large_buffer_size = true")
             rows = connection.sql(_READ_CSV, params=given)
             if limit is not None:
@@ -269,7 +279,7 @@ def _replace_nulls(batch: pa.RecordBatch, nulls: tuple[str, ...]) -> pa.RecordBa
 
 
 def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
-    """Say where and why a file cannot be read, without what names parameters of DuckDB."""
+    """Return an error with line and reason, without DuckDB's advice on parameters."""
     text = str(error)
     found = re.search(
         r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text
@@ -288,7 +298,10 @@ def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
 
 
 def _to_values(cells: pa.Array, kind: _Kind, options: FileOptions) -> pa.Array:
-    """Return the values of cells; raise one of `CONVERSION_ERRORS` if they are not all of a kind."""
+    """Return the values of cells.
+
+    Raises one of `CONVERSION_ERRORS` if a cell is not of the kind.
+    """
     arrow = kind.type
     has_fractions = types.is_floating(arrow) or types.is_decimal(arrow)
     is_moment = types.is_date(arrow) or types.is_timestamp(arrow)
@@ -334,7 +347,10 @@ def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
 
 @functools.cache
 def check_date_format(text: str) -> str:
-    """Return how ISO 8601 writes what a format of ``strptime`` does; refuse a format that leaves the day open."""
+    """Return the pattern of a format's values in ISO 8601.
+
+    Raises click.UsageError if the format leaves the day open.
+    """
     # %y would make another century of it
     moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)
     try:
@@ -360,7 +376,11 @@ def check_date_format(text: str) -> str:
 
 
 def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
-    """Rewrite moments in the form of ISO 8601; those that the format cannot write have it already."""
+    """Rewrite moments in ISO 8601.
+
+    Other text stays as it is, for the pattern to refuse. Raises ValueError for text in
+    ISO 8601, which the pattern would let pass.
+    """
     pattern = check_date_format(date_format)
     coded = cells.dictionary_encode()
     rewritten = []
@@ -369,7 +389,7 @@ def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
             moment = datetime.strptime(text, date_format)
         except ValueError:
             if re.fullmatch(pattern, text):
-                # not as the format says
+                # a column has one form, and this is another
                 raise
             rewritten.append(text)
         else:

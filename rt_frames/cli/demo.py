@@ -1,4 +1,4 @@
-"""The main job from end to end with one frame, ending with a comparison of every stored value."""
+"""The main job from end to end with one frame; every stored value is compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def calendar() -> pa.Table:
-    """Make a table of the days of forty years: most kinds of columns, some with nulls."""
+    """Make a table of the days of forty years, with most kinds of columns."""
     first = datetime.date(1990, 1, 1)
     last = datetime.date(2029, 12, 31)
     day = pl.col("day")
@@ -42,7 +42,10 @@ def calendar() -> pa.Table:
 
 
 def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
-    """Do the main job with a file, or a calendar, as a frame of each library; say which tables differ from theirs."""
+    """Do the main job with a file or the calendar, as a pandas and a Polars frame.
+
+    Returns a line for each table that differs from its frame.
+    """
     if path is None:
         stem = "calendar"
         table = calendar()
@@ -79,7 +82,7 @@ def _show(line: str, result: Any) -> None:
 
 
 def _run(frame: Any, name: str, folder: Path) -> str | None:
-    """Do the main job, and say what differs at last."""
+    """Do the main job with one frame; return the difference, or None."""
     with connect(folder, default=False) as client:
         after = _show_main_job(frame, name, folder, client)
         # through the library's own conversion, which this package does not use
@@ -105,7 +108,7 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
 
 
 def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> Any:
-    """Create and alter a table; return a frame of what it holds then."""
+    """Create and alter a table; return a frame with its expected values."""
     where = folder if folder.is_absolute() else f"./{folder}"
     _show(f'client = rt.connect("{where}")', client)
     _show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
@@ -122,7 +125,10 @@ def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> Any:
 
 
 def _alter(frame: Any, rename: dict[str, str]) -> tuple[Any, str]:
-    """Rename columns, and return the first one of 64-bit integers half the width, where its values allow it."""
+    """Rename columns, and cast the first int64 column that fits to int32.
+
+    Returns the new frame, and the line of Python that makes it.
+    """
     is_pandas = isinstance(frame, pd.DataFrame)
     if is_pandas:
         after: Any = frame.rename(columns=rename)
@@ -145,7 +151,7 @@ def _alter(frame: Any, rename: dict[str, str]) -> tuple[Any, str]:
 
 
 def _forbid_nulls(rows: pa.Table, table: RemoteTable) -> str | None:
-    """Forbid nulls in the first column that has none, and return its name."""
+    """Forbid nulls in the first column without any; return its name, or None."""
     for name in rows.column_names:
         if rows.num_rows and not rows[name].null_count:
             line = f'client.table("{table.name}").set_nullable({{"{name}": False}})'

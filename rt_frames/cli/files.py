@@ -1,6 +1,6 @@
-"""Files of tables → one `Source`, a few batches in memory at a time.
+"""Files of all formats as one `Source`, with a few batches in memory at a time.
 
-`csv_files` and `json_files` read text. Parquet and Arrow files state their types; pyarrow reads those here.
+`csv_files` and `json_files` read text. Parquet and Arrow files are read here.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ _CSV_OPTIONS = {
 
 
 def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, bool]:
-    """Open files, those that globs name, or a pipe, as one source; say whether its types were inferred.
+    """Open files, globs or a pipe as one source.
 
-    The source's ``close`` removes temporary files.
+    Also returns whether the types were inferred. The source's ``close`` removes
+    temporary files.
 
     Raises
     ------
@@ -148,7 +149,10 @@ def _refuse_csv_options(form: str, options: FileOptions) -> None:
 def _readable_path(
     path: Path, encoding: str | None, undo: contextlib.ExitStack
 ) -> Path:
-    """Return a file that can be read again, in UTF-8 if an encoding is given: a copy, if it is not one."""
+    """Return the path of a file that can be read again, in UTF-8.
+
+    A pipe, a compressed file and one in another encoding are copied.
+    """
     packed = PACKED.get(path.suffix.lower())
     if path.is_file() and not packed and not encoding:
         return path
@@ -204,7 +208,7 @@ def _to_source(
 def _casts(
     schema: pa.Schema, targets: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Return the types of a table that JSON has no values of, for columns of text."""
+    """Return the casts of text columns to types that JSON has no values of."""
     casts = {}
     for field in schema:
         target = targets.get(field.name, pa.null())
@@ -227,7 +231,7 @@ _Read = Callable[[InputFile], tuple[pa.Schema, Iterable[pa.RecordBatch]]]
 
 
 def _open_arrow(read: _Read, files: list[InputFile]) -> Opened:
-    """Open files that state their types."""
+    """Open Parquet or Arrow files, which must have equal types."""
     schemas = []
     for file in files:
         with errors_named_after(file):

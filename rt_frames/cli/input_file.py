@@ -1,4 +1,4 @@
-"""What all readers of files need: a file, how it is read, and the names of its columns."""
+"""A file to read, the options for reading, and checks that all formats share."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ ENCODING_ADVICE = "give --encoding, such as cp1252 or utf-16"
 
 
 class FileOptions(NamedTuple):
-    """How files are read; what is None follows from their names, or from what they hold.
+    """How files are read. None means: by the file's name or content.
 
     Parameters
     ----------
     format : str, optional
         One of the values of `SUFFIXES`.
     separator, decimal, date_format, nulls, header
-        Of CSV: what separates cells, the decimal point, how dates are written, cells that mean null, and whether the
-        first row names the columns.
+        For CSV: the separator of cells, the decimal point, the format of dates, cells
+        that mean null, and whether the first row has the column names.
     encoding : str, optional
-        Of CSV and JSON.
+        For CSV and JSON.
     dtypes : dict of str to pyarrow.DataType
         Types of columns, in place of the inferred ones.
     rename, clean_names
-        What columns are called in the table.
+        For the column names in the table.
     table : pyarrow.Schema, optional
-        Of the table that the rows are added to, whose types those of text are.
+        The columns of the table that rows are appended to; text takes its types.
     """
 
     format: str | None = None
@@ -49,17 +49,17 @@ class FileOptions(NamedTuple):
     table: pa.Schema | None = None
 
     def names_in_table(self, names: list[str]) -> list[str]:
-        """Return what a file's columns are called in the table."""
+        """Return the names in the table of a file's columns."""
         renamed = [self.rename.get(name, name) for name in names]
         return clean_names(renamed) if self.clean_names else renamed
 
     def table_types(self) -> dict[str, pa.DataType]:
-        """Return the types of the table's columns, if rows are added to one."""
+        """Return the types of the columns of ``table`` by name. Empty without one."""
         return {field.name: field.type for field in self.table or ()}
 
 
 class InputFile(NamedTuple):
-    """A file by its name, and where it can be read again and again: a temporary copy of a pipe."""
+    """A file to read: its name for errors, and a path that can be read repeatedly."""
 
     path: Path
     readable: Path
@@ -68,13 +68,13 @@ class InputFile(NamedTuple):
         return make_printable(str(self.path))
 
 
-# of all files, and what reads one
+# the schema of all files, and a function that reads one
 Opened = tuple[pa.Schema, Callable[[InputFile], Iterable[pa.RecordBatch]]]
 
 
 @contextlib.contextmanager
 def errors_named_after(file: InputFile) -> Iterator[None]:
-    """Name the file in what its library raises, in few words."""
+    """Turn what a library raises about a file into a short error that names it."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -82,13 +82,13 @@ def errors_named_after(file: InputFile) -> Iterator[None]:
 
 
 def unreadable(file: InputFile, error: Exception) -> ValueError:
-    """Make an error of what a library raises about a file: its first line."""
+    """Return an error with the file's name and the first line of a library's error."""
     reason = str(error).partition("\n")[0]
     return ValueError(f"{file} cannot be read: {one_line(reason, 300)}")
 
 
 def suffix_of(path: Path) -> str:
-    """Return the end of a name that says what a file holds, which may be compressed."""
+    """Return the suffix that tells the format: the last but that of a compression."""
     for suffix in reversed(path.suffixes):
         if suffix.lower() not in PACKED:
             return suffix.lower()
@@ -98,7 +98,7 @@ def suffix_of(path: Path) -> str:
 def check_column_names(
     file: InputFile, names: list[str], first: InputFile, expected: list[str]
 ) -> None:
-    """Refuse columns of other names; if names occur twice, also those in another order."""
+    """Raise ValueError if a file's columns cannot be matched by name."""
     added = set(names) - set(expected)
     missing = set(expected) - set(names)
     is_unique = len(set(names)) == len(names) == len(expected)
@@ -116,5 +116,5 @@ def check_column_names(
 
 
 def in_order(rows: Any, names: list[str]) -> Any:
-    """Return a batch or table with its columns in an order; with equal names, they have it already."""
+    """Return a batch or table with its columns in this order."""
     return rows if rows.schema.names == names else rows.select(names)

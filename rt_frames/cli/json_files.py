@@ -1,7 +1,8 @@
-"""JSON and NDJSON, read by Python's own module and typed by Arrow.
+"""JSON and NDJSON, read by Python's json module and typed by Arrow.
 
-Polars would change what it reads without an error: it keeps one of two equal keys, makes 0.0 of 1e-400, rounds
-9007199254740993 beside fractions, makes text of numbers beside text, and a null character of half a surrogate.
+Polars 2.1 changes values without an error: it keeps one of two equal keys, reads 1e-400
+as 0.0, rounds 9007199254740993 beside fractions, turns numbers beside text into text,
+and a lone surrogate into a null character.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from rt_frames._text import one_line
 from rt_frames.cli.input_file import ENCODING_ADVICE, InputFile, Opened
 
 T = TypeVar("T")
-# of a batch
+# rows of a batch
 BATCH_ROWS = 4096
 
 
 def open_json(files: list[InputFile], *, by_line: bool) -> Opened:
-    """Open JSON, or NDJSON; all of it is read twice, first for the types, which are those that Arrow infers."""
+    """Open JSON or NDJSON files. All are read twice, first to infer the types."""
     inferred = pa.schema([])
     for file in files:
         for place, rows in _read_batches(file, by_line):
@@ -54,7 +55,7 @@ def _widen_text(arrow: pa.DataType) -> pa.DataType:
 
 
 def _read_batches(file: InputFile, by_line: bool) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the values of a file in batches, and how many came before each."""
+    """Yield batches of a file's values, each with the number of values before it."""
     values = _read_lines(file) if by_line else _read_document(file)
     for place in itertools.count(0, BATCH_ROWS):
         rows = list(itertools.islice(values, BATCH_ROWS))
@@ -114,7 +115,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_to_object, parse_float=_to_float)
 def _convert(
     file: InputFile, place: int, rows: list[Any], convert: Callable[[list[Any]], T]
 ) -> T:
-    """Convert rows; name the first one that cannot follow those before it."""
+    """Convert rows. An error names the first row that does not fit those before it."""
     try:
         return convert(rows)
     except CONVERSION_ERRORS as error:
@@ -127,7 +128,7 @@ def _convert(
 
 
 def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
-    """Infer the types of rows, and return those that hold the values before them, too."""
+    """Return a schema for these rows and those of the known schema."""
     array = _to_structs(rows)
     _refuse_bools(rows, array.type)
     return pa.unify_schemas(
@@ -143,7 +144,7 @@ def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:
 
 
 def _refuse_bools(values: list[Any], arrow: pa.DataType) -> None:
-    """Refuse true and false among floats, which Arrow takes for 1 and 0."""
+    """Raise ValueError for bools among floats, which Arrow converts to 1.0 and 0.0."""
     if types.is_struct(arrow):
         objects = [value for value in values if value]
         for field in arrow:

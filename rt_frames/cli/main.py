@@ -1,8 +1,9 @@
-"""The console script: ``rt-frames demo | serve | tables | show | create | alter | drop``.
+"""The console script ``rt-frames``: its commands and their options.
 
-The connection comes from options or the environment; the key only from the environment or a file, since a command
-line can be read by everybody on the machine. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
-What a command needs is imported when it runs, so that ``--help`` and the shell's completion are quick.
+The connection comes from options or the environment; the key only from the environment
+or a file, since everybody on the machine can read a command line. Exit codes: 0 done,
+1 refused or failed, 2 wrong usage, 130 interrupted. Commands import libraries when they
+run, so that ``--help`` and the shell's completion are quick.
 """
 
 from __future__ import annotations
@@ -58,14 +59,17 @@ Pairs = dict[str, str]
 
 # a parameter of the API → the command's option
 _CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
-# of an error, without -v
+# lines of an error, without -v
 MAX_LINES = 12
 _NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
 _OUTCOME_UNKNOWN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
 
 
 def _spell_for_shell(error: Any, command: click.Command) -> str:
-    """Write what an error or a warning says; a hint only where the command has its options."""
+    """Return the text of an error or a warning, with options in the shell's spelling.
+
+    A hint is left out if the command lacks its options.
+    """
     text = str(error)
     message = error.args[0] if error.args else None
     if isinstance(message, Message):
@@ -81,7 +85,7 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
 
 
 def _usage_error(error: Exception, ctx: click.Context) -> click.UsageError:
-    """Return an error for words that are wrong whatever the service and the files hold."""
+    """Return an error for arguments that no service or file would make right."""
     return click.UsageError(_spell_for_shell(error, ctx.command))
 
 
@@ -116,7 +120,7 @@ _VERBOSITY = [
 
 
 class _Command(click.Command):
-    """Logs as -v and -q say, and turns what fails into a few lines on standard error and an exit code."""
+    """A command that logs by -v and -q, and reports errors in a few lines."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -132,11 +136,13 @@ class _Command(click.Command):
                 )
                 try:
                     result = super().invoke(ctx)
-                    # the output is complete; shutdown must not be interrupted half-way
+                    # output is complete: from here on Ctrl-C ends the process at once,
+                    # instead of raising during shutdown
                     end_at_next_interrupt()
                     return result
                 finally:
-                    # close clients here, where Ctrl-C is handled, not during garbage collection
+                    # close clients here, where Ctrl-C is handled, rather than during
+                    # garbage collection
                     ctx.close()
         except BrokenPipeError:
             # the reader of our output has gone; click exits quietly
@@ -165,7 +171,10 @@ class _Command(click.Command):
 
 
 def _take_verbosity(ctx: click.Context) -> int:
-    """Log as -v and -q say, which may stand before the command, too; return how often -v does."""
+    """Start logging by -v and -q, and return the number of -v.
+
+    Both may also stand before the command, as in ``rt-frames -v create``.
+    """
     given = ctx.params
     before = ctx.parent.params if ctx.parent else {}
     verbose: int = given.pop("verbose") or before.get("verbose", 0)
@@ -181,7 +190,7 @@ def _take_verbosity(ctx: click.Context) -> int:
 
 
 def _log_to_stderr(ctx: click.Context, level: int) -> None:
-    """Show what the package logs on standard error, until the command ends."""
+    """Write the package's log to standard error until the command ends."""
     log = logging.getLogger("rt_frames")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -311,7 +320,7 @@ _table = click.argument("name", callback=_check_name, shell_complete=_complete_t
 def _pairs(
     option: str, form: str, text: str, expected: str = "", values: str = "(?s).+"
 ) -> Callable[[Any], Any]:
-    """Make an option that is given as NAME=VALUE as often as there are names, and that a command gets as a dict."""
+    """Make a repeatable option NAME=VALUE, which a command gets as a dict."""
 
     def parse(
         _ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]
@@ -411,7 +420,7 @@ _files = _combine(
 
 
 def _take_file_options(options: dict[str, Any]) -> FileOptions:
-    """Take out of a command's options those that say how files are read."""
+    """Remove from a command's options those for reading files, and return them."""
     from rt_frames._schema.any_dtype import to_arrow_type
     from rt_frames.cli.csv_files import check_date_format
     from rt_frames.cli.input_file import FileOptions
@@ -441,7 +450,7 @@ def _columns(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
 
 
 def _report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
-    """Print what became of a table, for a person or a machine."""
+    """Print the outcome for a table, as text or JSON."""
     from rt_frames._client import known_facts
 
     if as_json:
@@ -492,7 +501,7 @@ def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
 
 
 def _draw(table: pa.Table) -> str:
-    """Draw rows as words, since Polars panics at, or wraps around, moments that it cannot hold."""
+    """Draw rows as text, since Polars panics at, or wraps, moments out of its range."""
     import polars as pl
 
     texts = [
@@ -511,7 +520,7 @@ def _draw(table: pa.Table) -> str:
 
 
 def _cell_text(value: pa.Scalar[Any]) -> str | None:
-    """Show a value in Arrow's own words, which has some for moments that Python cannot hold."""
+    """Return Arrow's text of a value, also for moments out of Python's range."""
     import pyarrow as pa
 
     if not value.is_valid:
@@ -591,10 +600,11 @@ def create(
 ) -> None:
     """Create table NAME from files.
 
-    Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard input, with --format. Several
-    files, or a glob, make one table. They are streamed, so they may be larger than memory. The types of text files are
-    printed: an existing table's with --if-exists append, or else those of the first 20,000 rows of each CSV file. A
-    cell that does not fit is refused with its row.
+    Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard
+    input, with --format. Several files, or a glob, make one table. They are streamed,
+    so they may be larger than memory. The types of text files are printed: an existing
+    table's with --if-exists append, or else those of the first 20,000 rows of each CSV
+    file. A cell that does not fit is refused with its row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
@@ -690,8 +700,9 @@ def alter(
 ) -> None:
     """Change columns of table NAME.
 
-    In one request, or in two if the engine does not take all in one. PATH is a column's name, or outer.inner for a
-    field of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
+    In one request, or in two if the engine does not take all in one. PATH is a column's
+    name, or outer.inner for a field of a struct. DTYPE is a name such as int32,
+    float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._client import check_can_rewrite, check_plan, rewrite_columns
 
@@ -741,7 +752,7 @@ def _make_plan(rename: Pairs, cast: Pairs, nullable: Pairs) -> AlterationPlan:
 def _send(
     table: RemoteTable, requests: list[AlterationPlan], *, is_told: bool
 ) -> RemoteTable:
-    """Send the requests of a plan, and say how far they came."""
+    """Send a plan's requests, and print each one that is done."""
     for number, request in enumerate(requests, start=1):
         paths = _paths(request)
         try:
@@ -762,7 +773,7 @@ def _paths(plan: AlterationPlan) -> str:
 
 
 def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
-    """Return a plan with the types that the table's columns have so far, where the service tells."""
+    """Return a plan with the columns' present types, if the service tells them."""
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._schema.casts import list_kind_on_path
     from rt_frames._schema.data_type import iter_fields
@@ -806,9 +817,11 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 def serve(root: Path, host: str, port: int, keep: int) -> None:
     """Serve the tables of folder ROOT over HTTP.
 
-    The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is logged on standard error.
+    The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is
+    logged on standard error.
     """
-    # what this was started to ignore, as nohup and a shell's & do, stays ignored: a blocked signal would not be
+    # nohup and a shell's & start processes that ignore a signal: it stays ignored, and
+    # would not be if it was blocked
     ends = {
         number
         for number in (signal.SIGINT, signal.SIGTERM)
@@ -841,7 +854,7 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
 
 
 def _listen(service: LocalService, address: str) -> None:
-    """Start a service; a port that it cannot have is told without an errno."""
+    """Start a service. An address in use raises ValueError, with advice."""
     try:
         service.start()
     except OSError as error:
@@ -854,13 +867,13 @@ def _listen(service: LocalService, address: str) -> None:
 
 
 def _print_connection(service: LocalService) -> None:
-    """Print what a shell exports to call a service."""
-    # nobody can call what stands for all addresses of this machine
+    """Print the lines of shell that connect to a service."""
+    # 0.0.0.0 and :: stand for all addresses of this machine; no client can call them
     url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
     click.echo(f"export RT_FRAMES_URL={url}")
     if "RT_FRAMES_API_KEY" not in os.environ:
         click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
-    # it has both; this one can describe and replace tables
+    # the service speaks both dialects; this one can describe and replace tables
     click.echo("export RT_FRAMES_DIALECT=lancedb")
 
 

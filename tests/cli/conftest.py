@@ -12,7 +12,7 @@ from rt_frames.cli.main import main
 
 @pytest.fixture
 def run(monkeypatch):
-    """Give the console script's function these words, in this process, and standard streams where there are some."""
+    """Run the console script's function in this process, with its own streams."""
 
     def run(
         *args: object,

@@ -197,7 +197,7 @@ def test_an_upload_ignores_an_interrupt_as_it_was_started_to(tmp_path, server):
 def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(
     start, tmp_path, server
 ):
-    """Fifty megabytes of CSV would take seconds; they are read while nobody takes what was made of them."""
+    """The server reads no further, while fifty megabytes of CSV are left to send."""
     with (tmp_path / "big.csv").open("wb") as file:
         file.write(b"a,b\n" + b"1,some text\n" * 4_000_000)
     begun, ended = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Files that the console script reads: each cell of the table is as it stands in the file, or the file is refused."""
+"""Files that the CLI reads: each cell is as it stands in the file, or is refused."""
 
 from __future__ import annotations
 
