@@ -33,6 +33,7 @@ import rt_frames as rt
 from rt_frames.cli.main import main
 from rt_frames.local import LocalService
 from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.local import stream
 from tests.support.servers import KEY, Connection, Server
 
 FILE = Path(__file__).with_suffix(".txt")
@@ -125,7 +126,9 @@ class Calls:
         return client
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> str:
-        """Ask the embedded service, and return its words."""
+        """Ask the embedded service, and return its words; a table is sent as Arrow."""
+        if isinstance(body, pa.Table):
+            body = stream(body)
         sent = (
             {"data": body, "headers": {"content-type": MIME}}
             if isinstance(body, bytes)

@@ -32,6 +32,7 @@ _RULES = {
 }
 # parameters that do not change the result
 _IGNORED = {"timeout", "use_index", "use_lsm_write"}
+_COUNTS = ("num_updated_rows", "num_inserted_rows", "num_deleted_rows")
 _ROW = "row"
 
 
@@ -103,7 +104,6 @@ def stage(
     folder: Path, keys: list[str], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> None:
     """Write the rows of a merge into staging; refuse null keys and double ones."""
-    folder.mkdir()
     rows = 0
     tables = []
     with pa.ipc.new_stream(str(folder / "rows"), schema) as writer:
@@ -161,7 +161,14 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
     table: Any = lance.dataset(str(folder))
     with pa.memory_map(str(staged / "rows")) as file:
         schema = pa.ipc.open_stream(file).schema
-        check(keys, schema, table.schema)
+        try:
+            check(keys, schema, table.schema)
+        except HTTPError as error:
+            raise HTTPError(
+                409,
+                "the table's columns were changed while rows for it came, and nothing was "
+                f"stored: {error}",
+            ) from error
         file.seek(0)
         options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
         rows = pa.ipc.open_stream(file, options=options)
@@ -169,4 +176,7 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             builder = table.merge_insert(keys).conflict_retries(0)
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             counts = builder.execute(rows)
-    return {"version": int(table.version), **counts}
+    answer = {"version": int(table.version)}
+    for name in _COUNTS:
+        answer[name] = int(counts[name])
+    return answer

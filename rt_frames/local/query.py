@@ -182,7 +182,7 @@ def _check_end(text: str, bare: str) -> None:
     """
     for mark, reason in _MISREAD.items():
         if mark in bare:
-            raise HTTPError(400, f"the filter {text!r:.100} has {mark}: {reason}")
+            raise HTTPError(400, f"the filter {text!r:.100} has {mark!r}: {reason}")
     depth = 0
     for char in bare:
         depth += (char == "(") - (char == ")")

@@ -161,11 +161,7 @@ class Store:
         ):
             fragments_json = engine.stage_append(folder, schema, batches)
             with self.locked_table(name) as target:
-                if not (folder / UPLOAD).exists():
-                    raise engine.Conflict(
-                        409,
-                        "the table was dropped while rows for it came; send them again",
-                    )
+                _check_not_dropped(folder)
                 return engine.append(target, folder, fragments_json)
 
     def merge(
@@ -180,12 +176,16 @@ class Store:
             engine.as_http_errors("the rows were not merged"),
             self._temporary_folder() as staged,
         ):
+            folder = staged / "table"
             with self.locked_table(name) as target:
                 merge.check(keys, schema, engine.open_table(target).schema)
                 engine.forget_versions(target, self.keep)
-            merge.stage(staged / "table", keys, schema, batches)
+                folder.mkdir()
+                (folder / UPLOAD).write_text(name)
+            merge.stage(folder, keys, schema, batches)
             with self.locked_table(name) as target:
-                return _retry(partial(merge.commit, target, staged / "table", keys))
+                _check_not_dropped(folder)
+                return _retry(partial(merge.commit, target, folder, keys))
 
     @contextlib.contextmanager
     def append_folder(self, name: str) -> Iterator[Path]:
@@ -319,6 +319,13 @@ def _retry(attempt: Callable[[], T]) -> T:
         with contextlib.suppress(engine.Conflict):
             return attempt()
     return attempt()
+
+
+def _check_not_dropped(staged: Path) -> None:
+    if not (staged / UPLOAD).exists():
+        raise engine.Conflict(
+            409, "the table was dropped while rows for it came; send them again"
+        )
 
 
 def _in_parts(staged: Path) -> bool:

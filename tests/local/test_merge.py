@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -393,7 +394,8 @@ def test_a_change_in_the_middle_of_the_stream_is_seen_or_refused_and_loses_nothi
     assert answer.json()["version"] == 4
     assert by_key(there.read("t"))[1] == {"id": 2, "a": "Y", "b": 2.5}
     answer = merge(there, sending(there, rows, lambda: cast(there, "large_string")))
-    assert (answer.status_code, there.version("t")) == (400, 5)
+    assert (answer.status_code, there.version("t")) == (409, 5)
+    assert "columns were changed while rows" in message(answer)
     cast(there, "string")
     more = pa.table({"id": [9, 2], "a": ["Z", "Y2"], "b": [0.5, 0.5]})
     answer = merge(there, sending(there, rows, lambda: merge(there, more)))
@@ -405,6 +407,16 @@ def test_a_change_in_the_middle_of_the_stream_is_seen_or_refused_and_loses_nothi
     ]
     answer = merge(there, sending(there, rows, lambda: drop(there)))
     assert (answer.status_code, there.tables()) == (404, [])
+
+
+def test_rows_for_a_table_that_was_dropped_do_not_reach_a_later_one(there):
+    def drop_and_create():
+        drop(there)
+        there.create("t", BASE)
+
+    answer = merge(there, sending(there, BASE, drop_and_create))
+    assert (answer.status_code, "dropped" in message(answer)) == (409, True)
+    assert there.version("t") == 1
 
 
 def drop(caller):
@@ -428,8 +440,36 @@ def test_keys_that_are_merged_at_once_are_there_once(there):
     assert set(there.read("t")["b"].to_pylist()) == {float(last)}
 
 
+def test_other_programs_may_write_to_the_table_in_between(there):
+    """Who does not lock the table makes a merge begin anew, or be a conflict."""
+    path, ended = str(there.root / "t.lance"), threading.Event()
+
+    def delete_and_append():
+        number = 100
+        while not ended.is_set():
+            lance.dataset(path).delete("id = 2")
+            lance.write_dataset(pa.table({"id": [number]}), path, mode="append")
+            number += 1
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        appended = pool.submit(delete_and_append)
+        statuses = []
+        for number in range(30):
+            rows = pa.table({"id": [2, 10 + number], "b": [float(number)] * 2})
+            statuses.append(merge(there, rows).status_code)
+        ended.set()
+        last = appended.result()
+    assert set(statuses) <= {200, 409}
+    merged = [10 + number for number, status in enumerate(statuses) if status == 200]
+    found = sorted(there.read("t")["id"].to_pylist())
+    assert [number for number in found if number >= 10] == [*merged, *range(100, last)]
+    assert found.count(2) <= 1
+
+
+@pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("merges", [30, pytest.param(300, marks=pytest.mark.long)])
-def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges):
+def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges, indexed):
     drawn = random.Random(merges)
     kept = {}
     names = ["text", "n", "kind"]
@@ -443,7 +483,11 @@ def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges):
     caller.create(
         "t", pa.table({name: pa.array([], arrow) for name, arrow in types.items()})
     )
-    for _ in range(merges):
+    for number in range(merges):
+        if indexed and number % 10 == 5:
+            # rows of later merges are not in it
+            table = lance.dataset(str(caller.root / "t.lance"))
+            table.create_scalar_index("id", "BTREE", replace=True)
         ids = drawn.sample(range(40), drawn.randrange(8))
         some = drawn.sample(names, drawn.randrange(4))
         rows = {

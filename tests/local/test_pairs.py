@@ -264,7 +264,7 @@ def check(pair, statuses, found: Table) -> None:
     assert found in [apply_all(done), apply_all(done[::-1])]
     for one, other, status in zip(pair, pair[::-1], statuses, strict=True):
         if status == 409:
-            assert one.what.startswith("append")
+            assert one.what.startswith(("append", "upsert"))
             assert other.what.startswith(CHANGING_COLUMNS)
         elif status != 200:
             assert status == 400
