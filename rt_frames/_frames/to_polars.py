@@ -16,7 +16,7 @@ from rt_frames.errors import UnsupportedTypeError
 
 
 def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
-    """Return a frame of the same values, which begin at a row that errors count from."""
+    """Return a frame of the same values; errors count rows from the first one."""
     try:
         return _convert(table, first_row)
     except (KeyboardInterrupt, SystemExit):

@@ -1,9 +1,10 @@
-"""Scans: queries of Polars that read a table when they run, and say what a frame says."""
+"""Scans: queries of Polars that read a table when they run, and agree with frames."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import threading
 
 import polars as pl
 import pyarrow as pa
@@ -15,6 +16,7 @@ from rt_frames.local import LocalService
 from tests.client.test_conditions import KINDS
 from tests.client.test_rows import FOR_POLARS, in_form
 from tests.support.faults import connected
+from tests.support.local import until
 from tests.support.servers import KEY
 
 # from this version on, Polars raises the errors of sources as they are
@@ -182,7 +184,7 @@ def test_uses_of_a_scan_agree_while_another_writes(tmp_path, engine):
 
 
 @pytest.mark.parametrize("keep", [dt.timedelta(days=1), dt.timedelta(0)], ids=str)
-def test_a_table_is_replaced_by_a_query_of_itself(tmp_path, monkeypatch, keep):
+def test_a_table_is_replaced_by_a_query_of_itself(tmp_path, keep):
     with (
         LocalService(tmp_path / "tables", keep=keep) as service,
         rt.connect(service.url, api_key=service.api_key, dialect="lancedb"),
@@ -291,6 +293,33 @@ def test_a_service_that_cannot_be_read_from_is_refused(server):
     with pytest.raises(ValueError, match="no endpoint to read rows back"):
         rt.connect(server.url, api_key=KEY, default=False).table("t").scan()
     assert server.requests == []
+
+
+def test_a_query_that_has_its_rows_hangs_up(server):
+    left = threading.Event()
+    numbers = pa.record_batch({"n": range(2**17), "s": ["a"] * 2**17})
+
+    def script(connection):
+        request = connection.body(connection.head())
+        if "describe" in request.path:
+            described = {"schema": {"fields": FIELDS}, "version": 1}
+            connection.answer(200, described)
+            return
+        connection.sock.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        sink = connection.sock.makefile("wb")
+        try:
+            with pa.ipc.new_stream(sink, numbers.schema) as writer:
+                for _ in range(500):
+                    writer.write_batch(numbers)
+        except OSError:
+            left.set()
+
+    server.script = script
+    scan = connected(server, dialect="lancedb", timeout=20).table("t").scan()
+    query = scan.filter(pl.col("n") % 2 == 0).head(3)
+    assert query.collect(engine="streaming")["n"].to_list() == [0, 2, 4]
+    # Polars may let go of a source only when it is called again
+    until(lambda: pl.select(1).lazy().collect() is not None and left.is_set())
 
 
 def test_an_answer_that_is_cut_is_an_error_of_the_query(server):

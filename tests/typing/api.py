@@ -77,6 +77,8 @@ assert_type(
     table.to_polars(where="a = ? OR b < ?", params=[1, date(2024, 3, 1)]), pl.DataFrame
 )
 assert_type(table.to_arrow(limit=0), pa.Table)
+assert_type(table.scan().filter(pl.col("a") > 1).collect(), pl.DataFrame)
+assert_type(table.scan().pipe(rt.to_table, "t", if_exists="replace"), rt.RemoteTable)
 assert_type(table.count(), int)
 assert_type(table.count("a IN (?, ?)", params=(1, 2)), int)
 table.drop()
