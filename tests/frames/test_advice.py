@@ -320,9 +320,7 @@ def test_every_refusal_of_names_offers_what_makes_names_of_them(
     if not isinstance(frame, Iterator):
         assert "clean_names=True" in refusal(frame)
         assert (
-            rt.plan_alterations(
-                frame, dict.fromkeys(names, int), strict=False, clean_names=True
-            )
+            rt.plan_alterations(frame, dict.fromkeys(names, int), clean_names=True)
             is not None
         )
     table = rt.to_table(frame, name, clean_names=True)
@@ -482,20 +480,18 @@ def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
 
 
-def test_strict_false_that_leaves_nothing_to_do_says_so_where_it_was_asked_for():
-    for plan in (
-        lambda: RENAMED.remote.plan_alterations(SALES, strict=False),
-        lambda: rt.plan_alterations(SALES, RENAMED, strict=False),
-    ):
-        with pytest.warns(UserWarning, match="rename=") as warned:
-            assert not plan()
-        assert warned[0].filename == __file__
-    assert (
-        rt.plan_alterations(SALES, RENAMED.astype({"month": "int8"}), strict=False)[
-            0
-        ].path
-        == "month"
-    )
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rt.plan_alterations(SALES, SALES, strict=True),
+        lambda: rt.alter_table(SALES, "t", strict=False),
+        lambda: SALES.remote.plan_alterations(SALES, strict=False),
+        lambda: SALES.remote.alter_table("t", strict=False),
+    ],
+)
+def test_an_option_of_earlier_versions_names_those_in_its_place(call):
+    with pytest.raises(TypeError, match=r"strict .* add_columns=True .* drop_columns="):
+        call()
 
 
 ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
