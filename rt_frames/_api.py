@@ -19,7 +19,7 @@ from rt_frames._client import (
     rewrite_columns,
 )
 from rt_frames._connect import connect, disconnect, resolve
-from rt_frames._display import hide_frames
+from rt_frames._display import hide_traceback
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema
 from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan
@@ -239,7 +239,7 @@ def tee(
     return data
 
 
-@hide_frames
+@hide_traceback
 def schema(data: Frame) -> pa.Schema:
     """Return the Arrow schema in which a frame would be sent.
 
@@ -335,7 +335,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
 
 
 @refuse_strict
-@hide_frames
+@hide_traceback
 def plan_alterations(
     before: Any,
     after: Any,
@@ -442,7 +442,7 @@ def _known_schema(side: str, data: Any) -> Any:
 
 
 @refuse_strict
-@hide_frames
+@hide_traceback
 def alter_table(
     data: Any,
     name: str,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._display import Listing, as_html, hide_frames
+from rt_frames._display import Listing, as_html, hide_traceback
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 # to wait for an answer while a notebook renders
-SHOW_SECONDS = 2.0
+DISPLAY_TIMEOUT = 2.0
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class Client:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return client_of, (self._service,)
+        return wrap_service, (self._service,)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones.
@@ -149,7 +149,7 @@ class Client:
         """
         self._service.close()
 
-    @hide_frames
+    @hide_traceback
     def table(self, name: str, *, version: int | None = None) -> RemoteTable:
         """Return a handle to an existing table; no request is made.
 
@@ -182,7 +182,7 @@ class Client:
             )
         return RemoteTable(name, self, version=operator.index(version), _pinned=True)
 
-    @hide_frames
+    @hide_traceback
     def list_tables(self) -> list[str]:
         """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
 
@@ -194,7 +194,7 @@ class Client:
         """
         return self._service.session.list_tables()
 
-    @hide_frames
+    @hide_traceback
     def create_table(
         self,
         name: str,
@@ -234,7 +234,7 @@ class Client:
         with errors.about(name):
             return RemoteTable(name, self, *write(self._service, name, rows, options))
 
-    @hide_frames
+    @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
         """Change columns of a table in one request; parameters and errors as in `rt_frames.alter_columns`.
 
@@ -274,7 +274,7 @@ class Client:
         return RemoteTable(name, self, **facts, _changed=plan)
 
 
-def client_of(service: Service) -> Client:
+def wrap_service(service: Service) -> Client:
     """Return a client of an existing service."""
     client = object.__new__(Client)
     # as `__init__` does
@@ -343,7 +343,7 @@ class RemoteTable:
         object.__setattr__(self, "_since", None if self._pinned else self.version)
 
     @property
-    @hide_frames
+    @hide_traceback
     def schema(self) -> pa.Schema | None:
         """The columns that were sent, or that the service describes, asked once; None if it cannot describe tables.
 
@@ -377,7 +377,7 @@ class RemoteTable:
         if self._schema is None:
             # a display never raises
             with contextlib.suppress(Exception):
-                schema = self._describe(max_timeout=SHOW_SECONDS).schema
+                schema = self._describe(max_timeout=DISPLAY_TIMEOUT).schema
                 object.__setattr__(self, "_schema", schema)
         fields = [
             (f.name, str(f.type), "" if f.nullable else "no")
@@ -396,7 +396,7 @@ class RemoteTable:
             )
         )
 
-    @hide_frames
+    @hide_traceback
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Stream all rows to any reader of Arrow: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB."""
         return self._reader().__arrow_c_stream__(requested_schema)
@@ -446,7 +446,7 @@ class RemoteTable:
             text = f"columns: table {self.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], readable)}"
             raise ValueError(text) from None
 
-    @hide_frames
+    @hide_traceback
     def to_arrow(
         self,
         *,
@@ -494,7 +494,7 @@ class RemoteTable:
         """
         return self._reader(columns, where, limit, params).read_all()
 
-    @hide_frames
+    @hide_traceback
     def to_pandas(
         self,
         *,
@@ -530,7 +530,7 @@ class RemoteTable:
 
         return to_pandas(self._reader(columns, where, limit, params).read_all())
 
-    @hide_frames
+    @hide_traceback
     def to_polars(
         self,
         *,
@@ -566,7 +566,7 @@ class RemoteTable:
 
         return to_polars(self._reader(columns, where, limit, params).read_all())
 
-    @hide_frames
+    @hide_traceback
     def scan(self) -> pl.LazyFrame:
         """Return a Polars query that reads the rows and columns it needs when it runs.
 
@@ -615,7 +615,7 @@ class RemoteTable:
                 schema = rows.schema
         return scan(schema, read, is_pure=known.version is not None)
 
-    @hide_frames
+    @hide_traceback
     def count(
         self, where: str | None = None, *, params: Sequence[object] | None = None
     ) -> int:
@@ -650,7 +650,7 @@ class RemoteTable:
             since=self._since,
         )
 
-    @hide_frames
+    @hide_traceback
     def delete(self, where: str, params: Sequence[Any] | None = None) -> int | None:
         """Delete the rows for which a condition holds, in one commit.
 
@@ -697,7 +697,7 @@ class RemoteTable:
             object.__setattr__(self, "_since", version)
         return rows
 
-    @hide_frames
+    @hide_traceback
     def restore(self) -> RemoteTable:
         """Make the version of this handle the newest again, with its rows and columns.
 
@@ -748,7 +748,7 @@ class RemoteTable:
                 "this version the newest"
             )
 
-    @hide_frames
+    @hide_traceback
     def drop(self) -> None:
         """Drop the table and all its rows; they cannot be recovered.
 
@@ -798,7 +798,7 @@ class RemoteTable:
             facts.append("was there already")
         return facts
 
-    @hide_frames
+    @hide_traceback
     def alter_columns(self, alterations: Alterations) -> RemoteTable:
         """Change columns in one request, and return the table; parameters and errors as in `rt_frames.alter_columns`.
 
@@ -821,7 +821,7 @@ class RemoteTable:
         forget_schema(self)
         return altered
 
-    @hide_frames
+    @hide_traceback
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
         """Rename columns in one request.
 
@@ -845,7 +845,7 @@ class RemoteTable:
             [Alteration(path, rename=name) for path, name in _items("columns", columns)]
         )
 
-    @hide_frames
+    @hide_traceback
     def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
         """Change types in one request.
 
@@ -877,7 +877,7 @@ class RemoteTable:
             ]
         )
 
-    @hide_frames
+    @hide_traceback
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
         """Allow or forbid nulls in one request.
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
-from rt_frames._client import Client, client_of, service_of
-from rt_frames._display import hide_frames
+from rt_frames._client import Client, service_of, wrap_service
+from rt_frames._display import hide_traceback
 from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
@@ -115,7 +115,7 @@ def connect(
         parse_options(timeout, retries, headers, verify),
         allow_insecure=allow_insecure,
     )
-    client = client_of(service)
+    client = wrap_service(service)
     if default:
         global _default_client, _default_settings
         _default_client = client
@@ -123,7 +123,7 @@ def connect(
     return client
 
 
-@hide_frames
+@hide_traceback
 def _make_service(
     target: str | Path,
     api_key: Key | None,
@@ -194,7 +194,7 @@ def resolve(client: Client | None) -> Client:
     return found
 
 
-@hide_frames
+@hide_traceback
 def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
     """Return a URL as a string, a folder as a path."""
     if target is None:

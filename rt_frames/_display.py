@@ -97,7 +97,7 @@ def _code(cell: str) -> str:
     return f"<code>{html.escape(cell)}</code>" if cell else ""
 
 
-def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
+def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Let notebooks and pytest show the caller's line and the one that raised, and of a cause its words alone.
 
     They leave out frames that have a local variable ``__tracebackhide__``; Python's own traceback shows all.

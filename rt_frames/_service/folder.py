@@ -32,7 +32,7 @@ class FolderService(Service):
         self, folder: Path, options: ConnectionOptions, *, start: bool = True
     ) -> None:
         self._folder = folder
-        self._leave: Callable[[], Any] = lambda: None
+        self._release: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
         url = self._start_service() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
@@ -41,14 +41,14 @@ class FolderService(Service):
         self.link = None
 
     def _start_service(self) -> str:
-        place = os.getpid(), Path(os.path.realpath(self._folder))
+        key = os.getpid(), Path(os.path.realpath(self._folder))
         try:
-            url = _start_service(place)
+            url = _start_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
-        self._leave = leave = weakref.finalize(self, _leave_service, place)
+        self._release = release = weakref.finalize(self, _release_service, key)
         # services end with the process
-        leave.atexit = False
+        release.atexit = False
         return url
 
     @property
@@ -61,7 +61,7 @@ class FolderService(Service):
 
     def close(self) -> None:
         super().close()
-        self._leave()
+        self._release()
 
     def __str__(self) -> str:
         return str(self._folder)
@@ -73,7 +73,7 @@ class FolderService(Service):
 
 
 # (process, folder) → service and number of clients
-_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
+_running_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
 # a client may be collected while another is made
 _services_lock = threading.RLock()
 _services_key = Key(secrets.token_urlsafe(32))
@@ -83,34 +83,34 @@ os.register_at_fork(
 )
 
 
-def _start_service(place: tuple[int, Path]) -> str:
+def _start_service(key: tuple[int, Path]) -> str:
     """Return the address of the folder's embedded service, started for its first client."""
     # load the engine only when it is used
     from rt_frames.local import LocalService
 
     with _services_lock:
-        if place in _services:
-            service, clients = _services[place]
-            _services[place] = service, clients + 1
+        if key in _running_services:
+            service, clients = _running_services[key]
+            _running_services[key] = service, clients + 1
             return service.url
     # outside the lock: this waits for threads, which may collect a client
-    started = LocalService(place[1], api_key=_services_key).start()
+    started = LocalService(key[1], api_key=_services_key).start()
     with _services_lock:
-        service, clients = _services.get(place, (started, 0))
-        _services[place] = service, clients + 1
+        service, clients = _running_services.get(key, (started, 0))
+        _running_services[key] = service, clients + 1
     # another thread was faster
     if service is not started:
         started.close()
     return service.url
 
 
-def _leave_service(place: tuple[int, Path]) -> None:
+def _release_service(key: tuple[int, Path]) -> None:
     """Stop the folder's embedded service after its last client, in the process that started it."""
     with _services_lock:
-        service, clients = _services.pop(place)
+        service, clients = _running_services.pop(key)
         if clients > 1:
-            _services[place] = service, clients - 1
-    if clients == 1 and place[0] == os.getpid():
+            _running_services[key] = service, clients - 1
+    if clients == 1 and key[0] == os.getpid():
         service.close()
 
 
