@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class FolderService(Service):
     """The embedded service on a folder, which runs in this process as long as the folder has a client."""
 
-    about = ", the embedded service, which needs no key"
+    repr_suffix = ", the embedded service, which needs no key"
 
     def __init__(
         self, folder: Path, options: ConnectionOptions, *, start: bool = True
@@ -46,9 +46,10 @@ class FolderService(Service):
             url = _start_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
-        self._release = release = weakref.finalize(self, _release_service, key)
+        release = weakref.finalize(self, _release_service, key)
         # services end with the process
         release.atexit = False
+        self._release = release
         return url
 
     @property
@@ -77,9 +78,10 @@ _running_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
 # a client may be collected while another is made
 _services_lock = threading.RLock()
 _services_key = Key(secrets.token_urlsafe(32))
-_unlock = _services_lock.release
 os.register_at_fork(
-    before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock
+    before=_services_lock.acquire,
+    after_in_parent=_services_lock.release,
+    after_in_child=_services_lock.release,
 )
 
 
@@ -94,7 +96,8 @@ def _start_service(key: tuple[int, Path]) -> str:
             _running_services[key] = service, clients + 1
             return service.url
     # outside the lock: this waits for threads, which may collect a client
-    started = LocalService(key[1], api_key=_services_key).start()
+    _, folder = key
+    started = LocalService(folder, api_key=_services_key).start()
     with _services_lock:
         service, clients = _running_services.get(key, (started, 0))
         _running_services[key] = service, clients + 1
@@ -110,12 +113,14 @@ def _release_service(key: tuple[int, Path]) -> None:
         service, clients = _running_services.pop(key)
         if clients > 1:
             _running_services[key] = service, clients - 1
-    if clients == 1 and key[0] == os.getpid():
+    process, _ = key
+    if clients == 1 and process == os.getpid():
         service.close()
 
 
 def not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
+    folder = show_value(os.fspath(target))
     reason = getattr(error, "strerror", None) or error
     return ValueError(
-        f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another"
+        f"{folder} cannot be a folder of tables: {reason}; choose another"
     )

@@ -7,6 +7,7 @@ import dataclasses
 import hmac
 import json
 import logging
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,8 +66,7 @@ class Description(NamedTuple):
 class Service:
     """A service, as `rt_frames.Client` describes it; it can be pickled, without its key."""
 
-    # shown after the address by its clients
-    about = ""
+    repr_suffix = ""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Service:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._proof is None:
             salt = os.urandom(16)
-            self._proof = salt, self._key.fingerprint(salt)
+            self._proof = (salt, self._key.fingerprint(salt))
         return _unpickle, (self.url, self._options, self.dialect, *self._proof)
 
     def close(self) -> None:
@@ -160,15 +160,19 @@ class Service:
         parse: Callable[[Response], Any],
         *,
         hints: Hints = NO_HINTS,
-        **about: Any,
+        **options: Any,
     ) -> Result:
         """Ask something about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
-        purpose = Purpose(operation, name, hints=hints)
         request = Request(
-            purpose, path, parse, body=[[body]], length=len(body), **about
+            Purpose(operation, name, hints=hints),
+            path,
+            parse,
+            body=[[body]],
+            length=len(body),
+            **options,
         )
         return self.session.send(request)
 
@@ -178,7 +182,7 @@ class Service:
         *,
         version: int | None = None,
         since: int | None = None,
-        **about: Any,
+        max_timeout: float = math.inf,
     ) -> Description:
         """Ask for a table's schema and version, as they are now or were then.
 
@@ -187,24 +191,25 @@ class Service:
         if self.dialect.describe is None:
             return Description(None, None)
         # without it, some servers leave the schema out
-        asked: dict[str, Any] = {"load_detailed_metadata": True}
+        content: dict[str, Any] = {"load_detailed_metadata": True}
         if version is not None:
-            asked["version"] = version
-
-        def parse(answer: Response) -> Description:
-            return Description(_to_schema(answer), parse_version(answer))
-
-        found: Description = self._read(
-            "describe", name, asked, parse, since=since, **about
+            content["version"] = version
+        description: Description = self._read(
+            "describe",
+            name,
+            content,
+            _parse_description,
+            since=since,
+            max_timeout=max_timeout,
         )
-        return found
+        return description
 
     def read(
-        self, name: str, asked: Mapping[str, Any], *, since: int | None = None
+        self, name: str, content: Mapping[str, Any], *, since: int | None = None
     ) -> Rows:
         """Ask for rows, which are read as they come."""
         rows: Rows = self._read(
-            "query", name, asked, parse_no_rows, since=since, query=asked
+            "query", name, content, parse_no_rows, since=since, query=content
         )
         return rows
 
@@ -220,42 +225,48 @@ class Service:
         *,
         params: Sequence[object] | None = None,
         since: int | None = None,
-        **about: Any,
+        max_timeout: float = math.inf,
     ) -> int:
         """Count rows."""
-        asked: dict[str, Any] = {"version": version}
+        content: dict[str, Any] = {"version": version}
         condition = bind_optional(where, params)
         if condition is not None:
-            asked["predicate"] = condition
-        found: int = self._read(
-            "count_rows", name, asked, parse_count, since=since, **about
+            content["predicate"] = condition
+        number: int = self._read(
+            "count_rows",
+            name,
+            content,
+            parse_count,
+            since=since,
+            max_timeout=max_timeout,
         )
-        return found
+        return number
 
     def list_indices(self, name: str) -> list[str]:
         """List the names of a table's indices; none where such a service cannot."""
+        indices: list[str] = []
         with contextlib.suppress(errors.ResponseError):
-            found: list[str] = self._read(
-                "indices", name, {"version": None}, parse_indices
-            )
-            return found
-        return []
+            indices = self._read("indices", name, {"version": None}, parse_indices)
+        return indices
 
     def _read(
         self,
         operation: Operation,
         name: str,
-        asked: Mapping[str, Any],
+        content: Mapping[str, Any],
         parse: Callable[[Response], Any],
         *,
         since: int | None = None,
-        **about: Any,
+        **options: Any,
     ) -> Any:
         """Ask for something that changes nothing; what is not of a given version is read fresh."""
-        headers = {} if asked.get("version") is not None else fresh_headers(since)
-        return self.send_json(
-            operation, name, asked, parse, headers=headers, **about
-        ).value
+        headers = {}
+        if content.get("version") is None:
+            headers = fresh_headers(since)
+        result = self.send_json(
+            operation, name, content, parse, headers=headers, **options
+        )
+        return result.value
 
     def add_columns(self, name: str, columns: pa.Schema) -> Result:
         """Add columns of nulls; the value is the new version."""
@@ -283,12 +294,8 @@ class Service:
         body = json.dumps({"predicate": bind_where(where, params)}).encode()
         result = self._change("delete", name, body, parse_deleted, advice)
         version, rows = result.value
-        log.info(
-            "deleted %s rows of table %s, %s",
-            "an unknown number of" if rows is None else f"{rows:,}",
-            name,
-            result.request_id,
-        )
+        number = "an unknown number of" if rows is None else f"{rows:,}"
+        log.info("deleted %s rows of table %s, %s", number, name, result.request_id)
         return version, rows
 
     def restore(self, name: str, version: int) -> Result:
@@ -352,46 +359,49 @@ class Service:
             if "version" in error.message.lower():
                 return
             self.describe(name)
+        message = error.message or "without a message"
         raise ValueError(
             f"this server cannot {UNDOCUMENTED[operation]}: it answered {error.status}, "
-            f"{error.message or 'without a message'}; nothing was changed"
+            f"{message}; nothing was changed"
         ) from error
 
-    def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
+    def drop(
+        self, name: str, *, etag: str | None = None, max_timeout: float = math.inf
+    ) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""
         self.check_name(name)
-        path = self.dialect.path("drop", name)
-        start = time.monotonic()
-        headers = {"If-Match": etag} if etag else {}
         request = Request(
             Purpose("drop", name),
-            path,
+            self.dialect.path("drop", name),
             parse_version,
+            headers={"If-Match": etag} if etag else {},
             body=[[b""]],
             length=0,
-            headers=headers,
-            **about,
+            max_timeout=max_timeout,
         )
+        start = time.monotonic()
         result = self.session.send(request)
-        log.info(
-            "dropped table %s, %.0f ms, %s",
-            name,
-            (time.monotonic() - start) * 1000,
-            result.request_id,
-        )
+        milliseconds = 1000 * (time.monotonic() - start)
+        log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
 
 
-def _to_schema(response: Response) -> pa.Schema | None:
+def _parse_description(response: Response) -> Description:
+    return Description(_parse_columns(response), parse_version(response))
+
+
+def _parse_columns(response: Response) -> pa.Schema | None:
     """Read the schema in a table's description; None where the service does not tell it."""
-    if (found := parse_schema(response)) is None:
+    fields = parse_schema(response)
+    if fields is None:
         return None
     try:
-        schema = to_schema(found)
+        schema = to_schema(fields)
     except (ValueError, errors.UnsupportedTypeError) as error:
         raise ValueError(
             f"the description of its columns is not understood: {error}"
         ) from None
-    if twice := duplicates(schema.names):
+    twice = duplicates(schema.names)
+    if twice:
         raise ValueError(
             f"the description of its columns names {list_names(twice)} twice"
         )
