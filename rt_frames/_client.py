@@ -468,7 +468,8 @@ class RemoteTable:
         params : list, optional
             A value for each ``?`` of the condition outside quotes: a number, text, bytes,
             bool, date, time, datetime, Decimal or UUID, of Python, NumPy or pandas. None
-            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
+            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``. The engine cuts
+            a moment to the unit of the column that it is compared with.
         limit : int, optional
             The maximum number of rows.
 
