@@ -604,7 +604,7 @@ class RemoteTable:
         service = self._service
         # which says what to do if there is none
         service.dialect.path("query", self.name)
-        known = service.describe(self.name, since=self._since)
+        known = self._describe()
 
         def read(columns: list[str] | None, limit: int | None) -> Rows:
             asked = {**query(columns, limit=limit), "version": known.version}
