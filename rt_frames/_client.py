@@ -489,7 +489,8 @@ class RemoteTable:
         params : list, optional
             A value for each ``?`` of the condition outside quotes: a number, text, bytes,
             bool, date, time, datetime, Decimal or UUID, of Python, NumPy or pandas. None
-            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
+            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``. The engine cuts
+            a moment to the unit of the column that it is compared with.
         limit : int, optional
             The maximum number of rows.
 
@@ -624,7 +625,7 @@ class RemoteTable:
         service = self._service
         # which says what to do if there is none
         service.dialect.path("query", self.name)
-        known = service.describe(self.name, since=self._since)
+        known = self._describe()
 
         def read(columns: list[str] | None, limit: int | None) -> Rows:
             content = {**query(columns, limit=limit), "version": known.version}
