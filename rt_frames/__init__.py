@@ -2,14 +2,15 @@
 
 >>> import polars as pl
 >>> import rt_frames as rt
->>> pl.DataFrame({"region": ["north", "south"], "sold": [3, 4]}).remote.to_table("sales").rows
+>>> df = pl.DataFrame({"region": ["north", "south"], "sold": [3, 4]})
+>>> df.remote.to_table("sales").rows
 2
 """
 
 from rt_frames._register import register
 from rt_frames._version import __version__ as __version__
 
-# as typing says it, whose import takes longer than all of this
+# not typing.TYPE_CHECKING: importing typing costs more than this module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rt_frames import errors as errors
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
+    """Import a public name on first access (PEP 562)."""
     import importlib
 
     if name == "errors":

@@ -79,12 +79,15 @@ class RemoteAccessor(Generic[FrameT]):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create a remote table from this frame; parameters and errors as in `rt_frames.to_table`.
+        """Create a remote table from this frame.
+
+        Parameters and errors as in `rt_frames.to_table`.
 
         Examples
         --------
         >>> import pandas as pd
-        >>> pd.DataFrame({"word": ["a", "b"], "n": [1, 2]}).remote.to_table("words").rows
+        >>> df = pd.DataFrame({"word": ["a", "b"], "n": [1, 2]})
+        >>> df.remote.to_table("words").rows
         2
         """
         __tracebackhide__ = True
@@ -116,7 +119,9 @@ class RemoteAccessor(Generic[FrameT]):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> FrameT:
-        """Create a remote table and return this frame, unchanged; parameters and errors as in `rt_frames.to_table`.
+        """Create a remote table and return this frame, unchanged.
+
+        Parameters and errors as in `rt_frames.to_table`.
 
         Examples
         --------
@@ -153,7 +158,9 @@ class RemoteAccessor(Generic[FrameT]):
         index: bool | None = None,
         clean_names: bool = False,
     ) -> AlterationPlan:
-        """Plan what `alter_table` would send; parameters and errors as in `rt_frames.plan_alterations`.
+        """Plan what `alter_table` would send.
+
+        Parameters and errors as in `rt_frames.plan_alterations`.
 
         Examples
         --------
@@ -192,7 +199,9 @@ class RemoteAccessor(Generic[FrameT]):
         clean_names: bool = False,
         client: Client | None = None,
     ) -> RemoteTable:
-        """Give a table the columns of this frame; parameters and errors as in `rt_frames.alter_table`.
+        """Give a table the columns of this frame.
+
+        Parameters and errors as in `rt_frames.alter_table`.
 
         Examples
         --------

@@ -1,4 +1,7 @@
-"""The public functions. ``__all__`` is the list of public names; the package loads them on first use."""
+"""The public functions.
+
+``__all__`` lists the public names, which the package imports on first access.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ __all__ = [
 
 
 def refuse_strict(function: Callable[P, T]) -> Callable[P, T]:
-    """Refuse the option ``strict`` of versions before 0.3, and name those in its place."""
+    """Refuse the option ``strict`` of versions before 0.3.
+
+    The error names the options that replaced it.
+    """
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -95,62 +101,69 @@ def to_table(
     Parameters
     ----------
     data : frame
-        pandas, Polars or Dask DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch, RecordBatchReader or Dataset,
-        any object with ``__arrow_c_stream__``, or a list or iterator of frames or record batches of one schema. It
-        is never changed.
+        pandas, Polars or Dask DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch,
+        RecordBatchReader or Dataset, any object with ``__arrow_c_stream__``, or a list
+        or iterator of frames or record batches of one schema. It is never changed.
     name : str
         The new table's name; it cannot contain a slash or a backslash.
     client : Client, optional
         Where to create it. Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast before sending, by their names in the table; any dtype that `data_type` takes. Struct fields
-        are matched by name. A value that the type cannot hold exactly is refused, with column and row; only the
-        fractions of floats are rounded.
+        Columns to cast before sending, by their names in the table; any dtype that
+        `data_type` takes. Struct fields are matched by name. A value that does not fit
+        exactly is refused, with column and row; only the fractions of floats are
+        rounded.
     index : bool, optional
-        pandas only. None keeps the index as columns, named as ``reset_index`` would name them, but drops an unnamed
-        integer index. True keeps any index; False drops it.
+        pandas only. None keeps the index as columns, named as ``reset_index`` would
+        name them, but drops an unnamed integer index. True keeps any index; False drops
+        it.
     clean_names : bool, default False
-        Whether to turn labels that a table cannot have into valid names: numbers and dates become text, the levels of
-        a MultiIndex are joined with ``_``, dots, backticks and control characters become ``_``, and duplicates are
-        numbered. The table's ``schema`` shows the result.
+        Whether to turn labels that a table cannot have into valid names: numbers and
+        dates become text, the levels of a MultiIndex are joined with ``_``, dots,
+        backticks and control characters become ``_``, and duplicates are numbered. The
+        table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
         What to do if the name is taken: "fail" raises; "skip" sends nothing and returns
         the existing table, with ``created=False``; "replace" replaces all its rows;
         "append" adds rows to it; "upsert" replaces the rows whose keys it has, and adds
         the others. The last two create the table if there is none. The last three are
-        all or nothing, and need a folder or ``dialect="lancedb"``. Columns of added rows
-        are matched by name: those that the frame lacks become null, or keep their values
-        in a row that is updated. Types are cast within a family (numbers; text and
-        categories; dates and times), and a value that does not fit exactly is refused
-        with its row.
+        all or nothing, and need a folder or ``dialect="lancedb"``. Columns of added
+        rows are matched by name: those that the frame lacks become null, or keep their
+        values in a row that is updated. Types are cast within a family (numbers; text
+        and categories; dates and times), and a value that does not fit exactly is
+        refused with its row.
     on : str or list of str, optional
         The columns whose values identify a row, for an upsert: whole numbers, text,
-        binary, dates, times, decimals, booleans, UUIDs or categories. Null keys, and two
-        rows with one key, are refused by row. The keys of all rows are held in memory
-        until they are checked. Several columns need an embedded service.
+        binary, dates, times, decimals, booleans, UUIDs or categories. Null keys, and
+        two rows with one key, are refused by row. The keys of all rows are held in
+        memory until they are checked. Several columns need an embedded service.
     add_columns : bool, default False
         Whether columns that only the frame has are added to the table first, with nulls
         in its rows, by "append" and "upsert". Without it, they are an error.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
-        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends them uncompressed.
+        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends them
+        uncompressed.
     progress : bool, optional
-        Whether to show a progress bar. None shows one in a terminal or notebook, after two seconds.
+        Whether to show a progress bar. None shows one in a terminal or notebook, after
+        two seconds.
 
     Returns
     -------
     RemoteTable
-        A handle, with what was sent and what the service answered.
+        A handle to the table; ``rows``, ``nbytes`` and ``version`` describe this write.
 
     Raises
     ------
     ValueError, TypeError
         If an argument or a column's name cannot be used; nothing was sent.
     UnsupportedTypeError
-        If a column's type, or a value in it, cannot be sent; nothing was stored. A stream may raise it late.
+        If a column's type, or a value in it, cannot be sent; nothing was stored. With a
+        stream, it may be raised after part of the data was sent.
     TableExistsError
         If the name is taken.
     UploadInterrupted, OutcomeUnknown
-        If the connection failed during the request; the message says what is certain and what is not.
+        If the connection failed during the request; the message says what is certain
+        and what is not.
     RemoteError
         For every other failure; `rt_frames.errors` shows the tree.
 
@@ -219,7 +232,8 @@ def tee(
     --------
     >>> import polars as pl
     >>> import rt_frames as rt
-    >>> pl.LazyFrame({"n": [1, 2]}).pipe(rt.tee, "numbered").select("n").collect().height
+    >>> lazy = pl.LazyFrame({"n": [1, 2]})
+    >>> lazy.pipe(rt.tee, "numbered").select("n").collect().height
     2
     """
     __tracebackhide__ = True
@@ -289,7 +303,8 @@ def table(
     Returns
     -------
     RemoteTable
-        A handle, whose ``schema`` asks the service, if it can describe a table.
+        A handle. Accessing ``schema`` makes a request, if the service can describe
+        tables.
 
     Raises
     ------
@@ -322,7 +337,8 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     Raises
     ------
     RemoteError
-        If the service cannot be reached, refuses the key, or sends an unexpected response.
+        If the service cannot be reached, refuses the key, or sends an unexpected
+        response.
 
     Examples
     --------
@@ -350,20 +366,26 @@ def plan_alterations(
 ) -> AlterationPlan:
     """Plan the changes that give a table made from ``before`` the columns of ``after``.
 
-    Nothing is sent. The plan marks casts that the engine refuses, and those that may change stored values.
+    Nothing is sent. The plan marks casts that the engine refuses, and those that may
+    change stored values.
 
     Parameters
     ----------
-    before, after : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, or RemoteTable
-        What the table was created from, or the table itself where the service can describe it, and what its columns
-        should become. No rows are read; a source that can be read only once, such as a generator or reader, is
-        refused. ``before`` can also be the path (`os.PathLike`) of a file with the bytes of `pyarrow.Schema.serialize`.
+    before, after : frame, Arrow or Polars schema, dict of str to dtype, or RemoteTable
+        The old and the new columns. ``before`` is what the table was created from, or
+        the table itself if the service can describe it. No rows are read; a source that
+        can be read only once, such as a generator or reader, is refused. ``before`` can
+        also be the path (`os.PathLike`) of a file with the bytes of
+        `pyarrow.Schema.serialize`.
     rename : dict of str to str, optional
-        Renamed columns, by their paths in ``before``, such as ``"outer.inner"`` inside a struct. Columns are compared
-        by name: without it, two columns of one type that swapped names show no change. For a stored table, a rename
-        counts as done if the old name is gone and the new one exists; a swap never does.
+        Renamed columns, by their paths in ``before``, such as ``"outer.inner"`` inside
+        a struct. Columns are compared by name, so two columns of one type that swapped
+        names look unchanged unless you pass ``rename``. For a stored table, a rename
+        counts as done if the old name is gone and the new one exists; a swap never
+        does.
     nullable : dict of str to bool, optional
-        Columns to allow or forbid nulls in, by old or new name. Two schemas state it themselves.
+        Columns to allow or forbid nulls in, by old or new name. Two schemas state it
+        themselves.
     add_columns : bool, default False
         Whether columns that only ``after`` has are added, nullable and all null at
         first. Without it, they are an error. No field is ever added inside a struct.
@@ -384,7 +406,8 @@ def plan_alterations(
     Raises
     ------
     AlterationError
-        If the schemas do not match; the message names the columns and shows a call that would work.
+        If the schemas do not match; the message names the columns and shows a call that
+        would work.
 
     Examples
     --------
@@ -465,7 +488,8 @@ def alter_table(
 ) -> RemoteTable:
     """Alter a table so that its columns become those of this frame.
 
-    Where the service can describe the table, changes that are made already are left out: a second call does nothing.
+    If the service can describe the table, changes already made are skipped: a second
+    call does nothing.
 
     Parameters
     ----------
@@ -473,19 +497,23 @@ def alter_table(
         A frame or schema, as in `plan_alterations`.
     name : str
         The table.
-    before : frame, pyarrow.Schema, polars.Schema, dict of str to dtype, path, or RemoteTable, optional
-        What the table was created from, as in `plan_alterations`. None asks the service, if it can describe tables.
+    before : frame, schema, dict of str to dtype, path, or RemoteTable, optional
+        What the table was created from, as in `plan_alterations`. None asks the
+        service, if it can describe tables.
     rename, nullable, add_columns, drop_columns : optional
         As in `plan_alterations`. Changes, added and dropped columns are a request each,
         in this order; if one of them fails, the error says which were made, and the
         same call makes the others.
     lossy : bool, default False
-        Whether casts may change stored values: round, truncate or shift them, or make them infinite.
+        Whether casts may change stored values: round, truncate or shift them, or make
+        them infinite.
     rewrite : bool, default False
-        Whether to do all of it in one commit, by reading all rows, casting them exactly and replacing them; also what
-        the engine refuses, or what may change values. A value that does not fit is refused with its row. Indices are
-        dropped, with a warning, and nobody else may write to the table meanwhile, which the embedded service ensures.
-        Needs a folder, or ``dialect="lancedb"`` and a server that takes multipart writes.
+        Whether to read all rows, cast them exactly and replace the table in one commit.
+        This also does casts that the engine refuses, or that may change values: a value
+        that does not fit is refused with its row. Indices are dropped, with a warning,
+        and nobody else may write to the table meanwhile, which the embedded service
+        ensures. Needs a folder, or ``dialect="lancedb"`` and a server that takes
+        multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
     client : Client, optional
@@ -499,10 +527,11 @@ def alter_table(
     Raises
     ------
     AlterationError
-        If the schemas do not match, the table matches neither of them, the engine refuses a cast, or stored values may
-        change without ``lossy=True``; nothing was sent.
+        If the schemas do not match, the table matches neither of them, the engine
+        refuses a cast, or stored values may change without ``lossy=True``; nothing was
+        sent.
     ValueError
-        If ``before`` is not given and the service cannot tell.
+        If ``before`` is omitted and the service cannot describe tables.
     RemoteError
         If the service refuses or cannot be reached, as in `alter_columns`.
 
@@ -605,7 +634,8 @@ def alter_columns(
     name : str
         The table.
     alterations : AlterationPlan, or iterable of Alteration or dict
-        The changes; a dict has the service's form, as in ``plan.to_json()``. An empty plan is not sent.
+        The changes; a dict has the service's form, as in ``plan.to_json()``. An empty
+        plan is not sent.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
@@ -617,7 +647,8 @@ def alter_columns(
     Raises
     ------
     ValueError
-        If ``alterations`` is an empty list, or one of them changes nothing or is malformed.
+        If ``alterations`` is an empty list, or one of them changes nothing or is
+        malformed.
     BadRequest
         If the service refuses, with the column and both types; nothing was changed.
     TableNotFoundError

@@ -1,4 +1,4 @@
-"""Client and RemoteTable, the objects that users hold; a `Service` is behind them."""
+"""Client and RemoteTable: the public handles. A `Service` does the work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-# to wait for an answer while a notebook renders
+# seconds; a notebook's display must not hang
 DISPLAY_TIMEOUT = 2.0
 
 T = TypeVar("T")
@@ -63,7 +63,8 @@ class Client:
     Parameters
     ----------
     url : str
-        ``https://{database}.{region}.{domain}``, the form in the service's documentation.
+        ``https://{database}.{region}.{domain}``, the form in the service's
+        documentation.
     api_key : str
         Sent in the ``x-api-key`` header of every request, and shown nowhere.
     timeout, retries, headers, verify, allow_insecure, dialect : optional
@@ -77,7 +78,8 @@ class Client:
     Examples
     --------
     >>> import rt_frames as rt
-    >>> with rt.Client("https://words-x1.us-east-1.example.com", api_key="made-up") as client:
+    >>> url = "https://words-x1.us-east-1.example.com"
+    >>> with rt.Client(url, api_key="made-up") as client:
     ...     print(client)
     https://words-x1.us-east-1.example.com
     """
@@ -112,7 +114,8 @@ class Client:
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.connect("https://words-x1.us-east-1.example.com/", api_key="made-up", default=False).url
+        >>> url = "https://words-x1.us-east-1.example.com/"
+        >>> rt.connect(url, api_key="made-up", default=False).url
         'https://words-x1.us-east-1.example.com'
         """
         return self._service.url
@@ -186,7 +189,9 @@ class Client:
 
     @hide_traceback
     def list_tables(self) -> list[str]:
-        """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
+        """List the names of the tables.
+
+        Parameters and errors as in `rt_frames.list_tables`.
 
         Examples
         --------
@@ -211,13 +216,16 @@ class Client:
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create a table from any frame; parameters and errors as in `rt_frames.to_table`.
+        """Create a table from any frame.
+
+        Parameters and errors as in `rt_frames.to_table`.
 
         Examples
         --------
         >>> import polars as pl
         >>> import rt_frames as rt
-        >>> rt.connect(default=False).create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
+        >>> client = rt.connect(default=False)
+        >>> client.create_table("counted", pl.DataFrame({"n": [1, 2]})).rows
         2
         """
         check_order(data, name, "client.create_table({}, df)")
@@ -241,12 +249,16 @@ class Client:
 
     @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
-        """Change columns of a table in one request; parameters and errors as in `rt_frames.alter_columns`.
+        """Change columns of a table in one request.
+
+        Parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.connect(default=False).alter_columns("readings", rt.Alteration("at", data_type="int32")).version
+        >>> client = rt.connect(default=False)
+        >>> alteration = rt.Alteration("at", data_type="int32")
+        >>> client.alter_columns("readings", alteration).version
         2
         """
         plan = as_plan(alterations)
@@ -281,7 +293,7 @@ class Client:
 
 
 def wrap_service(service: Service) -> Client:
-    """Return a client of an existing service."""
+    """Wrap an existing service in a client."""
     client = object.__new__(Client)
     # as `__init__` does
     client._service = service
@@ -295,7 +307,7 @@ def service_of(client: Client) -> Service:
 
 @dataclass(frozen=True)
 class RemoteTable:
-    """A table of the service, with what is known about it.
+    """A handle to one table.
 
     Parameters
     ----------
@@ -306,7 +318,7 @@ class RemoteTable:
     _schema : pyarrow.Schema or None
         Its columns, if known; see ``schema``.
     rows, nbytes : int or None
-        The number of rows, and of bytes in the request's body, that were sent.
+        Rows sent, and the size of the request body in bytes.
     version : int or None
         The table's version, if the service reports it.
     created : bool or None
@@ -318,14 +330,15 @@ class RemoteTable:
     _changed : AlterationPlan or None
         What was altered, for the repr.
     _pinned : bool
-        Whether ``version`` is the one that is read, and nothing is ever written.
+        Whether ``version`` alone is read, and nothing is written.
 
     Examples
     --------
     >>> import polars as pl
     >>> import rt_frames as rt
     >>> table = rt.to_table(pl.DataFrame({"n": [1, 2]}), "counted")
-    >>> table.rename({"n": "count"}).cast({"count": "int16"}).set_nullable({"count": False}).version
+    >>> table = table.rename({"n": "count"}).cast({"count": "int16"})
+    >>> table.set_nullable({"count": False}).version
     4
     """
 
@@ -340,9 +353,8 @@ class RemoteTable:
     updated: int | None = None
     inserted: int | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
-    # whether it reads this version alone
     _pinned: bool = False
-    # the version that a read is at least of
+    # the least version that a read may be of
     _since: int | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -352,9 +364,10 @@ class RemoteTable:
     @property
     @hide_traceback
     def schema(self) -> pa.Schema | None:
-        """The columns that were sent, or that the service describes, asked once; None if it cannot describe tables.
+        """The Arrow schema: as sent, else as the service describes it.
 
-        After an alteration the service is asked again.
+        The service is asked once, and again after an alteration. None if it cannot
+        describe tables.
 
         Examples
         --------
@@ -384,7 +397,7 @@ class RemoteTable:
         return f"RemoteTable({facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        """List the columns for a notebook, which asks for them where the service can tell."""
+        """Show the columns in a notebook, fetching the schema if it is unknown."""
         if self._schema is None:
             # a display never raises
             with contextlib.suppress(Exception):
@@ -405,7 +418,10 @@ class RemoteTable:
 
     @hide_traceback
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Stream all rows to any reader of Arrow: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB."""
+        """Stream all rows to any reader of Arrow.
+
+        Such as ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB.
+        """
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(
@@ -415,7 +431,10 @@ class RemoteTable:
         limit: int | None = None,
         params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
-        """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
+        """Open a reader that fetches rows as it is read.
+
+        Dropping the reader closes the connection.
+        """
         content = query(columns, where, limit, params)
         content["version"] = self._read_version
         if limit != 0:
@@ -447,7 +466,7 @@ class RemoteTable:
             raise
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse columns that the table does not have, if its service tells."""
+        """Refuse columns that the table lacks, if the service describes it."""
         schema = None
         if columns:
             with contextlib.suppress(errors.RemoteError):
@@ -487,10 +506,10 @@ class RemoteTable:
             ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``; odd column names in
             backticks. Never build it from input: write ``?`` and pass ``params``.
         params : list, optional
-            A value for each ``?`` of the condition outside quotes: a number, text, bytes,
-            bool, date, time, datetime, Decimal or UUID, of Python, NumPy or pandas. None
-            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``. The engine cuts
-            a moment to the unit of the column that it is compared with.
+            A value for each ``?`` of the condition outside quotes: a number, text,
+            bytes, bool, date, time, datetime, Decimal or UUID, of Python, NumPy or
+            pandas. None is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
+            The engine cuts a moment to the unit of the column that it is compared with.
         limit : int, optional
             The maximum number of rows.
 
@@ -511,7 +530,8 @@ class RemoteTable:
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.table("readings").to_arrow(where="at > ?", params=[1], limit=10)["at"].to_pylist()
+        >>> table = rt.table("readings")
+        >>> table.to_arrow(where="at > ?", params=[1], limit=10)["at"].to_pylist()
         [2]
         """
         return self._reader(columns, where, limit, params).read_all()
@@ -525,7 +545,9 @@ class RemoteTable:
         params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
-        """Read rows into a pandas frame; integers and booleans with nulls become ``Int64`` … and ``boolean``.
+        """Read rows into a pandas frame.
+
+        Integers and booleans with nulls become ``Int64`` and its like, and ``boolean``.
 
         Parameters
         ----------
@@ -592,9 +614,9 @@ class RemoteTable:
     def scan(self) -> pl.LazyFrame:
         """Return a Polars query that reads the rows and columns it needs when it runs.
 
-        The table is described once, here. Each run reads the version that it has now, so
-        that two uses in one query agree; call it again for the newest. Of a service that
-        reports no version, each run reads the newest. Columns are selected by the
+        The table is described once, here. Each run reads the version that it has now,
+        so that two uses in one query agree; call it again for the newest. Of a service
+        that reports no version, each run reads the newest. Columns are selected by the
         service, and the first rows of ``head``; conditions are applied here, batch by
         batch: `to_polars` has ``where`` for the service.
 
@@ -610,14 +632,15 @@ class RemoteTable:
             If the service cannot be read from.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
-            Before its version 2, Polars raises a ``ComputeError`` of the same words while
-            a query runs.
+            Before its version 2, Polars raises a ``ComputeError`` of the same words
+            while a query runs.
 
         Examples
         --------
         >>> import polars as pl
         >>> import rt_frames as rt
-        >>> rt.table("readings").scan().filter(pl.col("at") > 1).collect()["at"].to_list()
+        >>> late = rt.table("readings").scan().filter(pl.col("at") > 1)
+        >>> late.collect()["at"].to_list()
         [2]
         """
         from rt_frames._frames.scan import scan
@@ -689,7 +712,8 @@ class RemoteTable:
         Returns
         -------
         int or None
-            The number of rows that were deleted; None if the service does not report it.
+            The number of rows that were deleted; None if the service does not report
+            it.
 
         Raises
         ------
@@ -800,7 +824,7 @@ class RemoteTable:
         return service_of(self.client)
 
     def _facts(self) -> list[str]:
-        """Say what is known of the table, without asking its service."""
+        """Return the known facts for the repr, without a request."""
         facts = []
         if self._schema is not None:
             facts.append(count(len(self._schema), "column"))
@@ -822,7 +846,9 @@ class RemoteTable:
 
     @hide_traceback
     def alter_columns(self, alterations: Alterations) -> RemoteTable:
-        """Change columns in one request, and return the table; parameters and errors as in `rt_frames.alter_columns`.
+        """Change columns in one request, and return the table.
+
+        Parameters and errors as in `rt_frames.alter_columns`.
 
         Examples
         --------
@@ -916,12 +942,13 @@ class RemoteTable:
         Raises
         ------
         BadRequest
-            If nulls are to be forbidden where there are some; nothing was changed.
+            If a column that is to forbid nulls contains some; nothing was changed.
 
         Examples
         --------
         >>> import rt_frames as rt
-        >>> rt.connect(default=False).table("readings").set_nullable({"at": False}).version
+        >>> table = rt.connect(default=False).table("readings")
+        >>> table.set_nullable({"at": False}).version
         2
         """
         return self.alter_columns(
@@ -933,22 +960,22 @@ class RemoteTable:
 
 
 def known_facts(table: RemoteTable) -> list[str]:
-    """Say what is known of a table, without asking its service."""
+    """Return the known facts about a table, without a request."""
     return table._facts()  # noqa: SLF001  # same module
 
 
 def forget_schema(table: RemoteTable) -> None:
-    """Have the service asked again for the columns of a table that may have been altered."""
+    """Forget the schema of a table that may have been altered."""
     object.__setattr__(table, "_schema", None)
 
 
 def check_can_rewrite(table: RemoteTable) -> None:
-    """Refuse a rewrite if the service has no endpoints for it."""
+    """Raise ValueError if the service has no endpoints for a rewrite."""
     service_of(table.client).dialect.path("multipart_create", table.name)
 
 
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
-    """Do all of a plan in one commit, by reading all rows and replacing them."""
+    """Apply a plan in one commit, by reading, casting and replacing all rows."""
     written = rewrite(service_of(table.client), table.name, table.schema, plan)
     return RemoteTable(table.name, table.client, *written, _changed=plan)
 
@@ -978,7 +1005,10 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
 
 
 def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:
-    """Refuse a plan that the engine refuses, or that may change values, and say what to do instead."""
+    """Refuse a plan that the engine refuses, or that may change values.
+
+    The error says what to do instead.
+    """
     instead = functools.partial(offer_rewrite, service_of(table.client), table.name)
     check_values_kept(plan, lossy=lossy, instead=instead)
 

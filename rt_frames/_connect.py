@@ -1,7 +1,7 @@
 """Which service: `connect`, its addresses, the environment, and the default client.
 
-The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and ``_DOMAIN``; ``RT_FRAMES_API_KEY``; and
-``RT_FRAMES_DIALECT``.
+The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and
+``_DOMAIN``; ``RT_FRAMES_API_KEY``; and ``RT_FRAMES_DIALECT``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rt_frames._names import DialectName
 
 _default_client: Client | None = None
-# the environment that described the default client
+# RT_FRAMES_* values from which the default client was made
 _default_settings: dict[str, Secret] | None = None
 
 _HOST_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -57,34 +57,43 @@ def connect(
     dialect: DialectName | None = None,
     default: bool = True,
 ) -> Client:
-    """Choose the service. No request is made.
+    """Connect to a service by URL, or to the embedded one by folder.
+
+    No request is made.
 
     Parameters
     ----------
     target : str or path, optional
-        A base URL that begins with ``https://``; a database's name, with ``region`` and ``domain``; or a folder for the
-        embedded service, created if missing: a path, or a string that begins with ``./``, ``../``, ``/`` or ``~``.
-        Defaults to the environment.
+        A base URL that begins with ``https://``; a database's name, with ``region`` and
+        ``domain``; or a folder for the embedded service, created if missing: a path, or
+        a string that begins with ``./``, ``../``, ``/`` or ``~``. Defaults to the
+        environment.
     api_key : str, optional
         The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
     region, domain : str, optional
-        Parts of ``https://{target}.{region}.{domain}``, the form that the service documents.
+        Parts of ``https://{target}.{region}.{domain}``, the form in the service's
+        documentation.
     timeout : float or tuple of float, optional
-        Seconds: one number, or ``(connect, write, read)`` for connecting, for sending each piece of the body, and for
-        receiving the whole response, or each piece of rows. Defaults to ``(10, 60, 300)``.
+        Seconds: one number, or ``(connect, write, read)`` to connect, to send each
+        piece of the body, and to receive the whole response, or each piece of rows.
+        Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        How many times to repeat a request that cannot take effect twice.
+        Number of retries of a request that cannot take effect twice.
     headers : dict of str to str, optional
-        Additional headers for every request. Their values are secrets, except those of ``x-lancedb-…`` headers.
+        Additional headers for every request. Their values are secrets, except those of
+        ``x-lancedb-…`` headers.
     verify : bool or path, default True
-        Whether to check the server's certificate; a path names the CA bundle. True uses the first of
-        ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, otherwise certifi's.
+        Whether to check the server's certificate; a path names the CA bundle. True uses
+        the first of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and
+        ``SSL_CERT_DIR``, otherwise certifi's.
     allow_insecure : bool, default False
-        Allow plain ``http`` to another machine, where anybody on the network can read the key.
+        Allow plain ``http`` to another machine, where anybody on the network can read
+        the key.
     dialect : {"documented", "lancedb"}, optional
-        The endpoints of the server: those in the service's documentation, or those of LanceDB's servers, which can also
-        describe, read, append to, replace and drop tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A
-        folder supports all of it.
+        The endpoints of the server: those in the service's documentation, or those of
+        LanceDB's servers, which can also describe, read, append to, replace and drop
+        tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A folder
+        supports all of it.
     default : bool, default True
         Make this the client of ``df.remote`` and of the package's functions.
 
@@ -103,7 +112,8 @@ def connect(
     Examples
     --------
     >>> import rt_frames as rt
-    >>> rt.connect("https://words-x1.us-east-1.example.com", api_key="k-123", default=False)
+    >>> url = "https://words-x1.us-east-1.example.com"
+    >>> rt.connect(url, api_key="k-123", default=False)
     Client('https://words-x1.us-east-1.example.com')
     """
     __tracebackhide__ = True
@@ -157,7 +167,9 @@ def _make_service(
 
 
 def disconnect() -> None:
-    """Close the default client and forget it; the next call reads the environment again.
+    """Close the default client and forget it.
+
+    The next call reads the environment again.
 
     Examples
     --------
@@ -171,7 +183,7 @@ def disconnect() -> None:
 
 
 def resolve(client: Client | None) -> Client:
-    """Return the client that was asked for, that of the last `connect`, or one that the environment describes."""
+    """Return ``client``, else the default client, else one from the environment."""
     __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):

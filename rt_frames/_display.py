@@ -1,6 +1,7 @@
-"""Displays: a listing as text for a terminal and as HTML for a notebook, and tracebacks without inner frames.
+"""Listings as text and as HTML, and tracebacks without inner frames.
 
-The text is aligned to the terminal's width; the HTML loads nothing and inherits the page's colours, light or dark.
+The text is aligned to the terminal's width. The HTML loads nothing and inherits the
+page's colours, light or dark.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# rows shown at most
+# the most rows that are shown
 MAX_ROWS = 60
 # characters that a column keeps on the narrowest terminal
 _MIN_WIDTH = 12
@@ -28,9 +29,9 @@ _CELL = 'style="text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid 
 
 
 class Listing(NamedTuple):
-    """A title, rows of cells under a head, and notes below; columns without a word are not shown.
+    """A title, rows of cells under a head, and notes below.
 
-    ``marked`` are rows that a reader should not miss.
+    Empty columns are left out. ``marked`` are rows that a reader should not miss.
     """
 
     title: str
@@ -52,7 +53,7 @@ class Listing(NamedTuple):
 
 
 def as_text(listing: Listing) -> str:
-    """Draw a listing with aligned columns, no wider than the terminal where that can be."""
+    """Draw a listing with aligned columns, as wide as the terminal if possible."""
     lines = listing.shown()
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     available = shutil.get_terminal_size((120, 24)).columns - 2 * (len(widths) - 1)
@@ -94,9 +95,11 @@ def as_html(listing: Listing) -> str:
 
 
 def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
-    """Let notebooks and pytest show the caller's line and the one that raised, and of a cause its words alone.
+    """Hide the package's frames in the tracebacks of notebooks and pytest.
 
-    They leave out frames that have a local variable ``__tracebackhide__``; Python's own traceback shows all.
+    They show the caller's line and the one that raised, and only the message of a
+    cause: frames with a local variable ``__tracebackhide__`` are left out. Python's own
+    traceback shows all.
     """
 
     @functools.wraps(function)

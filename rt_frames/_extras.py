@@ -6,7 +6,7 @@ import importlib.util
 
 
 def require(extra: str, *modules: str) -> None:
-    """Raise an ImportError with the command to run, where one of an extra's modules is not installed."""
+    """Raise ModuleNotFoundError if one of an extra's modules is not installed."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         names = " and ".join(missing)

@@ -30,7 +30,7 @@ def has_control_characters(name: str) -> bool:
 
 
 def duplicates(names: Iterable[T]) -> list[T]:
-    """Return what occurs more than once, in the order of first occurrence."""
+    """Return names that occur more than once, in the order of first occurrence."""
     return [name for name, number in Counter(names).items() if number > 1]
 
 

@@ -21,16 +21,19 @@ _BAR_STYLE = 'style="width:20em;vertical-align:middle;accent-color:#0b7285"'
 
 
 class Progress:
-    """Show a bar: after `SHOW_AFTER` where it can be seen, at once if ``shown`` is True, never if False.
+    """A progress bar.
+
+    It is shown at once if ``shown`` is True, never if False; if None, after
+    `SHOW_AFTER` seconds in a terminal or notebook.
 
     Parameters
     ----------
     shown : bool or None
-        What the caller asked for.
+        As the caller passed it.
     total : int or None
-        Bytes to send, where known.
+        Bytes to send, if known.
     name : str
-        What the bar is called.
+        The bar's label.
     """
 
     def __init__(self, shown: bool | None, total: int | None, name: str) -> None:
@@ -46,7 +49,7 @@ class Progress:
         return self
 
     def update(self, sent: int, rows: int) -> None:
-        """Show how many bytes were sent and rows were read so far; fewer than before where the body is sent anew."""
+        """Set the totals so far. A retry moves the bar back."""
         try:
             self._draw(sent, rows)
         except Exception:  # noqa: BLE001  # a failing display does not end the upload
@@ -90,9 +93,10 @@ def _in_terminal() -> bool:
 
 
 class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
-    """tqdm's bar as HTML: the browser draws it, in the colours of its theme; tqdm's own would be shown as an error.
+    """A tqdm bar drawn as HTML, in the colours of the browser's theme.
 
-    Without a total the bar moves and does not fill.
+    A text bar goes to stderr, which notebooks show as an error. Without a total the bar
+    moves and does not fill.
     """
 
     _handle: Any = None
@@ -101,7 +105,7 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         super().__init__(file=io.StringIO(), mininterval=_REDRAW_AFTER, **options)
 
     def display(self, *_: Any, **_options: Any) -> None:
-        """Draw the bar; tqdm calls this as often as is fit, and at the end."""
+        """Draw the bar. tqdm calls this as often as is useful, and at the end."""
         facts = self.format_dict
         seconds = max(facts["elapsed"], 1e-3)
         size = format_bytes(self.n)

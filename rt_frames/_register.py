@@ -1,10 +1,11 @@
-"""Attach ``df.remote`` to the frames of each library when that library is imported, before or after this package.
+"""Attach ``df.remote`` to the frames of each library that is imported, now or later.
 
-This file imports none of the libraries, and `_accessor` only when ``remote`` is first used. Whatever fails here, the
-import of the library succeeds.
+This file imports none of the libraries, and `_accessor` only when ``remote`` is first
+used. Whatever fails here, the import of the library succeeds.
 
-Relied upon: the set ``DataFrame._accessors``, in which the registrars of pandas, Polars and Dask note the names of
-accessors. pandas reads it for ``dir(df)``, and lets no column of such a name be an attribute.
+Internals that this depends on: the set ``DataFrame._accessors``, in which the
+registrars of pandas, Polars and Dask note the names of accessors. pandas reads it for
+``dir(df)``, and lets no column of such a name be an attribute.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-# as typing says it, whose import takes longer than all of this
+# not typing.TYPE_CHECKING: importing typing costs more than this module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ _LIBRARIES = ("pandas", "polars", "dask.dataframe")
 
 
 def register() -> None:
-    """Attach the accessor to the frames of every library, now or when it is imported."""
+    """Attach the accessor to the frames of each library, now or at its import."""
     if not any(map(_is_ours, sys.meta_path)):
         sys.meta_path.insert(0, _ImportHook())
     for name in _LIBRARIES:
@@ -34,7 +35,10 @@ def register() -> None:
 
 
 class _Remote:
-    """The attribute ``remote``: an accessor made on each access, since one kept on the frame would keep it alive."""
+    """The attribute ``remote``: a new accessor on each access.
+
+    An accessor stored on the frame would keep the frame alive.
+    """
 
     def __get__(self, frame: Any, owner: type) -> Any:
         from rt_frames._accessor import RemoteAccessor
@@ -48,7 +52,7 @@ class _Remote:
 
 
 def _attach(library: ModuleType, stacklevel: int) -> None:
-    """Attach the accessor; a ``remote`` that is there already and not ours is left, with a warning."""
+    """Attach the accessor, or warn if the frames have another ``remote``."""
     frame: Any = getattr(library, "DataFrame", None)
     if frame is None:
         return
@@ -74,12 +78,15 @@ def _attach(library: ModuleType, stacklevel: int) -> None:
 
 
 def _is_ours(thing: object) -> bool:
-    """Return whether this file made it, also after a reload, when `isinstance` no longer could."""
+    """Return whether this file made an object.
+
+    This holds after a reload, too, when `isinstance` is False.
+    """
     return type(thing).__module__ == __name__
 
 
 class _ImportHook:
-    """Finds nothing itself: it lets the finders after it work, and has the accessor attached to what they find."""
+    """Has the accessor attached to the libraries that the finders after it find."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -98,7 +105,10 @@ class _ImportHook:
 
 
 def _attach_to_next(loader: Any) -> None:
-    """Have the accessor attached to the next module that a loader loads."""
+    """Replace a loader's method for one call, to attach the accessor to its module.
+
+    No import hook runs after the import.
+    """
 
     def exec_module(module: ModuleType) -> None:
         # this function, which restores the method

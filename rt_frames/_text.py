@@ -11,19 +11,19 @@ MAX_LISTED = 10
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut a text to ``limit`` characters, the last of them an ellipsis where something is missing."""
+    """Cut a text to ``limit`` characters, with an ellipsis as the last of them."""
     if len(text) <= limit:
         return text
     return text[: limit - 1] + "…"
 
 
 def one_line(text: str, limit: int) -> str:
-    """Put a text of any length and layout on one line of at most ``limit`` characters."""
+    """Put a text on one line of at most ``limit`` characters."""
     return shorten(" ".join(text.split()), limit)
 
 
 def make_printable(text: str) -> str:
-    """Escape what would end the line, move the cursor or change the direction of writing."""
+    """Escape non-printable characters (line ends, control and bidi characters)."""
     if text.isprintable():
         return text
     characters = []
@@ -45,7 +45,10 @@ def show_value(value: Any, limit: int = 80) -> str:
 
 
 def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
-    """Write names as ``'a', 'b'``; of more than ``limit``, the first ones and how many there are in all."""
+    """Write names as ``'a', 'b'``.
+
+    Of more than ``limit``, the first ones and the number of all.
+    """
     all_names = list(names)
     text = ", ".join(map(show_value, all_names[:limit]))
     if len(all_names) > limit:
@@ -54,7 +57,10 @@ def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
 
 
 def list_some(sentences: list[str], limit: int = MAX_LISTED) -> str:
-    """Put sentences in a row; of more than ``limit``, the first ones and how many more there are."""
+    """Join sentences with semicolons.
+
+    Of more than ``limit``, the first ones and the number of the others.
+    """
     text = "; ".join(sentences[:limit])
     more = len(sentences) - limit
     if more > 0:
@@ -80,17 +86,18 @@ def format_bytes(nbytes: float) -> str:
 
 
 class Message(str):
-    """The text of an error or a warning, followed by a hint that names options of the call.
+    """The text of an error or warning, with a hint that names options of the call.
 
     Parameters
     ----------
     text : str
         What happened.
     hint : str
-        What to do next, with ``{}`` for the options. The console script spells them in its own way, and leaves out a
-        hint with options that its command does not have.
+        What to do next, with ``{}`` for the options. The CLI spells them as its own,
+        and drops a hint whose options the command lacks.
     **options
-        The options: text, a bool, or a dict of names, with ``"…"`` for what only the caller knows.
+        The options: text, a bool, or a dict of names, with ``"…"`` for what only the
+        caller knows.
 
     Examples
     --------
@@ -115,7 +122,7 @@ class Message(str):
 
 
 def join_hint(text: str, hint: str, spelled: str) -> str:
-    """Put a hint with its options behind a text, on a line of its own where the text has several."""
+    """Append a hint with its options, on a new line if the text has several."""
     if not hint:
         return text
     separator = "\n" if "\n" in text else "; "

@@ -1,4 +1,7 @@
-"""Ordered work on other threads: `prefetch` makes the next item while one is used, `parallel_map` makes several."""
+"""Ordered work on other threads.
+
+`prefetch` makes the next item while one is used, `parallel_map` makes several at once.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,15 @@ _END: Any = object()
 
 
 class Worker:
-    """One thread, which makes calls in order; `with` waits for its end, unless Ctrl-C is on its way.
+    """One thread that makes calls in order.
 
-    Not `concurrent.futures`: an executor refuses calls once the main thread has ended, while uploads on other threads
-    go on; and an interrupt in ``Future.result`` may become a RuntimeError, or leave a lock that the thread then waits
-    for. Waiting for a ``SimpleQueue`` and a callback that is not Python's are safe in that respect.
+    `with` waits for its end, except after Ctrl-C.
+
+    Not `concurrent.futures`: an executor refuses calls once the main thread has ended,
+    while uploads on other threads go on; and an interrupt in ``Future.result`` may
+    become a RuntimeError, or leave a lock that the thread then waits for. Waiting for a
+    ``SimpleQueue`` is safe in that respect, and so is its ``put`` as a callback, which
+    is not Python code.
 
     Parameters
     ----------
@@ -46,7 +53,7 @@ class Worker:
     def submit(
         self, call: Callable[..., Any], *arguments: Any
     ) -> queue.SimpleQueue[Any]:
-        """Have a function called after those before it; give what `result` waits for."""
+        """Have a function called after those before it. Pass the reply to `result`."""
         reply: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._calls.put((reply, call, arguments))
         return reply
@@ -79,7 +86,7 @@ class _Thread(threading.Thread):
 
 
 def _make(task: Any) -> bool:
-    """Make one call, of which no reference stays here; return whether it was one."""
+    """Make one call and keep no reference to it; return whether it was one."""
     # the weak reference to a worker that is gone, or None: the end
     if not isinstance(task, tuple):
         return False
@@ -108,7 +115,11 @@ def result(reply: queue.SimpleQueue[Any]) -> Any:
 
 @atexit.register
 def _end_threads() -> None:
-    """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
+    """Wait for all threads.
+
+    One that returns from Arrow or Polars after the interpreter's end aborts the
+    process.
+    """
     # one by one, the oldest first: it may depend on the others
     while (thread := _oldest_thread()) is not None:
         end_at_next_interrupt()
@@ -124,7 +135,7 @@ def _oldest_thread() -> _Thread | None:
 
 
 def end_at_next_interrupt() -> None:
-    """Let another Ctrl-C end the process as it ends programs in other languages, at once; what was printed is shown."""
+    """Let the next Ctrl-C end the process at once, after printed text was flushed."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for stream in (sys.stdout, sys.stderr):
@@ -135,14 +146,18 @@ def end_at_next_interrupt() -> None:
 
 
 def allow_interrupts() -> None:
-    """Let Ctrl-C end a wait for a thread; Polars has the system take such a wait up again, as Python never does."""
+    """Let Ctrl-C interrupt a wait for a thread.
+
+    Polars sets SA_RESTART, with which the system resumes such a wait.
+    """
     signal.siginterrupt(signal.SIGINT, True)
 
 
 def prefetch(source: Iterator[T]) -> Generator[T]:
-    """Yield the items of an iterator, which is read one step ahead and closed, all on one thread of its own.
+    """Yield the items of an iterator, read one step ahead on a thread.
 
-    Exceptions of the source propagate. After a KeyboardInterrupt the step on the way ends on its own, maybe late.
+    That thread also closes the iterator, whose exceptions propagate. After a
+    KeyboardInterrupt the step that is running ends on its own, maybe late.
     """
     with Worker("prefetch") as worker:
         try:
@@ -161,8 +176,9 @@ def parallel_map(
     threads: int,
     is_cheap: Callable[[T], bool] = lambda _: False,
 ) -> Generator[R]:
-    """Yield the results of a function for each item, in order, while threads are at those behind it.
+    """Yield the results of a function for each item, in order.
 
+    Threads work on the items ahead meanwhile.
     Exceptions propagate, each in its item's place.
 
     Parameters
@@ -172,9 +188,9 @@ def parallel_map(
     items : iterator
         Read on this thread.
     threads : int
-        How many at most; with one, all is done on this thread.
+        The most threads; with one, all is done on this thread.
     is_cheap : callable
-        Whether an item is done on this thread, where nothing before it is on its way.
+        Whether an item is done on this thread, if no item before it is unfinished.
     """
     if threads < 2:
         yield from map(work, items)
@@ -229,7 +245,7 @@ class _Workers:
 
 
 def _until_error(items: Iterator[T], failed: list[Exception]) -> Iterator[T]:
-    """Yield items until an exception ends them, whose place is behind the results of all that came before it."""
+    """Yield items until an exception, which is kept for after their results."""
     try:
         yield from items
     except Exception as error:  # noqa: BLE001  # raised in its place

@@ -4,13 +4,13 @@
 
     RemoteError                       .table .request_id .rows .attempts
     ├── NotConnectedError             no service was configured
-    ├── UnsupportedTypeError          also a TypeError: columns that cannot be sent    .columns
+    ├── UnsupportedTypeError          also a TypeError: unsupported columns   .columns
     ├── AlterationError               also a ValueError: schemas that do not match
-    ├── TransportError                no usable answer        .bytes_sent
+    ├── TransportError                no usable response      .bytes_sent
     │   ├── ConnectError · TLSError   nothing was sent
     │   ├── UploadInterrupted         part was sent           .listed .listed_before
     │   └── OutcomeUnknown            all was sent            .listed .listed_before
-    └── ResponseError                 an answer that is not a success   .status .message .body
+    └── ResponseError                 an unsuccessful response   .status .message .body
         ├── AuthenticationError 401 403 · TableNotFoundError 404 · TableExistsError 409
         ├── ConflictError 409 · PayloadTooLarge 413 · BadRequest 400 422
         ├── RateLimited 429 (.retry_after) · RedirectError 3xx
@@ -62,7 +62,7 @@ class RemoteError(Exception):
     request_id : str or None
         The ``x-request-id`` that was sent, the same on every attempt of one call.
     rows : int or None
-        Rows of the frame, where known.
+        Rows of the frame, if known.
     attempts : int
         How many times the request was sent, or a connection attempted.
 
@@ -110,12 +110,15 @@ class UnsupportedTypeError(RemoteError, TypeError):
 
 
 class AlterationError(RemoteError, ValueError):
-    """The schemas before and after do not match, or a cast may change values; the message shows what to pass."""
+    """The schemas do not match, or a cast may change values.
+
+    The message shows what to pass.
+    """
 
 
 @contextlib.contextmanager
 def about(table: str) -> Iterator[None]:
-    """Note the table in errors about its columns."""
+    """Add the table's name to column errors raised in this block."""
     try:
         yield
     except (UnsupportedTypeError, AlterationError) as error:
@@ -134,7 +137,7 @@ class TransportError(RemoteError):
     Attributes
     ----------
     bytes_sent : int
-        Bytes of the request's body that were handed to the network.
+        Bytes of the request's body that were written to the socket.
     """
 
     bytes_sent: int = 0
@@ -154,7 +157,8 @@ class UploadInterrupted(_Outcome, TransportError):
     Attributes
     ----------
     listed, listed_before : bool or None
-        Whether the table was listed after the failure, and before the upload; None if unknown.
+        Whether the table was listed after the failure, and before the upload; None if
+        unknown.
     """
 
 
@@ -164,7 +168,8 @@ class OutcomeUnknown(_Outcome, TransportError):
     Attributes
     ----------
     listed, listed_before : bool or None
-        Whether the table was listed after the failure, and before the upload; None if unknown.
+        Whether the table was listed after the failure, and before the upload; None if
+        unknown.
     """
 
 
@@ -176,7 +181,7 @@ class ResponseError(RemoteError):
     status : int
         The HTTP status.
     message : str
-        The service's own words, shortened.
+        The service's own message, shortened.
     body : str
         The start of the response's body.
     """
@@ -223,16 +228,22 @@ class RateLimited(ResponseError):
 
 
 class RedirectError(ResponseError):
-    """3xx: the service is at another address; redirects are never followed, as they would carry the key."""
+    """3xx: the service is at another address.
+
+    Redirects are never followed, as they would carry the key.
+    """
 
 
 class ServerError(_Outcome, ResponseError):
-    """5xx: the service failed, and may have acted before; only 507 means that nothing was stored.
+    """5xx: the service failed, perhaps after acting.
+
+    Only 507 guarantees that nothing was stored.
 
     Attributes
     ----------
     listed, listed_before : bool or None
-        Whether the table was listed after the failure, and before the upload; None if unknown.
+        Whether the table was listed after the failure, and before the upload; None if
+        unknown.
     """
 
 

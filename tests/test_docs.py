@@ -274,7 +274,7 @@ def test_every_public_docstring_is_numpydoc_with_an_example(name):
         numpydoc.docscrape.get_doc_object(numpydoc.validate.Validator._load_obj(name))
     )
     if canonical := re.search(
-        r"parameters and errors as in `([\w.]+)`", documented.raw_doc
+        r"Parameters and errors as in `([\w.]+)`", documented.raw_doc
     ):
         wanted -= {"PR01", "RT01"}
         told = numpydoc.docscrape.FunctionDoc(

@@ -1,7 +1,9 @@
-"""What is asked of a service about one table.
+"""Requests to a service about one table.
 
-`service` has the requests; `write` and `rewrite` are journeys of several; `cluster` has those that Dask's workers make;
-`folder` starts the embedded service.
+`service` has the single requests; `write`, `parts` and `rewrite` combine several;
+`outcome` explains those whose outcome is unknown; `cluster` has the requests that
+Dask's workers make; `folder` starts the embedded service.
 
-Law: imports `_schema`, `_frames`, `_http`, `errors` and the helpers; `folder` alone imports `local`, late.
+Layering (tests/test_house.py): imports `_schema`, `_frames`, `_http`, `errors` and the
+helpers; `folder` alone imports `local`, late.
 """

@@ -1,4 +1,7 @@
-"""A Dask frame on a cluster: workers send the partitions as parts of one write; no rows pass through the client."""
+"""A Dask frame on a cluster: its workers send the partitions as parts of one write.
+
+No rows pass through the client.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ VERSION = "__import__('rt_frames').__version__"
 
 
 class Job(NamedTuple):
-    """What workers are told: where to write to, and how."""
+    """The target and the options of a write, for the workers."""
 
     service: Service
     options: Mapping[str, Any]
@@ -44,7 +47,7 @@ class Job(NamedTuple):
 
 
 class ClusterStream:
-    """The partitions of a frame, sent by their workers; it stands where an `IPCStream` stands otherwise.
+    """The partitions of a frame, sent by their workers, in place of an `IPCStream`.
 
     Parameters
     ----------
@@ -53,14 +56,14 @@ class ClusterStream:
     client : distributed.Client
         Of the cluster.
     frame : dask.dataframe.DataFrame
-        What is written.
+        The frame to write.
 
     Attributes
     ----------
     rows : int
-        Those that were sent so far.
+        Rows sent so far.
     has_rows : bool
-        Whether there is something to send, once `first` has looked.
+        Whether a partition has rows; set by `first`.
     """
 
     length = None
@@ -72,7 +75,10 @@ class ClusterStream:
         self.rows = 0
 
     def first(self) -> Partition:
-        """Have the first partition with rows computed, which stays on its worker; its schema is that of all."""
+        """Have the first partition with rows computed, which stays on its worker.
+
+        Its schema is that of all partitions.
+        """
         kept: Any = None
         for number, partition in enumerate(self._partitions):
             kept = self._client.compute(partition)
@@ -92,7 +98,10 @@ class ClusterStream:
         return Partition(None, 0, self._schema, kept.release)
 
     def send(self, request: Request) -> Sent:
-        """Have all partitions sent, and return how many bytes they were; `request` is that of the whole write."""
+        """Have all partitions sent, and return the number of bytes.
+
+        ``request`` is that of the whole write.
+        """
         import dask
         from distributed import as_completed
 
@@ -125,7 +134,7 @@ class ClusterStream:
 def find_cluster(
     service: Service, data: Any, options: Mapping[str, Any], compression: Compression
 ) -> ClusterStream | None:
-    """Return the workers that can send a frame; None where it goes through this process."""
+    """Return the workers that can send a frame; None if this process sends it."""
     if not is_a(data, "dask.dataframe", "DataFrame"):
         return None
     if not service.is_picklable or service.dialect.part_bytes is None:
@@ -140,7 +149,7 @@ def find_cluster(
     if not _can_reach(service, client) or not _have_package(client):
         return None
     if not service.takes_parts:
-        # its answer may tell
+        # a response shows the server's version
         service.session.list_tables()
     if not service.takes_parts:
         return None
@@ -148,7 +157,7 @@ def find_cluster(
 
 
 def _can_reach(service: Service, client: Any) -> bool:
-    """Return whether workers reach the service, if it is at an address of this machine alone."""
+    """Return whether workers reach the service, which may be local to this machine."""
     if not service.is_loopback:
         return True
     addresses = client.nthreads()
@@ -158,7 +167,10 @@ def _can_reach(service: Service, client: Any) -> bool:
 
 
 def _have_package(client: Any) -> bool:
-    """Return whether this version of the package is on the cluster; what cannot be unpickled there ends workers."""
+    """Return whether the whole cluster has this version of the package.
+
+    Objects that cannot be unpickled there end its workers.
+    """
     try:
         on_scheduler = client.run_on_scheduler(eval, VERSION)
         on_workers = client.run(eval, VERSION, on_error="return")
@@ -191,10 +203,10 @@ def _write(
     frame: Any,
     number: int,
 ) -> tuple[int, int, Failure | None]:
-    """Send a partition, on a worker; return its rows, its bytes, and what failed.
+    """Send a partition, on a worker; return its rows, its bytes, and the failure.
 
-    A scheduler repeats what a worker did that died, and the service may have what it sent: who comes second sends
-    nothing.
+    A scheduler repeats the tasks of a worker that died, and the service may have what
+    it sent, so the second worker sends nothing.
     """
     if not len(frame):
         return 0, 0, None
@@ -218,13 +230,17 @@ def _write(
     return stream.rows, sent, failure
 
 
-# on the scheduler, whose one thread makes these calls: the partitions of each write on the way that were begun
+# on the scheduler, whose one thread makes these calls: the partitions of each running
+# write that were begun
 _begun: dict[str, set[int]] = {}
 
 
 @contextlib.contextmanager
 def _begin(client: Any) -> Iterator[str]:
-    """Begin a write. Its end is the end of what its tasks may send: those on the way are not stopped."""
+    """Begin a write, after whose end its tasks begin no partition.
+
+    Tasks that are sending are not stopped.
+    """
     write = str(uuid.uuid4())
     client.run_on_scheduler(_add, write)
     try:
@@ -244,7 +260,10 @@ def _remove(write: str) -> None:
 
 
 def _mark(write: str, number: int) -> bool:
-    """Return whether a partition may be sent: nobody has begun it before, and its write has not ended."""
+    """Return whether a partition may be sent, on the scheduler.
+
+    Its write has not ended, and no task has begun it before.
+    """
     begun = _begun.get(write)
     if begun is None or number in begun:
         return False
@@ -253,7 +272,7 @@ def _mark(write: str, number: int) -> bool:
 
 
 def _is_first(write: str, number: int) -> bool:
-    """Mark a partition as being sent: the scheduler lets one worker through alone, whatever they see of each other."""
+    """Mark a partition as being sent; the scheduler lets only one worker do so."""
     client = sys.modules["distributed"].get_client()
     is_first: bool = client.run_on_scheduler(_mark, write, number)
     return is_first

@@ -1,4 +1,7 @@
-"""The embedded service of a folder: started for its first client in a process, stopped after the last."""
+"""The embedded service of a folder.
+
+It is started for the folder's first client in a process, and stopped after the last.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class FolderService(Service):
-    """The embedded service on a folder, which runs in this process as long as the folder has a client."""
+    """The embedded service for one folder.
+
+    It runs in this process while the folder has a client.
+    """
 
     repr_suffix = ", the embedded service, which needs no key"
 
@@ -37,7 +43,7 @@ class FolderService(Service):
         url = self._start_service() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
         self.closed = not start
-        # no link to compress for
+        # in-process: compression cannot pay
         self.link = None
 
     def _start_service(self) -> str:
@@ -68,7 +74,7 @@ class FolderService(Service):
         return str(self._folder)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # started when it is used: an error while unpickling would break process pools
+        # not started here: an exception while unpickling breaks a process pool
         options = dataclasses.replace(self._options, verify=True)
         return functools.partial(FolderService, start=False), (self._folder, options)
 
@@ -86,7 +92,7 @@ os.register_at_fork(
 
 
 def _start_service(key: tuple[int, Path]) -> str:
-    """Return the address of the folder's embedded service, started for its first client."""
+    """Return the URL of a folder's service, which is started for its first client."""
     # load the engine only when it is used
     from rt_frames.local import LocalService
 
@@ -95,7 +101,8 @@ def _start_service(key: tuple[int, Path]) -> str:
             service, clients = _running_services[key]
             _running_services[key] = service, clients + 1
             return service.url
-    # outside the lock: this waits for threads, which may collect a client
+    # outside the lock: start() waits for a thread, where the finalizer of a client may
+    # want the lock
     _, folder = key
     started = LocalService(folder, api_key=_services_key).start()
     with _services_lock:
@@ -108,7 +115,7 @@ def _start_service(key: tuple[int, Path]) -> str:
 
 
 def _release_service(key: tuple[int, Path]) -> None:
-    """Stop the folder's embedded service after its last client, in the process that started it."""
+    """Stop a folder's service after its last client, in the process that started it."""
     with _services_lock:
         service, clients = _running_services.pop(key)
         if clients > 1:

@@ -1,6 +1,6 @@
-"""What became of a write whose outcome is unknown, for its error.
+"""Explain a write whose outcome is unknown, for its error.
 
-Each function looks at the table once, and returns a sentence that ends with what to do.
+Each function checks the table once, and returns a sentence that ends with a cure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHECK_FIRST = "check whether the rows are there before you send them again"
 def explain_append(
     service: Service, name: str, before: Description, failure: Failure
 ) -> str:
-    """Say what became of an append in one request."""
+    """Explain the outcome of an append in one request."""
     if not failure.outcome_unknown:
         return ""
     late = MAY_BE_LATE
@@ -43,10 +43,10 @@ def explain_append(
 def explain_upsert(
     service: Service, name: str, before: Description, failure: Failure
 ) -> str:
-    """Say what became of an upsert.
+    """Explain the outcome of an upsert.
 
-    An embedded service makes two upserts one after the other; on other servers two of
-    one new key at the same time both insert it.
+    An embedded service runs two upserts one after the other. On other servers, two
+    simultaneous ones with one new key both insert it.
     """
     if not failure.outcome_unknown:
         return ""
@@ -68,7 +68,7 @@ def explain_multipart(
     late: str = MAY_BE_LATE,
     check: str = _CHECK_FIRST,
 ) -> str:
-    """Say what became of a multipart write; before its commit started, clean up."""
+    """Explain the outcome of a multipart write, or clean up if no commit started."""
     if not upload.commit_started or failure.kind in _REFUSED:
         return clean_up()
     try:
@@ -84,9 +84,9 @@ def compare_versions(
     late: str,
     check: str = _CHECK_FIRST,
 ) -> str:
-    """Report versions and numbers of rows, before and now.
+    """Compare versions and numbers of rows, before and now.
 
-    ``late`` is what to do if nothing was done so far, ``check`` otherwise.
+    ``late`` is the cure if nothing has changed so far, ``check`` otherwise.
     """
     try:
         _, version = service.describe(name)

@@ -1,4 +1,4 @@
-"""A write that is too large for one request, or whose size is not known: in parts.
+"""Multipart writes, of data too large for one request or of unknown size.
 
 If there is no table yet, an empty one is created first, and dropped again if the write
 fails before its commit started.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-# to wait for a response after a write has failed
+# seconds to wait for a response after a write has failed
 CLEAN_UP_SECONDS = 10.0
 _NOTHING_STORED = "nothing of it is stored"
 _DROP_LATE = (
@@ -77,7 +77,7 @@ def send_in_parts(
         before, etag = created
         late = f"{MAY_DO_IT}: {_DROP_LATE.format(name)}"
     upload = MultipartUpload(session, request, service.dialect, send, etag)
-    # asked for by the error and by the note below, and done once
+    # both the error and the note below call it
     clean_up = functools.cache(
         functools.partial(_clean_up, service, name, upload, created)
     )
@@ -102,7 +102,7 @@ def send_in_parts(
 def _create_empty(
     service: Service, request: Request, source: Source, if_exists: str
 ) -> _NewTable | None:
-    """Create the table that the parts are to fill; None if it exists, and may."""
+    """Create the table for the parts; None if it exists and that is allowed."""
     name = str(request.purpose.table)
     create = _empty_request(service, request, source)
     try:
@@ -162,7 +162,7 @@ def _explain_create(name: str, failure: Failure) -> str:
 
 
 def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
-    """Make the error for a create that was refused as if its table existed."""
+    """Return the error for a create that was refused although no table exists."""
     text = (
         f"{error}; there is no table {name!r}, so something else is in the way; "
         "nothing was stored"

@@ -1,4 +1,4 @@
-"""A rewrite: a table is read, its rows are cast exactly, and they replace it in one commit."""
+"""A rewrite: read a table, cast its rows exactly, and replace it in one commit."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _CHECK_FIRST = "check the table's columns before you alter it again"
 def rewrite(
     service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan
 ) -> WriteResult:
-    """Do all of a plan, which was made for this schema, in one commit, unless somebody else writes meanwhile.
+    """Apply a plan that was made for this schema, in one commit.
 
-    The upload is begun before the table is described and read, so that a service can tell whether it was changed since.
+    It fails if somebody else writes meanwhile: the upload is begun before the table is
+    described and read, so that a service can tell whether the table was changed since.
     """
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
@@ -98,7 +99,7 @@ class _Rewriting:
         self.rows = 0
 
     def send(self, request: Request) -> Sent:
-        """Send all rows of the newest version as parts of an upload that was begun."""
+        """Send all rows of the newest version as parts of an upload."""
         service = self._service
         newest = service.describe(self._name)
         if newest.version is None:
@@ -119,13 +120,16 @@ class _Rewriting:
         finally:
             source.close()
         self.rows = stream.rows
-        # which checks this itself, when it commits
+        # an embedded service checks this itself, when it commits
         if failure is None and not service.is_embedded:
             self._check(service.describe(self._name), newest)
         return sent, failure
 
     def _open(self) -> Source:
-        """Read the version that was described, renamed and cast as the plan says; columns keep their metadata."""
+        """Read the described version, renamed and cast by the plan.
+
+        Columns keep their metadata.
+        """
         rows = self._service.read_version(self._name, self.before.version)
         try:
             self._check(_stored(rows.schema), _stored(self.before.schema))
@@ -154,7 +158,7 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
 
 
 def offer_rewrite(service: Service, name: str) -> Message:
-    """Say what can be done where the engine refuses a cast."""
+    """Return the cure if the engine refuses a cast."""
     if not service.dialect.multipart_create:
         return Message(
             f"the service can neither read rows back nor replace a table, so {INSTEAD}"

@@ -52,19 +52,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 _RUN_AGAIN = "the same call does what is not done yet"
-# answers of servers to a path, method or content type that they do not know
+# statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
 
 class Description(NamedTuple):
-    """A table's columns and version; None where the service does not tell them."""
+    """A table's columns and version; None if the service does not report them."""
 
     schema: pa.Schema | None
     version: int | None
 
 
 class Service:
-    """A service, as `rt_frames.Client` describes it; it can be pickled, without its key."""
+    """A service, as `rt_frames.Client` describes it, pickled without its key."""
 
     repr_suffix = ""
 
@@ -85,7 +85,7 @@ class Service:
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
         self._session = Session(base, dialect, key, options)
-        # salt and fingerprint of the key, for pickles
+        # salt and fingerprint of the key, which pickles have in its place
         self._proof: tuple[bytes, bytes] | None = None
         # set if it was unpickled without its key
         self._unpickle_error = ""
@@ -113,7 +113,10 @@ class Service:
 
     @property
     def session(self) -> Session:
-        """The session; what keeps it from being used is said now that it is needed."""
+        """The session.
+
+        Raises NotConnectedError if the service was unpickled without its key.
+        """
         if self._proof is not None and not self._unpickle_error:
             salt, fingerprint = self._proof
             # takes milliseconds the first time
@@ -127,28 +130,34 @@ class Service:
 
     @property
     def is_picklable(self) -> bool:
-        """Whether it can be pickled: further headers may be secrets, and no environment holds them."""
+        """False if extra headers may be secrets, which are not pickled."""
         return not any(
             isinstance(value, Secret) for value in self._options.headers.values()
         )
 
     @property
     def takes_parts(self) -> bool:
-        """Whether what is large goes to it in parts, as far as it has told; a folder takes all in one request."""
+        """Whether large writes are split into parts.
+
+        False for a folder, and until a response has shown the server's version.
+        """
         return self._session.takes_parts and self.dialect.part_bytes is not None
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it has told that it is an embedded service, which checks itself that nobody else writes meanwhile."""
+        """Whether the server is known to be an embedded service.
+
+        Such a service itself checks that nobody else writes during a rewrite.
+        """
         return self._session.is_embedded
 
     @property
     def can_rewrite(self) -> bool:
-        """Whether it has told that a table can be replaced by what was read of it."""
+        """Whether the server is known to support multipart writes."""
         return self._session.takes_parts
 
     def check_name(self, name: Any) -> None:
-        """Refuse what no table can be called."""
+        """Raise if the name is not a valid table name."""
         check_table_name(name)
         self.dialect.check_name(name)
 
@@ -162,7 +171,7 @@ class Service:
         hints: Hints = NO_HINTS,
         **options: Any,
     ) -> Result:
-        """Ask something about a table."""
+        """Send a JSON request about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
@@ -184,9 +193,9 @@ class Service:
         since: int | None = None,
         max_timeout: float = math.inf,
     ) -> Description:
-        """Ask for a table's schema and version, as they are now or were then.
+        """Return a table's schema and version, as they are now or were at ``version``.
 
-        ``since`` is the least version that the answer may be of.
+        ``since`` is the least version that the response may be of.
         """
         if self.dialect.describe is None:
             return Description(None, None)
@@ -207,14 +216,14 @@ class Service:
     def read(
         self, name: str, content: Mapping[str, Any], *, since: int | None = None
     ) -> Rows:
-        """Ask for rows, which are read as they come."""
+        """Send a query, whose rows are read as they arrive."""
         rows: Rows = self._read(
             "query", name, content, parse_no_rows, since=since, query=content
         )
         return rows
 
     def read_version(self, name: str, version: int | None) -> Rows:
-        """Ask for all rows of a version."""
+        """Query all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
     def count(
@@ -243,7 +252,7 @@ class Service:
         return number
 
     def list_indices(self, name: str) -> list[str]:
-        """List the names of a table's indices; none where such a service cannot."""
+        """List a table's indices. Empty if the service cannot list them."""
         indices: list[str] = []
         with contextlib.suppress(errors.ResponseError):
             indices = self._read("indices", name, {"version": None}, parse_indices)
@@ -259,7 +268,10 @@ class Service:
         since: int | None = None,
         **options: Any,
     ) -> Any:
-        """Ask for something that changes nothing; what is not of a given version is read fresh."""
+        """Send a request that changes nothing, and return the response's value.
+
+        Without a version in ``content``, caches are bypassed.
+        """
         headers = {}
         if content.get("version") is None:
             headers = fresh_headers(since)
@@ -368,7 +380,10 @@ class Service:
     def drop(
         self, name: str, *, etag: str | None = None, max_timeout: float = math.inf
     ) -> None:
-        """Drop a table, if it is what had an etag; services that give none do not look."""
+        """Drop a table; with ``etag``, only if it is unchanged.
+
+        Services without ETags ignore it.
+        """
         self.check_name(name)
         request = Request(
             Purpose("drop", name),
@@ -390,7 +405,7 @@ def _parse_description(response: Response) -> Description:
 
 
 def _parse_columns(response: Response) -> pa.Schema | None:
-    """Read the schema in a table's description; None where the service does not tell it."""
+    """Return the schema in a table's description; None if it has none."""
     fields = parse_schema(response)
     if fields is None:
         return None

@@ -61,7 +61,7 @@ _UPSERT_RULES = (
 
 
 class WriteResult(NamedTuple):
-    """What became of a write: the fields of a `rt_frames.RemoteTable`."""
+    """The result of a write: fields of a `rt_frames.RemoteTable`."""
 
     schema: pa.Schema | None = None
     rows: int | None = None
@@ -75,7 +75,7 @@ class WriteResult(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of `rt_frames.to_table`; `check` refuses those that do not go together."""
+    """The options of `rt_frames.to_table`."""
 
     dtypes: Mapping[str, Any] | None
     index: bool | None
@@ -140,7 +140,7 @@ def write(service: Service, name: str, data: Any, options: WriteOptions) -> Writ
     service.check_name(name)
     options.check(service.dialect)
     table = _find_table(service, name) if options.adds_rows else None
-    # others may look at one key alone, and overwrite rows that have another
+    # other servers may match one key alone, and overwrite rows that differ in another
     if len(options.keys) > 1 and not service.is_embedded:
         raise ValueError(
             "on: only an embedded service is known to match several keys; make one key "
@@ -156,7 +156,7 @@ def _write(
     options: WriteOptions,
     table: Description | None,
 ) -> WriteResult:
-    """Store a frame, as rows of a table or in the place of none."""
+    """Store a frame, as additional rows if there is a ``table`` for them."""
     source_options: dict[str, Any] = {
         "dtypes": options.dtypes,
         "index": options.index,
@@ -204,7 +204,7 @@ def _operation(options: WriteOptions, table: Description | None) -> Operation:
 
 
 def _find_table(service: Service, name: str) -> Description | None:
-    """Describe the table that rows are added to, or return None if there is none."""
+    """Describe the table to add rows to. None if it does not exist."""
     try:
         table = service.describe(name)
     except errors.TableNotFoundError:
@@ -266,7 +266,7 @@ def _add_rows(
 
 
 def _skip(service: Service, purpose: Purpose) -> WriteResult:
-    """Leave an existing table; an empty one may be left over from a killed upload."""
+    """Leave an existing table, but refuse an empty one of a killed upload."""
     name = str(purpose.table)
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = (
@@ -281,7 +281,10 @@ def _skip(service: Service, purpose: Purpose) -> WriteResult:
 def _check_name_is_free(
     service: Service, purpose: Purpose, nbytes: int | None
 ) -> bool | None:
-    """List before much is sent: a wrong address, key or name costs one small request, not gigabytes."""
+    """List the tables before a large upload.
+
+    A wrong address, key or name then costs one small request, not gigabytes.
+    """
     is_small = nbytes is not None and nbytes <= LIST_FIRST_ABOVE
     if is_small and not purpose.exist_ok:
         return None
@@ -356,7 +359,7 @@ def _send_upsert(
     stream: IPCStream | ClusterStream,
     keys: Sequence[str],
 ) -> Result:
-    """Send an upsert in one request, which is stopped if the service may refuse its size."""
+    """Send an upsert in one request, and stop it if it becomes too large."""
     on = "&".join(f"on={quote(key, safe='')}" for key in keys)
     body: Any = stream
     # hosted services refuse large bodies
@@ -410,7 +413,7 @@ def _finish(
     result: Result,
     seconds: float,
 ) -> WriteResult:
-    """Log a write that succeeded, and return what is known of it."""
+    """Log a write that succeeded, and return its result."""
     version, updated, inserted = result.value
     operation = purpose.operation
     facts = [
@@ -442,7 +445,7 @@ def _finish(
 
 
 def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
-    """Return what a caller can do about errors of a create, besides what was tried."""
+    """Return the cures for errors of a create that were not tried."""
     hints: dict[type[errors.RemoteError], Hint] = {}
     if options.if_exists == "fail":
         taken = "choose another name, or pass {} to leave the table as it is"
