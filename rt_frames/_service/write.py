@@ -233,8 +233,10 @@ def _add_rows(
     name = str(purpose.table)
     added = source.added
     if len(added):
-        service.add_columns(name, added)
-        table = service.describe(name)
+        result = service.add_columns(
+            name, added, exhausts_source=purpose.exhausts_source
+        )
+        table = table._replace(version=result.value)
     explain = explain_append
     if purpose.operation == "upsert":
         explain = explain_upsert
@@ -249,8 +251,6 @@ def _add_rows(
                 f"table {name!r}: columns {list_names(added.names)} were added before it, "
                 "and hold nulls; the same call goes on from there"
             )
-        if isinstance(error, errors.ResponseError) and purpose.operation == "upsert":
-            service.explain_missing("upsert", name, error)
         raise
 
 
@@ -344,14 +344,17 @@ def _send_upsert(
     if not service.is_embedded:
         body = _Limited(stream, str(request.purpose.table))
         body.check(stream.length)
-    return service.session.send(
-        dataclasses.replace(
-            request,
-            path=f"{request.path}?{on}&{_UPSERT_RULES}",
-            body=body,
-            length=stream.length,
-        )
+    request = dataclasses.replace(
+        request,
+        path=f"{request.path}?{on}&{_UPSERT_RULES}",
+        body=body,
+        length=stream.length,
     )
+    try:
+        return service.session.send(request)
+    except errors.ResponseError as error:
+        service.explain_missing("upsert", str(request.purpose.table), error)
+        raise
 
 
 class _Limited:
