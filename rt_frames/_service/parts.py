@@ -104,25 +104,11 @@ def _create_empty(
 ) -> _NewTable | None:
     """Create the table that the parts are to fill; None if it exists, and may."""
     name = str(request.purpose.table)
-    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
-    purpose = request.purpose._replace(
-        operation="create",
-        explain_outcome=functools.partial(_explain_create, name),
-    )
-    create = Request(
-        purpose,
-        service.dialect.path("create", name),
-        _parse_created,
-        content_type=MIME,
-        body=empty,
-        length=empty.length,
-        replayable=request.replayable,
-        multipart_step="empty",
-    )
+    create = _empty_request(service, request, source)
     try:
         result = service.session.send(create)
     except errors.TableExistsError as error:
-        if if_exists == "fail" and purpose.listed_before is False:
+        if if_exists == "fail" and create.purpose.listed_before is False:
             text = (
                 f"{error}; it was not listed before: if it is empty, a proxy may have "
                 "asked for it twice, so drop it and send again"
@@ -146,6 +132,26 @@ def _create_empty(
         return None
     version, etag = result.value
     return _NewTable(Description(source.schema, version), etag)
+
+
+def _empty_request(service: Service, request: Request, source: Source) -> Request:
+    """Return the request that creates a table with the columns of a write."""
+    name = str(request.purpose.table)
+    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
+    purpose = request.purpose._replace(
+        operation="create",
+        explain_outcome=functools.partial(_explain_create, name),
+    )
+    return Request(
+        purpose,
+        service.dialect.path("create", name),
+        _parse_created,
+        content_type=MIME,
+        body=empty,
+        length=empty.length,
+        replayable=request.replayable,
+        multipart_step="empty",
+    )
 
 
 def _explain_create(name: str, failure: Failure) -> str:

@@ -182,11 +182,7 @@ def _write(
     try:
         if table is not None:
             return _add_rows(service, purpose, source, options, cluster, table)
-        listed = _check_name_is_free(service, purpose, source.nbytes)
-        if listed and purpose.exist_ok:
-            return _skip(service, purpose)
-        purpose = purpose._replace(listed_before=listed)
-        return _upload(service, purpose, source, options, cluster)
+        return _create(service, purpose, source, options, cluster)
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
         if not options.adds_rows or not source.replayable:
@@ -219,6 +215,21 @@ def _find_table(service: Service, name: str) -> Description | None:
             "add rows by name"
         )
     return table
+
+
+def _create(
+    service: Service,
+    purpose: Purpose,
+    source: Source,
+    options: WriteOptions,
+    cluster: ClusterStream | None,
+) -> WriteResult:
+    """Create or replace the table, or skip the write if its name is taken."""
+    listed = _check_name_is_free(service, purpose, source.nbytes)
+    if listed and purpose.exist_ok:
+        return _skip(service, purpose)
+    purpose = purpose._replace(listed_before=listed)
+    return _upload(service, purpose, source, options, cluster)
 
 
 def _add_rows(
@@ -310,17 +321,25 @@ def _upload(
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.replayable,
         )
-        if purpose.operation == "upsert":
-            result = _send_upsert(service, request, stream, options.keys)
-        elif isinstance(stream, IPCStream) and _goes_in_one(service, source):
-            result = service.session.send(
-                dataclasses.replace(request, body=stream, length=stream.length)
-            )
-        else:
-            result = send_in_parts(service, request, source, stream, options.if_exists)
+        result = _send(service, request, source, stream, options)
     if not result.created:
         return _skip(service, purpose)
     return _finish(purpose, source, stream, result, time.monotonic() - start)
+
+
+def _send(
+    service: Service,
+    request: Request,
+    source: Source,
+    stream: IPCStream | ClusterStream,
+    options: WriteOptions,
+) -> Result:
+    if request.purpose.operation == "upsert":
+        return _send_upsert(service, request, stream, options.keys)
+    if isinstance(stream, IPCStream) and _goes_in_one(service, source):
+        whole = dataclasses.replace(request, body=stream, length=stream.length)
+        return service.session.send(whole)
+    return send_in_parts(service, request, source, stream, options.if_exists)
 
 
 def _goes_in_one(service: Service, source: Source) -> bool:
@@ -344,14 +363,14 @@ def _send_upsert(
     if not service.is_embedded:
         body = _Limited(stream, str(request.purpose.table))
         body.check(stream.length)
-    request = dataclasses.replace(
+    upsert = dataclasses.replace(
         request,
         path=f"{request.path}?{on}&{_UPSERT_RULES}",
         body=body,
         length=stream.length,
     )
     try:
-        return service.session.send(request)
+        return service.session.send(upsert)
     except errors.ResponseError as error:
         service.explain_missing("upsert", str(request.purpose.table), error)
         raise
