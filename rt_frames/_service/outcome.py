@@ -54,6 +54,8 @@ def explain_upsert(
     if service.is_embedded or failure.kind is errors.UploadInterrupted:
         late = _SAFE
     again = "it may be sent again, as rows with its keys are updated then"
+    if before.version is None:
+        again = late
     return compare_versions(service, name, before, late, again)
 
 
@@ -93,7 +95,7 @@ def compare_versions(
         rows = service.count(name, version=version)
     except errors.TableNotFoundError:
         return f"there is no table {name!r} any more, so nothing of it is stored"
-    if version is None:
+    if None in (before.version, version):
         return f"its version is not told, and it has {count(rows, 'row')} now; {check}"
     rows_before = service.count(name, version=before.version)
     comparison = (

@@ -38,7 +38,7 @@ from rt_frames._http.rows import Rows, query
 from rt_frames._http.session import Session, fresh_headers
 from rt_frames._http.where import bind_optional, bind_where
 from rt_frames._names import check_table_name, duplicates
-from rt_frames._schema.data_type import to_schema
+from rt_frames._schema.data_type import map_types, storage, to_schema
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
@@ -280,20 +280,43 @@ class Service:
         )
         return result.value
 
-    def add_columns(self, name: str, columns: pa.Schema) -> Result:
-        """Add columns of nulls; the value is the new version."""
+    def add_columns(
+        self, name: str, columns: pa.Schema, *, exhausts_source: bool = False
+    ) -> Result:
+        """Add columns of nulls; the value is the new version.
+
+        A table that has them all after an unknown outcome is a success.
+        """
         sink = pa.BufferOutputStream()
         # the schema alone, no batch
         pa.ipc.new_stream(sink, columns).close()
         body = sink.getvalue().to_pybytes()
+        added = _stored_types(columns)
         return self._change(
-            "add_columns", name, body, parse_version, _RUN_AGAIN, content_type=MIME
+            "add_columns",
+            name,
+            body,
+            parse_version,
+            _RUN_AGAIN,
+            content_type=MIME,
+            is_done=lambda schema: added.items() <= _stored_types(schema).items(),
+            exhausts_source=exhausts_source,
         )
 
     def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns; the value is the new version."""
+        """Drop columns; the value is the new version.
+
+        A table that has none of them after an unknown outcome is a success.
+        """
         body = json.dumps({"columns": [*columns]}).encode()
-        return self._change("drop_columns", name, body, parse_version, _RUN_AGAIN)
+        return self._change(
+            "drop_columns",
+            name,
+            body,
+            parse_version,
+            _RUN_AGAIN,
+            is_done=lambda schema: set(columns).isdisjoint(schema.names),
+        )
 
     def delete(
         self, name: str, where: str, params: Sequence[Any] | None = None
@@ -327,25 +350,43 @@ class Service:
         body: bytes,
         parse: Callable[[Response], Any],
         advice: str,
+        *,
         content_type: str = JSON,
+        is_done: Callable[[pa.Schema], bool] | None = None,
+        exhausts_source: bool = False,
     ) -> Result:
         """Make one change of an existing table, in one commit.
 
-        If its outcome is unknown, the error reports the version before and now, and the
-        ``advice``.
+        If its outcome is unknown, the table is described once. Where ``is_done`` finds
+        the change in its columns, that is a success; else the error reports the version
+        before and now, and the ``advice``.
         """
         self.check_name(name)
         path = self.dialect.path(operation, name)
         before = self.describe(name).version
+        found = Description(None, None)
 
         def explain(failure: Failure) -> str:
+            nonlocal found
             if not failure.outcome_unknown:
                 return ""
-            now = self.describe(name).version
-            return f"it had version {before} before, and has {now} now; {advice}"
+            try:
+                found = self.describe(name)
+            except errors.TableNotFoundError:
+                return f"there is no table {name!r} any more"
+            if None in (before, found.version):
+                return f"the service does not tell its version; {advice}"
+            return (
+                f"it had version {before} before, and has {found.version} now; {advice}"
+            )
 
         request = Request(
-            Purpose(operation, name, explain_outcome=explain),
+            Purpose(
+                operation,
+                name,
+                exhausts_source=exhausts_source,
+                explain_outcome=explain,
+            ),
             path,
             parse,
             content_type=content_type,
@@ -354,27 +395,42 @@ class Service:
         )
         try:
             return self.session.send(request)
-        except errors.ResponseError as error:
+        except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.explain_missing(operation, name, error)
-            raise
+            if found.schema is None or is_done is None or not is_done(found.schema):
+                raise
+        log.info("the columns of table %s are as asked for, %s", name, request.id)
+        return Result(found.version, request.id, len(body))
 
     def explain_missing(
-        self, operation: Operation, name: str, error: errors.ResponseError
+        self, operation: Operation, name: str, error: errors.RemoteError
     ) -> None:
         """Raise ValueError if a server refused an operation because it has none such.
 
         A 404 may also be about the table, or about the version to restore.
         """
+        if not isinstance(error, errors.ResponseError):
+            return
         if error.status not in _NO_SUCH_OPERATION:
             return
         if error.status == 404:
-            if "version" in error.message.lower():
+            if operation == "restore" and "version" in error.message.lower():
                 return
-            self.describe(name)
+            try:
+                self.describe(name)
+            except errors.TableNotFoundError:
+                raise
+            except errors.RemoteError:
+                # must not mask the first answer
+                return
+        # an upsert may have added columns before
+        unchanged = "no row was stored"
+        if operation != "upsert":
+            unchanged = "nothing was changed"
         message = error.message or "without a message"
         raise ValueError(
             f"this server cannot {UNDOCUMENTED[operation]}: it answered {error.status}, "
-            f"{message}; nothing was changed"
+            f"{message}; {unchanged}"
         ) from error
 
     def drop(
@@ -398,6 +454,11 @@ class Service:
         result = self.session.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+
+
+def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return types by column; some services do not describe extension types."""
+    return {field.name: map_types(field.type, storage) for field in schema}
 
 
 def _parse_description(response: Response) -> Description:

@@ -244,8 +244,10 @@ def _add_rows(
     name = str(purpose.table)
     added = source.added
     if len(added):
-        service.add_columns(name, added)
-        table = service.describe(name)
+        result = service.add_columns(
+            name, added, exhausts_source=purpose.exhausts_source
+        )
+        table = table._replace(version=result.value)
     explain = explain_append
     if purpose.operation == "upsert":
         explain = explain_upsert
@@ -260,8 +262,6 @@ def _add_rows(
                 f"table {name!r}: columns {list_names(added.names)} were added before it, "
                 "and hold nulls; the same call goes on from there"
             )
-        if isinstance(error, errors.ResponseError) and purpose.operation == "upsert":
-            service.explain_missing("upsert", name, error)
         raise
 
 
@@ -372,7 +372,11 @@ def _send_upsert(
         body=body,
         length=stream.length,
     )
-    return service.session.send(upsert)
+    try:
+        return service.session.send(upsert)
+    except errors.ResponseError as error:
+        service.explain_missing("upsert", str(request.purpose.table), error)
+        raise
 
 
 class _Limited:

@@ -1,0 +1,166 @@
+"""A command of the console script: its log, its errors, and how it ends."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import shlex
+import traceback
+import warnings
+from typing import Any
+
+import click
+
+from rt_frames import errors
+from rt_frames._text import Message, join_hint, make_printable
+from rt_frames._threads import end_at_next_interrupt
+
+# a parameter of the API → the command's option
+_CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
+# lines of an error, without -v
+MAX_LINES = 12
+_NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
+_OUTCOME_UNKNOWN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
+
+
+def _spell_for_shell(error: Any, command: click.Command) -> str:
+    """Return the text of an error or a warning, with options in the shell's spelling.
+
+    A hint is left out if the command lacks its options.
+    """
+    text = str(error)
+    message = error.args[0] if error.args else None
+    if isinstance(message, Message):
+        text = message.text
+        options = {}
+        for parameter, value in message.options.items():
+            options[_CLI_NAMES.get(parameter, parameter)] = value
+        if options and options.keys() <= {option.name for option in command.params}:
+            hint = _NO_SERVICE if "url" in options else message.hint
+            spelled = itertools.starmap(_spell_option, options.items())
+            text = join_hint(text, hint, " ".join(spelled))
+    return printable_lines(text)
+
+
+def usage_error(error: Exception, ctx: click.Context) -> click.UsageError:
+    """Return an error for arguments that no service or file would make right."""
+    return click.UsageError(_spell_for_shell(error, ctx.command))
+
+
+def printable_lines(text: str) -> str:
+    """Escape what would move the cursor, line by line."""
+    return "\n".join(map(make_printable, text.split("\n")))
+
+
+def _spell_option(name: str, value: Any) -> str:
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return option
+    if value is False:
+        return option.replace("--", "--no-", 1)
+    if not isinstance(value, dict):
+        return f"{option} {value}"
+    words = []
+    for key, item in value.items():
+        words += [option, shlex.quote(f"{key}={item}")]
+    return " ".join(words)
+
+
+VERBOSITY = [
+    click.Option(
+        ["-v", "--verbose"],
+        count=True,
+        help="Show the log; -vv also shows every request.",
+    ),
+    click.Option(
+        ["-q", "--quiet"], is_flag=True, help="Print only results and errors."
+    ),
+]
+
+
+class Command(click.Command):
+    """A command that logs by -v and -q, and reports errors in a few lines."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += VERBOSITY
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and end the process as its outcome says."""
+        verbose = _take_verbosity(ctx)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = lambda warning, *_: click.echo(
+                    f"Warning: {_spell_for_shell(warning, self)}", err=True
+                )
+                try:
+                    result = super().invoke(ctx)
+                    # output is complete: from here on Ctrl-C ends the process at once,
+                    # instead of raising during shutdown
+                    end_at_next_interrupt()
+                    return result
+                finally:
+                    # close clients here, where Ctrl-C is handled, rather than during
+                    # garbage collection
+                    ctx.close()
+        except BrokenPipeError:
+            # the reader of our output has gone; click exits quietly
+            raise
+        except (
+            errors.RemoteError,
+            ValueError,
+            TypeError,
+            OSError,
+            ImportError,
+        ) as error:
+            lines = _spell_for_shell(error, self).split("\n")
+            if verbose:
+                click.echo(printable_lines(traceback.format_exc()), err=True)
+            elif len(lines) > MAX_LINES:
+                lines[MAX_LINES - 1 :] = ["… (-v shows all)"]
+            raise click.ClickException("\n".join(lines)) from error
+        except KeyboardInterrupt:
+            outcome = ""
+            if self.name in ("create", "alter"):
+                outcome = _OUTCOME_UNKNOWN
+            click.echo(f"interrupted{outcome}", err=True)
+            ctx.exit(130)
+        finally:
+            end_at_next_interrupt()
+
+
+def _take_verbosity(ctx: click.Context) -> int:
+    """Start logging by -v and -q, and return the number of -v.
+
+    Both may also stand before the command, as in ``rt-frames -v create``.
+    """
+    given = ctx.params
+    before = ctx.parent.params if ctx.parent else {}
+    verbose: int = given.pop("verbose") or before.get("verbose", 0)
+    quiet = given.pop("quiet") or before.get("quiet", False)
+    ctx.obj = quiet and not verbose
+    level = logging.WARNING
+    if verbose:
+        level = logging.INFO if verbose == 1 else logging.DEBUG
+    elif quiet:
+        level = logging.ERROR
+    _log_to_stderr(ctx, level)
+    return verbose
+
+
+def _log_to_stderr(ctx: click.Context, level: int) -> None:
+    """Write the package's log to standard error until the command ends."""
+    log = logging.getLogger("rt_frames")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ctx.call_on_close(functools.partial(log.setLevel, log.level))
+    ctx.call_on_close(functools.partial(log.removeHandler, handler))
+    log.setLevel(level)
+    log.addHandler(handler)
+
+
+def is_quiet() -> bool:
+    """Return whether only results that were asked for are printed."""
+    return bool(click.get_current_context().obj)

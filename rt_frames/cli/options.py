@@ -1,0 +1,248 @@
+"""Options that several commands have: the service, tables, and how files are read."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from rt_frames._names import DialectName, check_table_name
+from rt_frames.cli.command import usage_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rt_frames._client import Client
+    from rt_frames.cli.input_file import FileOptions
+
+Pairs = dict[str, str]
+
+
+def _combine(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make one decorator of several."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _check_url(
+    ctx: click.Context, _param: click.Parameter, url: str | None
+) -> str | None:
+    from rt_frames._connect import parse_target
+
+    if url is not None:
+        try:
+            parse_target(url, None, None)
+        except ValueError as error:
+            raise usage_error(error, ctx) from error
+    return url
+
+
+_KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+service_options = _combine(
+    click.option(
+        "--url",
+        callback=_check_url,
+        help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL.",
+    ),
+    click.option(
+        "--key-file",
+        type=_KEY_FILE,
+        help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
+    ),
+    click.option(
+        "--allow-insecure",
+        is_flag=True,
+        help="Allow plain http to another machine; others may read the key.",
+    ),
+    click.option(
+        "--dialect",
+        type=click.Choice(get_args(DialectName)),
+        help="The endpoints of the service. Default: RT_FRAMES_DIALECT, or documented.",
+    ),
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def connect(
+    url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any
+) -> Client:
+    """Return a client that is closed when the command ends."""
+    from rt_frames._connect import connect, parse_target
+
+    target = parse_target(url, None, None)
+    if isinstance(target, Path) and not make_folder and not target.is_dir():
+        raise ValueError(
+            f"{target}: there is no such folder; create and serve make one"
+        )
+    # no variable holds the key, as tracebacks may show it
+    client = connect(
+        target,
+        api_key=key_file.read_text().strip() if key_file else None,
+        default=False,
+        **options,
+    )
+    # there is none during shell completion
+    if context := click.get_current_context(silent=True):
+        context.call_on_close(client.close)
+    return client
+
+
+def _complete_table(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[str]:
+    service = {
+        name: ctx.params[name]
+        for name in ("url", "key_file", "allow_insecure", "dialect")
+    }
+    try:
+        names = connect(**service, timeout=2, retries=0).list_tables()
+    except Exception:  # noqa: BLE001  # shell completion cannot show errors
+        return []
+    return [
+        name for name in names if name.startswith(incomplete) and name.isprintable()
+    ]
+
+
+def check_name(ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    """Refuse a name that no table can have."""
+    try:
+        check_table_name(name)
+    except ValueError as error:
+        raise usage_error(error, ctx) from error
+    return name
+
+
+table_argument = click.argument(
+    "name", callback=check_name, shell_complete=_complete_table
+)
+
+
+def pairs_option(
+    option: str, form: str, text: str, expected: str = "", values: str = "(?s).+"
+) -> Callable[[Any], Any]:
+    """Make a repeatable option NAME=VALUE, which a command gets as a dict."""
+
+    def parse(
+        _ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]
+    ) -> Pairs:
+        found: Pairs = {}
+        for pair in pairs:
+            name, _, value = pair.partition("=")
+            if not re.fullmatch(values, value):
+                raise click.UsageError(
+                    f"{option}: expected {expected or form}, got {pair!r}"
+                )
+            if name in found:
+                raise click.UsageError(f"{option}: {name!r} is given twice")
+            found[name] = value
+        return found
+
+    return click.option(option, multiple=True, metavar=form, callback=parse, help=text)
+
+
+def _parse_separator(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | None:
+    if value is None:
+        return None
+    character = value.replace(r"\t", "\t")
+    if len(character.encode()) != 1:
+        raise click.UsageError(
+            f"--separator: expected one ASCII character, got {value!r:.50}"
+        )
+    return character
+
+
+def _check_encoding(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | None:
+    try:
+        return value and codecs.lookup(value).name
+    except LookupError as error:
+        raise click.BadParameter(
+            f"{error}; for example cp1252, latin-1, utf-16"
+        ) from error
+
+
+read_options = _combine(
+    click.option(
+        "--format",
+        type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]),
+        help="Default: by the name.",
+    ),
+    click.option(
+        "--separator",
+        metavar="CHAR",
+        callback=_parse_separator,
+        help="Between cells of CSV. Default: a comma; a tab in .tsv.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        default=".",
+        show_default=True,
+        help="The decimal point of CSV.",
+    ),
+    click.option(
+        "--date-format",
+        metavar="FORMAT",
+        help="Dates of CSV, such as %d/%m/%Y. Default: ISO, %Y-%m-%d.",
+    ),
+    click.option(
+        "--encoding",
+        callback=_check_encoding,
+        help="Encoding of CSV and JSON. Default: UTF-8.",
+    ),
+    click.option(
+        "--null",
+        "nulls",
+        multiple=True,
+        metavar="TEXT",
+        help="A further CSV value that means null; repeatable.",
+    ),
+    click.option(
+        "--no-header",
+        "header",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="CSV without names.",
+    ),
+    pairs_option(
+        "--dtype",
+        "NAME=DTYPE",
+        "A column's type, by its name in the file, instead of inferring it; repeatable.",
+    ),
+    click.option(
+        "--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."
+    ),
+)
+
+
+def take_file_options(options: dict[str, Any]) -> FileOptions:
+    """Remove from a command's options those for reading files, and return them."""
+    from rt_frames._schema.any_dtype import to_arrow_type
+    from rt_frames.cli.csv_files import check_date_format
+    from rt_frames.cli.input_file import FileOptions
+
+    try:
+        dtypes = {
+            name: to_arrow_type(dtype, name)
+            for name, dtype in options.pop("dtype").items()
+        }
+    except ValueError as error:
+        raise click.UsageError(f"--dtype: {error}") from error
+    if options["date_format"] is not None:
+        check_date_format(options["date_format"])
+    given = FileOptions(dtypes=dtypes)
+    for name in options.keys() & FileOptions._fields:
+        given = given._replace(**{name: options.pop(name)})
+    return given

@@ -1,0 +1,105 @@
+"""The commands that read: tables and show."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rt_frames._text import Message, count, make_printable, shorten, show_value
+from rt_frames.cli.command import Command, printable_lines
+from rt_frames.cli.options import connect, json_option, service_options, table_argument
+from rt_frames.cli.report import columns_as_json, print_columns, report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rt_frames._client import RemoteTable
+
+
+@click.command(cls=Command, epilog="Example: rt-frames tables --url ./tables")
+@service_options
+@json_option
+def tables(as_json: bool, **service: Any) -> None:
+    """List the tables."""
+    names = connect(**service).list_tables()
+    if as_json:
+        click.echo(json.dumps(names))
+        return
+    for name in names:
+        click.echo(make_printable(name))
+
+
+@click.command(
+    cls=Command, epilog="Example: rt-frames show sales --rows 5 --url ./tables"
+)
+@table_argument
+@click.option(
+    "--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows."
+)
+@service_options
+@json_option
+def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
+    """Show the columns of table NAME, if the service can describe it."""
+    if rows and as_json:
+        raise click.UsageError(
+            "--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program"
+        )
+    table = connect(**service).table(name)
+    schema = _schema(table)
+    number = table.count()
+    if as_json:
+        report("", table, as_json, columns=columns_as_json(schema), rows=number)
+        return
+    print_columns(
+        f"{name}: {count(len(schema), 'column')}, {count(number, 'row')}, at {table.client}",
+        schema,
+    )
+    if rows and number:
+        click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
+
+
+def _draw(table: pa.Table) -> str:
+    """Draw rows as text, since Polars panics at, or wraps, moments out of its range."""
+    import polars as pl
+
+    texts = [
+        pl.Series(name, map(_cell_text, table[name]), pl.String)
+        for name in table.column_names
+    ]
+    width = shutil.get_terminal_size((120, 24)).columns
+    with pl.Config(
+        tbl_width_chars=width,
+        tbl_rows=-1,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        fmt_str_lengths=40,
+    ):
+        return printable_lines(str(pl.DataFrame(texts)))
+
+
+def _cell_text(value: pa.Scalar[Any]) -> str | None:
+    """Return Arrow's text of a value, also for moments out of Python's range."""
+    import pyarrow as pa
+
+    if not value.is_valid:
+        return None
+    with contextlib.suppress(pa.ArrowException):
+        return shorten(make_printable(value.cast(pa.string()).as_py()), 40)
+    with contextlib.suppress(Exception):
+        return show_value(value.as_py(), 40)
+    return f"<{value.type}>"
+
+
+def _schema(table: RemoteTable) -> pa.Schema:
+    if table.schema is None:
+        text = f"{table.client} cannot describe table {table.name!r} in this dialect"
+        raise ValueError(
+            Message(
+                text, "connect with {} where the server speaks it", dialect="lancedb"
+            )
+        )
+    return table.schema
