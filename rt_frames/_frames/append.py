@@ -1,7 +1,7 @@
 """Match a frame's columns with a table's by name, and choose the types to cast them to.
 
-Whether values may be cast so is decided batch by batch in `convert.py`, with `kinds.py`:
-only within a family of types, exactly, and a column without a value fits every column.
+`convert.py` decides batch by batch, with `kinds.py`, whether values may be cast: only
+within a family of types, exactly, and a column without a value fits every column.
 """
 
 from __future__ import annotations

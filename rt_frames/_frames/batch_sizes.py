@@ -1,6 +1,6 @@
 """Limits of batches, in bytes of the data in memory.
 
-Chosen from in `Source._slice`, `CompressionPolicy.batch_bytes` and `IPCStream._resized`.
+`Source._slice`, `CompressionPolicy.batch_bytes` and `IPCStream._resized` use them.
 """
 
 from __future__ import annotations

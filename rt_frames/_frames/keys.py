@@ -109,7 +109,10 @@ class KeyCheck:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column in a type that Polars compares as it is; some, such as seconds, it would convert."""
+    """Return a column in a type that Polars compares without converting it.
+
+    Polars converts seconds, for example.
+    """
     arrow = column.type
     if types.is_temporal(arrow):
         return column.cast(pa.int32() if arrow.bit_width == 32 else pa.int64())

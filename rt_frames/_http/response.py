@@ -169,7 +169,7 @@ def parse_version(response: Response) -> int | None:
 
 
 class Written(NamedTuple):
-    """A table's new version and, of an upsert, the numbers of rows, as far as reported."""
+    """A table's new version and the numbers of rows of an upsert, where reported."""
 
     version: int | None
     updated: int | None

@@ -429,7 +429,7 @@ def check_values_kept(
 
 
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
-    """Split a plan into changes, added and dropped columns; those that are empty are left out.
+    """Split a plan into changes, added and dropped columns, without empty ones.
 
     What cannot be undone comes last.
     """

@@ -78,7 +78,7 @@ def plan(
 
 
 def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Schema:
-    """Return columns as they are added to those of a table: nullable, as they hold nulls."""
+    """Return columns to add to a table: nullable, as they hold nulls at first."""
     by_case = {name.lower(): name for name in existing}
     fields = []
     for column in columns:
@@ -421,7 +421,7 @@ class _Comparison:
     def _renames_of(
         self, pairs: list[tuple[str, pa.Field, pa.Field]]
     ) -> tuple[dict[str, str], str]:
-        """Return the renames of a call that works, and the casts that come with them."""
+        """Return the renames of a call that works, and the casts that go with them."""
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }

@@ -10,7 +10,10 @@ from tests.support.local import Caller, Process
 
 @pytest.fixture
 def caller(service, caplog):
-    """A caller of the service, whose folder is empty; afterwards nothing is staged, and the key was not logged."""
+    """A caller of the service, whose folder is empty.
+
+    Afterwards nothing is staged, and the key was not logged.
+    """
     for path in service.root.glob("[!.]*"):
         shutil.rmtree(path)
     caplog.set_level(logging.DEBUG)
@@ -23,7 +26,7 @@ def caller(service, caplog):
 
 @pytest.fixture(scope="session")
 def elsewhere(service):
-    """The same folder, served by another process, which can be measured and may not die."""
+    """The same folder, served by another process, which is measured and may not die."""
     with Process(service.root) as other:
         yield other
         assert other.alive

@@ -1,5 +1,6 @@
-"""How services and uploads end: by signals, with their process, beside forks, without room, locks or descriptors.
+"""How services and uploads end.
 
+By signals, with their process, beside forks, and without room, locks or descriptors.
 S02, S08, S13 of the matrix in tests/faults/README.md.
 """
 

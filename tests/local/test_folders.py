@@ -1,4 +1,7 @@
-"""Folders and their services, S11 and S12: what is not ours stays, what was removed is made again, nothing runs on."""
+"""Folders and their services: S11 and S12.
+
+Foreign files stay, removed folders are made again, and nothing runs on.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ print(time.time())
 def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_with_the_interpreter_at_once(
     tmp_path, closed, opened
 ):
-    """No thread, descriptor, figure or memory; 256 descriptors, as macOS has, are enough for 50 folders."""
+    """No thread, descriptor, figure or memory.
+
+    256 descriptors, as macOS has, are enough for 50 folders.
+    """
     ended = float(run(MANY, tmp_path, closed, opened))
     assert (
         time.time() - ended < 6

@@ -1,4 +1,4 @@
-"""Streams that are cut, of another kind, or hostile, sent to the embedded service: S01, S03, S04, S15."""
+"""Truncated, foreign, hostile streams at the embedded service: S01, S03, S04, S15."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ HOSTILE = {
 
 @pytest.fixture
 def bounded(elsewhere, other):
-    """A function that gives a block in which the service lives, and takes no more memory than that."""
+    """A context manager in which the service lives within a limit of memory."""
     assert other.create("warm", TABLE).status_code == 200
 
     @contextlib.contextmanager

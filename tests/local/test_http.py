@@ -1,4 +1,7 @@
-"""Requests by hand, and what could be understood in two ways: heads, lengths, keys, hosts, addresses; S01, S09, S10."""
+"""Requests by hand, and ambiguous ones: S01, S09, S10.
+
+Heads, lengths, keys, hosts and addresses.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ BEHIND = b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def exchanged(caller, sent: bytes, *, ends: bool = True) -> tuple[int, str]:
-    """Send bytes and give status and message of the one answer to them, after which the service must hang up."""
+    """Send bytes; return status and message of the one response.
+
+    The service must close the connection after it.
+    """
     with caller.connect() as connection:
         connection.sendall(sent)
         if ends:

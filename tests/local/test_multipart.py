@@ -1,4 +1,4 @@
-"""Writes in parts on the embedded service: one commit, in the order of their ids, or nothing."""
+"""Multipart writes on the embedded service: one commit, in order of ids, or nothing."""
 
 from __future__ import annotations
 
@@ -152,7 +152,8 @@ def test_a_change_in_between_is_a_conflict_or_loses_nothing(there, mode, happens
     before = there.read("t") if happens != "drop" else None
     ended = write.end().status_code
     if mode == "append" and happens in ("append", "replace"):
-        # who replaced the table by one of the same columns has the rows added to it, as if they had come after it
+        # rows are added to a table of the same columns that replaced this one, as if
+        # they had come after it
         assert (ended, numbers(there)) == (
             200,
             [0, 7, 1] if happens == "append" else [7, 1],
@@ -286,7 +287,7 @@ def test_parts_outlive_the_process_that_began_them_and_end_with_their_table(tmp_
 def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(
     there, mode, columns
 ):
-    """A request that was held up on its way, such as a complete behind a proxy, or a part."""
+    """A request that was delayed on its way, such as a commit or a part in a proxy."""
     write = Write(there)
     assert write.part(rows(1), mode=mode).status_code == 200
     there.send("POST", "/v1/table/t/drop/")
@@ -363,7 +364,7 @@ def test_parts_for_a_new_table_are_stored_only_in_that_table_as_it_was_made(
 def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(
     there, version, mode
 ):
-    """The names of manifests count back from 2**64 - 1, so that those of other versions end in the same digits."""
+    """Manifests are named from 2**64 - 1 downwards, so other versions end alike."""
     table = str(there.root / "t.lance")
     for _ in range(version - 1):
         lance.write_dataset(BASE, table, mode="append")
@@ -374,7 +375,7 @@ def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(
 
 
 def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
-    """One that commits after the service has checked that the table is the same, and before its own commit."""
+    """One that commits between the service's check of the table and its commit."""
     table, wide = (
         there.root / "t.lance",
         pa.table({f"c{i}": [i] for i in range(3000)}),

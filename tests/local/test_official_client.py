@@ -1,4 +1,7 @@
-"""The protocol's official client, straight at the embedded service: what either client writes, the other reads."""
+"""The protocol's official client at the embedded service.
+
+What either client writes, the other reads.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ ALL_TYPES = ALL_TYPES.append_column(
 
 @pytest.fixture(scope="module")
 def lancedb():
-    """The client; importing it takes seconds, and each process of the tests imports each of their files."""
+    """The client, imported late.
+
+    That takes seconds, and each process of the tests imports each of their files.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import lancedb
@@ -282,8 +288,8 @@ def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller
     assert caller.read("t").equals(TABLE)
 
 
-# what the requests of both clients differ in, beside their order of headers, values drawn anew each time, and framing:
-# they send rows in chunks, and no length where there is no body
+# what the requests of both clients differ in, besides the order of headers, random
+# values, and framing: they send rows in chunks, and no length if there is no body
 OURS_ALONE = {
     ("accept", "application/json"),
     ("accept-encoding", "identity"),

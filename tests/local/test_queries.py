@@ -1,4 +1,4 @@
-"""Reading over HTTP: what a query may ask, and filters that are not given to the engine."""
+"""Reading over HTTP: valid queries, and filters that the engine must not see."""
 
 from __future__ import annotations
 

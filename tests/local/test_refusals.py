@@ -1,4 +1,7 @@
-"""What the embedded service refuses, by column and with the reason, and then has changed nothing: S06, S07."""
+"""What the embedded service refuses: S06, S07.
+
+By column and with the reason, and nothing is changed.
+"""
 
 from __future__ import annotations
 

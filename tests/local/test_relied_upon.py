@@ -1,8 +1,10 @@
-"""What the embedded service relies upon in its engine, beyond its documents; a name says what a new release moved.
+"""Undocumented behaviour of the engine on which the embedded service depends.
 
-Most of it is seen in test_refusals.py, which holds the engine's reasons by column. What it relies upon in cheroot is
-seen in test_http.py (headers, lengths, chunks, early answers), test_together.py (bodies that are not read), test_end.py
-and test_folders.py (threads, forks, figures, stopping).
+The name of a test says what a new release has changed. Most of it is tested in
+test_refusals.py, which holds the engine's reasons by column. What the service needs of
+cheroot is tested in test_http.py (headers, lengths, chunks, early responses),
+test_together.py (bodies that are not read), test_end.py and test_folders.py (threads,
+forks, figures, stopping).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Tables of the embedded service: created, listed, described, altered and replaced, at both kinds of addresses."""
+"""Tables of the embedded service, at both kinds of addresses.
+
+They are created, listed, described, altered and replaced.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers of the embedded service at the same time, in one process and in two: S05, S06."""
+"""Simultaneous callers of the embedded service, in one process and in two: S05, S06."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.local import ARROW, TABLE, Caller, message, stream
 
 @pytest.fixture
 def at_once(caller):
-    """A function that makes calls at once, each by a caller of its own, and gives the answers."""
+    """A function that makes calls at once, each by its own caller."""
 
     def run(*calls):
         callers = [Caller(caller.root, caller.url, caller.key) for _ in calls]

@@ -1,4 +1,4 @@
-"""Nothing on the embedded service grows for ever: versions, parts, lost files, descriptors."""
+"""Nothing of the embedded service grows forever: versions, parts, lost files."""
 
 from __future__ import annotations
 
