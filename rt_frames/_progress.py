@@ -58,7 +58,12 @@ class Progress:
 
     def _draw(self, sent: int, rows: int) -> None:
         if self._bar is None:
-            if not self._is_due():
+            is_due = time.monotonic() - self._began > SHOW_AFTER
+            if self._shown is None and is_due:
+                # a program without a console has no stderr
+                in_terminal = sys.stderr is not None and sys.stderr.isatty()
+                self._shown = _in_notebook() or in_terminal
+            if not self._shown:
                 return
             kind = _NotebookBar if _in_notebook() else tqdm
             self._bar = kind(
@@ -68,11 +73,6 @@ class Progress:
             self._bar.start_t -= time.monotonic() - self._began
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
         self._bar.update(sent - self._bar.n)
-
-    def _is_due(self) -> bool:
-        if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:
-            self._shown = _in_notebook() or _in_terminal()
-        return bool(self._shown)
 
     def __exit__(self, *_: object) -> None:
         bar = self._bar
@@ -85,11 +85,6 @@ class Progress:
 def _in_notebook() -> bool:
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
-
-
-def _in_terminal() -> bool:
-    # there is none in a program without a console
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing

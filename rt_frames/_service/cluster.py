@@ -210,7 +210,9 @@ def _write(
     """
     if not len(frame):
         return 0, 0, None
-    if not _is_first(write, number):
+    # whatever workers see of each other, the scheduler lets only one of them send it
+    cluster = sys.modules["distributed"].get_client()
+    if not cluster.run_on_scheduler(_mark, write, number):
         text = (
             f"table {request.purpose.table!r}: a worker was lost while it sent "
             f"partition {number}"
@@ -260,7 +262,7 @@ def _remove(write: str) -> None:
 
 
 def _mark(write: str, number: int) -> bool:
-    """Return whether a partition may be sent, on the scheduler.
+    """Mark a partition as begun, on the scheduler; return whether it may be sent.
 
     Its write has not ended, and no task has begun it before.
     """
@@ -269,10 +271,3 @@ def _mark(write: str, number: int) -> bool:
         return False
     begun.add(number)
     return True
-
-
-def _is_first(write: str, number: int) -> bool:
-    """Mark a partition as being sent; the scheduler lets only one worker do so."""
-    client = sys.modules["distributed"].get_client()
-    is_first: bool = client.run_on_scheduler(_mark, write, number)
-    return is_first
