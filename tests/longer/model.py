@@ -94,16 +94,24 @@ def fit(value: Any, arrow: pa.DataType) -> Any:
         return _fit_float(value, arrow)
     if types.is_decimal(arrow):
         return _fit_decimal(value, arrow)
-    if types.is_date(arrow) and isinstance(value, dt.datetime):
+    if types.is_temporal(arrow):
+        return _fit_moment(value, arrow)
+    if isinstance(value, uuid.UUID) and arrow != pa.uuid():
+        return value.bytes
+    return value
+
+
+def _fit_moment(value: Any, arrow: pa.DataType) -> Any:
+    if types.is_date(arrow):
+        if not isinstance(value, dt.datetime):
+            return value
         if value.time() != dt.time():
             raise RefusedError(value)
         return value.date()
-    if types.is_timestamp(arrow):
-        if not isinstance(value, dt.datetime):
-            value = dt.datetime.combine(value, dt.time())
-        _check_unit(value, arrow)
-    if types.is_time(arrow):
-        _check_unit(value, arrow)
+    if types.is_timestamp(arrow) and not isinstance(value, dt.datetime):
+        return dt.datetime.combine(value, dt.time())
+    if value.microsecond % _UNITS[arrow.unit]:
+        raise RefusedError(value)
     return value
 
 
@@ -133,11 +141,6 @@ def _fit_decimal(value: Any, arrow: pa.DataType) -> Decimal:
     if unscaled != int(unscaled) or abs(unscaled) >= 10**arrow.precision:
         raise RefusedError(value)
     return Decimal(int(unscaled)).scaleb(-arrow.scale)
-
-
-def _check_unit(value: Any, arrow: pa.DataType) -> None:
-    if value.microsecond % _UNITS[arrow.unit]:
-        raise RefusedError(value)
 
 
 def is_key(arrow: pa.DataType) -> bool:
@@ -300,13 +303,18 @@ def converted(frame: Frame, fields: dict[str, pa.Field]) -> list[dict[str, Any]]
     for name, (arrow, values) in frame.columns.items():
         field = fields[name]
         has_value = any(value is not None for value in values)
-        if has_value and family(arrow) != family(field.type):
+        if has_value and not is_joined(family(arrow), family(field.type)):
             raise RefusedError(name)
         if not field.nullable and None in values:
             raise RefusedError(name)
         for row, value in zip(rows, values, strict=True):
             row[name] = fit(value, field.type)
     return rows
+
+
+def is_joined(have: str, target: str) -> bool:
+    """Return whether values of a family may join a column; a UUID is bytes to others."""
+    return have == target or (have, target) == ("uuid", "binary")
 
 
 def check_keys(rows: list[Any], fields: dict[str, pa.Field], keys: list[str]) -> None:
