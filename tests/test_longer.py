@@ -7,7 +7,16 @@ import tempfile
 
 import pytest
 
-from tests.longer import cluster, fronts, interrupts, kills, mutations, rows
+from tests.longer import (
+    cluster,
+    fronts,
+    interrupts,
+    kills,
+    mutations,
+    nightly,
+    rows,
+    writers,
+)
 
 
 def times(*counts: int) -> pytest.MarkDecorator:
@@ -54,6 +63,22 @@ def test_a_table_is_whole_and_what_was_acknowledged_stays_whoever_is_killed(coun
 @times(6, 300)
 def test_appends_and_reads_are_whole_or_an_error_whatever_fails_at_any_step(count):
     assert sum(rows.run(count, seed=1).values()) == count
+
+
+@times(100, 2000)
+def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs(count):
+    counts = nightly.run(count, seed=1)
+    kinds = {what.split(":")[0] for what in counts}
+    assert kinds == {*nightly.KINDS}
+    assert counts.total() > 3 * count
+
+
+@times(25, 500)
+def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
+    counts = writers.run(count, seed=1)
+    assert counts.total() == count
+    assert counts["middle: 2 confirmed"]
+    assert counts["together: 2 confirmed"]
 
 
 @times(50)

@@ -109,8 +109,37 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
             400, "these are all columns of the table; leave one, or drop the table"
         )
     with engine.as_http_errors("no column was dropped"):
+        _rewrite_rows_without(table, names)
         table.drop_columns(names)
     return {"version": int(table.version)}
+
+
+def _rewrite_rows_without(table: Any, dropped: list[str]) -> None:
+    """Rewrite rows that have values in dropped columns alone.
+
+    Rows may have been stored without columns that were added later, or that they were
+    appended without. A fragment that keeps no data makes the table unreadable.
+    """
+    kept: set[int] = set()
+    for field in table.lance_schema.fields():
+        if field.name() not in dropped:
+            kept |= _field_ids(field)
+    for fragment in table.get_fragments():
+        stored: set[int] = set()
+        for file in fragment.metadata.files:
+            stored.update(file.fields)
+        if not stored & kept:
+            # an update writes whole rows, with nulls in what they lack
+            first = fragment.fragment_id << 32
+            rows = f"_rowaddr >= {first} AND _rowaddr < {first + 2**32}"
+            table.update({dropped[0]: f"`{dropped[0]}`"}, where=rows)
+
+
+def _field_ids(field: Any) -> set[int]:
+    ids = {field.id()}
+    for child in field.children():
+        ids |= _field_ids(child)
+    return ids
 
 
 def restore(folder: Path, version: int) -> dict[str, int]:

@@ -231,6 +231,34 @@ def test_columns_are_dropped(there):
     assert there.read("t").num_rows == 4
 
 
+@pytest.mark.parametrize("name", COLUMNS)
+def test_rows_that_have_values_in_dropped_columns_alone_stay_with_nulls(caller, name):
+    arrow, values = COLUMNS[name]
+    dropped = pa.array(values, arrow)
+    for odd, kept in (("x", dropped), ("an 'odd' x", pa.array([1, 2, 3]))):
+        rows = pa.table({odd: dropped, "z": dropped})
+        caller.create("t", rows.append_column("kept", kept))
+        assert insert(caller, rows).status_code == 200
+        assert insert(caller, rows[:1]).status_code == 200
+        assert ask(caller, "drop_columns", columns=["z", odd]).status_code == 200
+        found = caller.read("t")
+        assert found[:3].equals(pa.table({"kept": kept}))
+        assert found["kept"][3:].to_pylist() == [None] * 4
+        assert insert(caller, pa.table({"kept": kept})).status_code == 200
+        caller.send("POST", "/v1/table/t/drop/")
+
+
+def test_a_new_column_alone_is_left(caller):
+    caller.create("t", pa.table({"s": [{"x": 1, "y": [1, 2]}, None]}))
+    ask(caller, "delete", predicate="s IS NULL")
+    add(caller, pa.field("new", pa.struct({"a": pa.int8()})))
+    assert ask(caller, "drop_columns", columns=["s"]).json() == {"version": 5}
+    assert read(caller) == {"new": [None]}
+    add(caller, pa.field("s", pa.int8()))
+    assert ask(caller, "drop_columns", columns=["new"]).status_code == 200
+    assert read(caller) == {"s": [None]}
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [

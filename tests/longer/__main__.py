@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 import random
 
-from tests.longer import cluster, fronts, interrupts, kills, mutations, rows
+from tests.longer import (
+    cluster,
+    fronts,
+    interrupts,
+    kills,
+    mutations,
+    nightly,
+    rows,
+    writers,
+)
 from tests.support.processes import hear_interrupts
 
 PROGRAMS = {
@@ -13,6 +22,8 @@ PROGRAMS = {
     "answers": mutations.answers,
     "alterations": mutations.alterations,
     "rows": rows.run,
+    "nightly": nightly.run,
+    "writers": writers.run,
     "kills": kills.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,

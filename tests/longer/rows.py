@@ -76,7 +76,9 @@ class Proxy:
 
         Return whether the connection is still usable.
         """
-        answer = self.ask(request) if fault != "never answer" else b""
+        answer = b""
+        if fault != "never answer":
+            answer = forward(request, self.service.caller.url)
         if fault in ("answer late", "never answer"):
             connection.sock.settimeout(10 * PATIENCE)
             connection.sock.recv(1)  # until the client has lost its patience
@@ -91,26 +93,30 @@ class Proxy:
         connection.sock.sendall(answer[:sent])
         return False
 
-    def ask(self, request: Request) -> bytes:
-        """Return the answer of the service, with its head, as it is."""
-        lines = [
-            line
-            for line in request.head.split(b"\r\n")
-            if not line.lower().startswith((b"transfer", b"content-l"))
-        ]
-        head = [
-            *lines,
-            b"Content-Length: %d" % len(request.body),
-            b"Connection: close",
-            b"",
-            b"",
-        ]
-        url, answer = urlsplit(self.service.caller.url), b""
-        with socket.create_connection((url.hostname, url.port), timeout=30) as upstream:
-            upstream.sendall(b"\r\n".join(head) + request.body)
-            while piece := upstream.recv(2**20):
-                answer += piece
-        return answer
+
+def forward(request: Request, url: str) -> bytes:
+    """Return a service's answer with its head, as it is."""
+    lines = [
+        line
+        for line in request.head.split(b"\r\n")
+        if not line.lower().startswith((b"transfer", b"content-l"))
+    ]
+    head = [
+        *lines,
+        b"Content-Length: %d" % len(request.body),
+        b"Connection: close",
+        b"",
+        b"",
+    ]
+    address = urlsplit(url)
+    answer = b""
+    with socket.create_connection(
+        (address.hostname, address.port), timeout=30
+    ) as upstream:
+        upstream.sendall(b"\r\n".join(head) + request.body)
+        while piece := upstream.recv(2**20):
+            answer += piece
+    return answer
 
 
 def added(number: int) -> pa.Table:

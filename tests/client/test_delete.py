@@ -1,0 +1,244 @@
+"""Rows that are deleted: those for which a condition holds, which is never a null."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import uuid
+from decimal import Decimal
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from rt_frames.errors import BadRequest, OutcomeUnknown, RateLimited, TableNotFoundError
+from tests.support.faults import connected
+from tests.support.hosted import Hosted, Table, serving
+
+ROWS = pa.table(
+    {
+        "id": [1, 2, 3, 4],
+        "s": ["a", "it's", None, "? ` \\"],
+        "day": [dt.date(2024, 2, 28), dt.date(2024, 2, 29), None, dt.date(2024, 3, 1)],
+        "x y": [0.5, None, float("nan"), 2.0],
+    }
+)
+
+
+@pytest.fixture
+def table(place, name):
+    return place.create(name, ROWS)
+
+
+def left(place, table) -> list[int]:
+    return sorted(place.read(table.name)["id"].to_pylist())
+
+
+CONDITIONS = {
+    "id > 2": [1, 2],
+    "s = 'it''s'": [1, 3, 4],
+    "s <> 'a'": [1, 3],
+    "NOT (s = 'a')": [1, 3],
+    "s IS DISTINCT FROM 'a'": [1],
+    "s IS NULL": [1, 2, 4],
+    "s IN ('a', NULL)": [2, 3, 4],
+    "s = NULL": [1, 2, 3, 4],
+    "day < date '2024-02-29'": [2, 3, 4],
+    "day <> date '2024-02-29'": [2, 3],
+    "`x y` < 1": [2, 3, 4],
+    "id = 1 OR id = 4": [2, 3],
+    "true": [],
+    "false": [1, 2, 3, 4],
+}
+
+
+@pytest.mark.parametrize(("condition", "kept"), CONDITIONS.items())
+def test_rows_for_which_it_holds_go_and_are_counted(place, table, condition, kept):
+    assert table.delete(condition) == 4 - len(kept)
+    assert left(place, table) == kept
+    stored = place.read(table.name)
+    rows = ROWS.filter(pa.compute.is_in(ROWS["id"], pa.array(kept, pa.int64())))
+    assert stored.schema == ROWS.schema
+    assert str(stored.to_pylist()) == str(rows.to_pylist())
+    assert table.count() == len(kept)
+    assert place.open(table.name).version <= 2
+    assert table.delete(condition) == 0
+
+
+def test_old_versions_keep_the_rows(place, table):
+    assert table.delete("id = 1") == 1
+    old = place.client.table(table.name, version=1)
+    assert old.count() == 4
+    assert old.restore().count() == 4
+
+
+VALUES = {
+    "s": ["it's", "? ` \\"],
+    "id": [1, 4],
+    "day": [dt.date(2024, 2, 29)],
+    "x y": [0.5, 2.0],
+    "b": [b"\0'", b""],
+    "at": [dt.datetime(2024, 2, 29, 1, 2, 3, 4)],
+    "utc": [dt.datetime(2024, 2, 29, tzinfo=dt.UTC)],
+    "price": [Decimal("0.10")],
+    "who": [uuid.UUID(int=7)],
+    "yes": [True, False],
+}
+
+
+@pytest.mark.parametrize("column", VALUES)
+def test_values_are_given_beside_the_condition(place, name, column):
+    values = VALUES[column]
+    array = pa.array(values)
+    if column == "who":
+        array = pa.array([one.bytes for one in values], pa.uuid())
+    numbers = range(len(values))
+    table = place.create(name, pa.table({column: array, "id_": numbers}))
+    place.append(name, pa.table({"id_": [9]}))
+    for number, value in enumerate(values):
+        assert table.delete(f"`{column}` = ?", params=[value]) == 1
+        assert table.delete(f"`{column}` = ?", [value]) == 0
+        kept = [*numbers[number + 1 :], 9]
+        assert place.read(name)["id_"].to_pylist() == kept
+
+
+def test_a_null_among_the_values_matches_nothing(place, table):
+    assert table.delete("s = ?", params=[None]) == 0
+    assert table.delete("s IS NOT DISTINCT FROM ?", params=[None]) == 1
+    assert left(place, table) == [1, 2, 4]
+
+
+UNUSABLE = {
+    "none": (None, None, "where: a condition is needed"),
+    "empty": ("", None, "where: expected an SQL condition"),
+    "blank": (" \n", None, "where: expected an SQL condition"),
+    "a number": (7, None, "where: expected an SQL condition"),
+    "a semicolon": ("id = 1; DROP TABLE t", None, "semicolon"),
+    "a parenthesis": ("id = 1) OR (true", None, "parenthesis"),
+    "double quotes": ('s = "a"', None, "reads"),
+    "too few values": ("id = ? OR id = ?", [1], "params: 2 "),
+    "too many values": ("id = 1", [1], "params: 0 "),
+    "text for values": ("s = ?", "a", "params"),
+    "NaN": ("`x y` = ?", [float("nan")], "params"),
+    "a list": ("id = ?", [[1]], "params"),
+}
+
+
+@pytest.mark.parametrize(("where", "params", "words"), UNUSABLE.values(), ids=UNUSABLE)
+def test_what_is_no_condition_is_refused_before_anything_is_sent(
+    place, table, where, params, words
+):
+    with pytest.raises((ValueError, TypeError), match=words):
+        table.delete(where, params=params)
+    assert place.read(table.name).num_rows == 4
+    assert place.open(table.name).version == 1
+
+
+@pytest.mark.parametrize("where", ["nope = 1", "id", "id = 'x' AND", "id = 1 -- x"])
+def test_what_the_service_refuses_deletes_nothing(place, table, where):
+    with pytest.raises(BadRequest):
+        table.delete(where)
+    assert place.open(table.name).version == 1
+
+
+def test_a_table_that_is_not_there_is_told_by_its_name(place, name):
+    with pytest.raises(TableNotFoundError, match=name):
+        place.client.table(name).delete("id = 1")
+
+
+def test_a_day_is_redone_by_a_deletion_and_an_append(place, table):
+    day = dt.date(2024, 2, 29)
+    rows = pl.DataFrame({"id": [20, 21], "day": [day, day]})
+    for _ in range(2):
+        table.delete("day = ?", params=[day])
+        place.append(table.name, rows)
+    assert left(place, table) == [1, 3, 4, 20, 21]
+
+
+def test_the_log_tells_how_many(place, table, caplog):
+    caplog.set_level("INFO", "rt_frames")
+    table.delete("id > 2")
+    assert f"deleted 2 rows of table {table.name}" in caplog.text
+    assert "id > 2" not in caplog.text
+
+
+# Services that are not embedded
+
+
+class Deleting(Hosted):
+    """A hosted service that deletes the first row, whatever is asked for."""
+
+    tells = True
+
+    def delete(self, table: Table, *_):
+        table.versions.append([table.rows[1:]])
+        told = {"num_deleted_rows": 1, "version": len(table.versions)}
+        return 200, told if self.tells else {}
+
+
+@pytest.fixture
+def hosted():
+    hosted = Deleting()
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
+    ):
+        hosted.tables["t"] = Table([[ROWS]])
+        hosted.server = server
+        yield hosted, client.table("t")
+
+
+def test_the_condition_is_sent_in_parentheses(hosted):
+    hosted, table = hosted
+    assert table.delete("s = ?", params=["it's"]) == 1
+    (post,) = [one for one in hosted.server.posts if "/delete/" in one.path]
+    assert post.path == "/v1/table/t/delete/"
+    (predicate,) = json.loads(post.body).values()
+    assert predicate.replace(" ", "") == "(s='it''s')"
+
+
+def test_a_server_may_tell_no_number(hosted, caplog):
+    hosted, table = hosted
+    hosted.tells = False
+    caplog.set_level("INFO", "rt_frames")
+    assert table.delete("id = 1") is None
+    assert "deleted an unknown number of rows" in caplog.text
+
+
+def test_a_read_after_it_is_at_least_of_its_version(hosted):
+    hosted, table = hosted
+    table.delete("id = 1")
+    assert table.count() == 3
+    assert hosted.server.posts[-1].headers["x-lancedb-min-version"] == "2"
+
+
+def test_it_is_not_repeated_once_its_outcome_is_open(hosted):
+    hosted, table = hosted
+    hosted.fault = lambda _, step: "lose the answer" if step == "delete" else ""
+    with pytest.raises(OutcomeUnknown) as raised:
+        table.delete("id = 1")
+    assert hosted.steps.count("delete") == 1
+    assert re.search(
+        "had version 1 before, and has 2 now; running it again gives the same result",
+        str(raised.value),
+    )
+
+
+def test_it_is_repeated_where_the_service_was_busy(hosted):
+    hosted, table = hosted
+    faults = iter(["429"])
+    hosted.fault = lambda _, step: next(faults, "") if step == "delete" else ""
+    assert table.delete("id = 1") == 1
+    hosted.fault = lambda _, step: "429" if step == "delete" else ""
+    with pytest.raises(RateLimited):
+        table.delete("id = 1")
+    assert len(hosted.tables["t"].versions) == 2
+
+
+@pytest.mark.parametrize("status", [404, 405, 406, 501])
+def test_a_server_without_it_is_named(hosted, status):
+    hosted, table = hosted
+    hosted.fault = lambda _, step: str(status) if step == "delete" else ""
+    with pytest.raises(ValueError, match="this server cannot delete rows"):
+        table.delete("id = 1")

@@ -1,0 +1,188 @@
+"""Two clients that write one table in each other's middle.
+
+What is stored is what one order of the confirmed calls gives in the model.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lance
+
+import rt_frames as rt
+from rt_frames.local import LocalService
+from tests.longer import model
+from tests.longer.model import NAME, Call, RefusedError, Step, Table
+from tests.longer.nightly import REFUSALS, difference
+from tests.longer.rows import forward
+from tests.support.servers import KEY, Connection, Server
+
+_DRAW = {
+    model.draw_upsert: 5,
+    model.draw_append: 4,
+    model.draw_delete: 2,
+    model.draw_add: 1,
+    model.draw_drop_columns: 1,
+    model.draw_rename: 1,
+    model.draw_cast: 2,
+    model.draw_nullable: 1,
+    model.draw_rewrite: 3,
+    model.draw_replace: 1,
+}
+
+
+class Proxy:
+    """Hands requests on, and makes the other writer's call before one of them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.left = 0
+        self.happens = lambda: None
+
+    def __call__(self, connection: Connection) -> None:
+        request = connection.body(connection.head())
+        self.left -= 1
+        if self.left == 0:
+            self.happens()
+        connection.sock.sendall(forward(request, self.url))
+
+
+class Pair:
+    """Two calls, what became of them, and what may be stored then."""
+
+    def __init__(self, table: Table, calls: list[Call]) -> None:
+        self.table = table
+        self.calls = calls
+        # how many steps of each call are done; all of them if it was confirmed
+        self.steps = [0, 0]
+        self.outcomes = ["", ""]
+
+    def make(self, number: int, client: rt.Client) -> None:
+        call = self.calls[number]
+        try:
+            call.do(client)
+        except REFUSALS as error:
+            if isinstance(error, rt.errors.OutcomeUnknown):
+                raise
+            notes = " ".join(getattr(error, "__notes__", ()))
+            self.steps[number] = int("were added before it" in notes)
+            self.outcomes[number] = f"{type(error).__name__}: {error} {notes}"
+        else:
+            self.steps[number] = len(call.steps)
+            self.outcomes[number] = "done"
+
+    def possible(self) -> Iterator[Table]:
+        """Yield what each order of the commits gives."""
+        first, second = (
+            call.steps[:many] for call, many in zip(self.calls, self.steps, strict=True)
+        )
+        for order in interleaved(first, second):
+            table = self.table
+            try:
+                for step in order:
+                    table = step(table)
+            except RefusedError:
+                continue
+            yield table
+
+
+def interleaved(first: list[Step], second: list[Step]) -> Iterator[list[Step]]:
+    if not first or not second:
+        yield [*first, *second]
+        return
+    for rest in interleaved(first[1:], second):
+        yield [first[0], *rest]
+    for rest in interleaved(first, second[1:]):
+        yield [second[0], *rest]
+
+
+def draw(r: random.Random, table: model.Model) -> Call:
+    (one,) = r.choices([*_DRAW], [*_DRAW.values()])
+    return one(r, table)
+
+
+class Writers:
+    """Two clients of a service, one of them through a proxy."""
+
+    def __init__(self, direct: rt.Client, proxied: rt.Client, proxy: Proxy) -> None:
+        self.direct = direct
+        self.proxied = proxied
+        self.proxy = proxy
+
+    def make(self, pair: Pair, r: random.Random) -> str:
+        if r.random() < 0.3:
+            return self.together(pair)
+        return self.middle(pair, r)
+
+    def middle(self, pair: Pair, r: random.Random) -> str:
+        """Make the second call before some request of the first."""
+        self.proxy.left = r.randint(1, 5)
+        self.proxy.happens = lambda: pair.make(1, self.direct)
+        pair.make(0, self.proxied)
+        if not pair.outcomes[1]:
+            pair.make(1, self.direct)
+            return "after"
+        return "middle"
+
+    def together(self, pair: Pair) -> str:
+        start = threading.Barrier(2)
+
+        def make(number: int) -> None:
+            start.wait()
+            pair.make(number, self.direct)
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(make, number) for number in range(2)]:
+                done.result()
+        return "together"
+
+
+def check(writers: Writers, root: Path, r: random.Random) -> str:
+    """Draw a table and two calls, make them, and compare what is stored."""
+    frame = model.draw_new(r)
+    table = model.created(frame)
+    writers.direct.create_table(NAME, frame.make(), if_exists="replace")
+    pair = Pair(table, [draw(r, table), draw(r, table)])
+    try:
+        how = writers.make(pair, r)
+        found = lance.dataset(str(root / f"{NAME}.lance")).to_table()
+        possible = list(pair.possible())
+        assert any(one.is_stored_as(found) for one in possible), "\n".join(
+            difference(one, found) for one in possible
+        )
+    except BaseException as error:
+        error.add_note(f"{frame}\n{pair.calls}\n{pair.outcomes}")
+        raise
+    confirmed = pair.outcomes.count("done")
+    return f"{how}: {confirmed} confirmed"
+
+
+def run(count: int, seed: int, first: int = 0) -> Counter[str]:
+    """Draw pairs by number, of which each can be repeated alone."""
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        options = {"api_key": KEY, "dialect": "lancedb", "timeout": 20, "retries": 0}
+        with (
+            LocalService(root, api_key=KEY) as service,
+            Server(script=Proxy(service.url)) as server,
+            rt.Client(service.url, **options) as direct,
+            rt.Client(server.url, **options) as proxied,
+        ):
+            writers = Writers(direct, proxied, server.script)
+            for one in (direct, proxied):
+                one.list_tables()
+            for number in range(first, first + count):
+                r = random.Random(f"{seed}/{number}")
+                try:
+                    counts[check(writers, root, r)] += 1
+                except BaseException as error:
+                    error.add_note(f"seed {seed}, pair {number}")
+                    raise
+    return counts
