@@ -63,6 +63,7 @@ main.command_class = Command
 main.params += VERBOSITY
 main.add_command(reading.tables)
 main.add_command(reading.show)
+main.add_command(reading.export)
 
 
 @main.command(epilog="Example: rt-frames drop sales --yes --url ./tables")
