@@ -27,9 +27,9 @@ def __getattr__(name: str) -> object:
         if name == "__all__":
             return sorted([*api.__all__, "__version__", "errors"])
         if name in api.__all__:
-            found: object = getattr(api, name)
-            globals()[name] = found
-            return found
+            value: object = getattr(api, name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

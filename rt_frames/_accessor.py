@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
-from rt_frames._display import hide_frames
+from rt_frames._display import hide_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class RemoteAccessor(Generic[FrameT]):
             raise AttributeError(text, name=name, obj=self)
 
     @property
-    @hide_frames
+    @hide_traceback
     def schema(self) -> pa.Schema:
         """The Arrow schema that would be sent.
 

@@ -19,7 +19,7 @@ from rt_frames._client import (
     rewrite_columns,
 )
 from rt_frames._connect import connect, disconnect, resolve
-from rt_frames._display import hide_frames
+from rt_frames._display import hide_traceback
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema
 from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan
@@ -239,7 +239,7 @@ def tee(
     return data
 
 
-@hide_frames
+@hide_traceback
 def schema(data: Frame) -> pa.Schema:
     """Return the Arrow schema in which a frame would be sent.
 
@@ -335,7 +335,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
 
 
 @refuse_strict
-@hide_frames
+@hide_traceback
 def plan_alterations(
     before: Any,
     after: Any,
@@ -394,29 +394,30 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
-    stored = [
-        side
-        for side, data in (("before", before), ("after", after))
-        if isinstance(data, RemoteTable)
-    ]
+    stored = []
+    if isinstance(before, RemoteTable):
+        stored.append("before")
+    if isinstance(after, RemoteTable):
+        stored.append("after")
     before = _known_schema("before", before)
     after = _known_schema("after", after)
+    are_schemas = isinstance(before, pa.Schema) and isinstance(after, pa.Schema)
+    schemas = arrow_schemas(
+        before,
+        after,
+        dtypes=dtypes,
+        index=index,
+        clean_names=clean_names,
+        stored=stored,
+    )
     return plan(
-        *arrow_schemas(
-            before,
-            after,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            stored=stored,
-        ),
+        *schemas,
         rename=rename,
         nullable=nullable,
         add_columns=add_columns,
         drop_columns=drop_columns,
         stored="before" in stored,
-        compare_nullability=isinstance(before, pa.Schema)
-        and isinstance(after, pa.Schema),
+        compare_nullability=are_schemas,
     )
 
 
@@ -426,14 +427,17 @@ def _known_schema(side: str, data: Any) -> Any:
         try:
             return pa.ipc.read_schema(pa.py_buffer(Path(data).read_bytes()))
         except pa.ArrowException as error:
-            text = f"before: {data} holds no schema; keep one with Path(…).write_bytes(df.remote.schema.serialize())"
-            raise ValueError(text) from error
+            raise ValueError(
+                f"before: {data} holds no schema; keep one with "
+                "Path(…).write_bytes(df.remote.schema.serialize())"
+            ) from error
     if not isinstance(data, RemoteTable):
         return data
     if data.schema is None:
         raise ValueError(
-            f"{side}: the columns of table {data.name!r} are not known here, and its service does not describe tables; "
-            "either pass what it was created from, a frame or a schema that was kept (df.remote.schema gives it):\n"
+            f"{side}: the columns of table {data.name!r} are not known here, and its "
+            "service does not describe tables; either pass what it was created from, a "
+            "frame or a schema that was kept (df.remote.schema gives it):\n"
             f"    df.remote.alter_table({data.name!r}, before)\n"
             "or, where the server speaks that, use a dialect that can describe a table:\n"
             '    rt.connect(…, dialect="lancedb")'
@@ -442,7 +446,7 @@ def _known_schema(side: str, data: Any) -> Any:
 
 
 @refuse_strict
-@hide_frames
+@hide_traceback
 def alter_table(
     data: Any,
     name: str,
@@ -536,7 +540,7 @@ def alter_table(
 
 
 def _alter_table(
-    asked: RemoteTable,
+    table: RemoteTable,
     data: Any,
     before: Any,
     options: dict[str, Any],
@@ -544,46 +548,51 @@ def _alter_table(
     lossy: bool,
     rewrite: bool,
 ) -> RemoteTable:
-    found = plan_alterations(asked if before is None else before, data, **options)
+    changes = plan_alterations(table if before is None else before, data, **options)
     check_no_cycle(options["rename"] or {})
-    if before is not None and asked.schema is not None:
-        found = _check_state(
-            asked.name, found, plan_alterations(asked, data, **options)
-        )
-    if rewrite and found:
-        altered = rewrite_columns(asked, found)
+    if before is not None and table.schema is not None:
+        remaining = plan_alterations(table, data, **options)
+        _check_state(table.name, changes, remaining)
+        changes = remaining
+    if rewrite and changes:
+        altered = rewrite_columns(table, changes)
     else:
-        check_plan(asked, found, lossy=lossy)
-        altered = alter_by_kind(asked, found)
+        check_plan(table, changes, lossy=lossy)
+        altered = alter_by_kind(table, changes)
     if isinstance(before, RemoteTable):
         forget_schema(before)
     return altered
 
 
-def _check_state(
-    name: str, found: AlterationPlan, left: AlterationPlan
-) -> AlterationPlan:
-    """Return what is left to do, if all of it is a part of what was found between before and after."""
-    known = {one.path: one for one in found}
-    strange = [str(one) for one in left if not _is_part(one, known.get(one.path))]
-    strange += [
-        f"{column.name}: only in after"
-        for column in left.added
-        if column not in list(found.added)
+def _check_state(name: str, changes: AlterationPlan, remaining: AlterationPlan) -> None:
+    """Refuse a table whose remaining changes are not among those planned."""
+    planned = {alteration.path: alteration for alteration in changes}
+    added = list(changes.added)
+    unplanned = [
+        str(alteration)
+        for alteration in remaining
+        if not _is_part(alteration, planned.get(alteration.path))
     ]
-    if strange:
+    unplanned += [
+        f"{column.name}: only in after"
+        for column in remaining.added
+        if column not in added
+    ]
+    if unplanned:
         raise errors.AlterationError(
-            f"table {name!r} matches neither before nor after (from after it differs by {list_some(strange)}); nothing "
-            "was sent; leave before out to alter what is there"
+            f"table {name!r} matches neither before nor after (from after it differs by "
+            f"{list_some(unplanned)}); nothing was sent; leave before out to alter what "
+            "is there"
         )
-    return left
 
 
-def _is_part(one: Alteration, whole: Alteration | None) -> bool:
-    """Return whether a change is the same as another one, or as some of it, of a column of the same type."""
-    if whole is None or not one.to_json().items() <= whole.to_json().items():
+def _is_part(alteration: Alteration, whole: Alteration | None) -> bool:
+    """Return whether a change is part of another one, of a column of the same type."""
+    if whole is None:
         return False
-    return one.data_type is None or bool(one.before == whole.before)
+    if not alteration.to_json().items() <= whole.to_json().items():
+        return False
+    return alteration.data_type is None or bool(alteration.before == whole.before)
 
 
 def alter_columns(

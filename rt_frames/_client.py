@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import operator
 import os
 import time
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._display import Listing, as_html, hide_frames
+from rt_frames._display import Listing, as_html, hide_traceback
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 # to wait for an answer while a notebook renders
-SHOW_SECONDS = 2.0
+DISPLAY_TIMEOUT = 2.0
 
 T = TypeVar("T")
 
@@ -120,9 +121,10 @@ class Client:
         return str(self._service)
 
     def __repr__(self) -> str:
-        # tracebacks may show a half-initialised client
-        made = "_service" in vars(self)
-        return f"Client({str(self)!r}{self._service.about})" if made else "Client(…)"
+        # a traceback may show a client whose __init__ failed
+        if "_service" not in vars(self):
+            return "Client(…)"
+        return f"Client({str(self)!r}{self._service.repr_suffix})"
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +139,7 @@ class Client:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return client_of, (self._service,)
+        return wrap_service, (self._service,)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones.
@@ -149,7 +151,7 @@ class Client:
         """
         self._service.close()
 
-    @hide_frames
+    @hide_traceback
     def table(self, name: str, *, version: int | None = None) -> RemoteTable:
         """Return a handle to an existing table; no request is made.
 
@@ -182,7 +184,7 @@ class Client:
             )
         return RemoteTable(name, self, version=operator.index(version), _pinned=True)
 
-    @hide_frames
+    @hide_traceback
     def list_tables(self) -> list[str]:
         """List the names of the tables; parameters and errors as in `rt_frames.list_tables`.
 
@@ -194,7 +196,7 @@ class Client:
         """
         return self._service.session.list_tables()
 
-    @hide_frames
+    @hide_traceback
     def create_table(
         self,
         name: str,
@@ -219,8 +221,10 @@ class Client:
         2
         """
         check_order(data, name, "client.create_table({}, df)")
-        # so that its errors stay ours, and it can be read again
-        rows = Readable(data._reader) if isinstance(data, RemoteTable) else data  # noqa: SLF001  # same module
+        rows: Any = data
+        if isinstance(data, RemoteTable):
+            # so that its errors stay ours, and it can be read again
+            rows = Readable(data._reader)  # noqa: SLF001  # same module
         options = WriteOptions(
             dtypes=dtypes,
             index=index,
@@ -232,9 +236,10 @@ class Client:
             progress=progress,
         )
         with errors.about(name):
-            return RemoteTable(name, self, *write(self._service, name, rows, options))
+            written = write(self._service, name, rows, options)
+        return RemoteTable(name, self, *written)
 
-    @hide_frames
+    @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
         """Change columns of a table in one request; parameters and errors as in `rt_frames.alter_columns`.
 
@@ -255,26 +260,27 @@ class Client:
         else:
             hints: Hints = {}
             if isinstance(alterations, AlterationPlan) and len(plan.requests()) > 1:
-                each = f"plan_alterations(…).requests() gives two; send each of them with rt.alter_columns({name!r}, …)"
-                hints = {errors.BadRequest: (each, {})}
+                advice = (
+                    "plan_alterations(…).requests() gives two; send each of them with "
+                    f"rt.alter_columns({name!r}, …)"
+                )
+                hints = {errors.BadRequest: (advice, {})}
             result = self._service.send_json(
                 "alter", name, plan.to_json(), parse_version, hints=hints
             )
-        log.info(
-            "altered table %s, %.0f ms, %s",
+        milliseconds = 1000 * (time.monotonic() - start)
+        log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+        return RemoteTable(
             name,
-            (time.monotonic() - start) * 1000,
-            result.request_id,
+            self,
+            version=result.value,
+            created=False,
+            request_id=result.request_id,
+            _changed=plan,
         )
-        facts = {
-            "version": result.value,
-            "created": False,
-            "request_id": result.request_id,
-        }
-        return RemoteTable(name, self, **facts, _changed=plan)
 
 
-def client_of(service: Service) -> Client:
+def wrap_service(service: Service) -> Client:
     """Return a client of an existing service."""
     client = object.__new__(Client)
     # as `__init__` does
@@ -340,10 +346,11 @@ class RemoteTable:
     _since: int | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_since", None if self._pinned else self.version)
+        since = None if self._pinned else self.version
+        object.__setattr__(self, "_since", since)
 
     @property
-    @hide_frames
+    @hide_traceback
     def schema(self) -> pa.Schema | None:
         """The columns that were sent, or that the service describes, asked once; None if it cannot describe tables.
 
@@ -359,9 +366,12 @@ class RemoteTable:
             object.__setattr__(self, "_schema", self._describe().schema)
         return self._schema
 
-    def _describe(self, **about: Any) -> Description:
+    def _describe(self, max_timeout: float = math.inf) -> Description:
         return self._service.describe(
-            self.name, version=self._read_version, since=self._since, **about
+            self.name,
+            version=self._read_version,
+            since=self._since,
+            max_timeout=max_timeout,
         )
 
     @property
@@ -370,33 +380,30 @@ class RemoteTable:
         return self.version if self._pinned else None
 
     def __repr__(self) -> str:
-        return f"RemoteTable({', '.join([repr(self.name), *self._facts()])}, at {self.client})"
+        facts = ", ".join([repr(self.name), *self._facts()])
+        return f"RemoteTable({facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
         """List the columns for a notebook, which asks for them where the service can tell."""
         if self._schema is None:
             # a display never raises
             with contextlib.suppress(Exception):
-                schema = self._describe(max_timeout=SHOW_SECONDS).schema
+                schema = self._describe(max_timeout=DISPLAY_TIMEOUT).schema
                 object.__setattr__(self, "_schema", schema)
-        fields = [
-            (f.name, str(f.type), "" if f.nullable else "no")
-            for f in self._schema or ()
-        ]
-        title = f"Remote table {self.name}: {', '.join(self._facts())}".removesuffix(
-            ": "
-        )
-        request = f", request {self.request_id}" if self.request_id is not None else ""
-        return as_html(
-            Listing(
-                title,
-                ("column", "type", "nullable"),
-                fields,
-                [f"at {self.client}{request}"],
-            )
-        )
+        rows = []
+        for column in self._schema or ():
+            nullable = "" if column.nullable else "no"
+            rows.append((column.name, str(column.type), nullable))
+        title = f"Remote table {self.name}"
+        facts = self._facts()
+        if facts:
+            title += f": {', '.join(facts)}"
+        note = f"at {self.client}"
+        if self.request_id is not None:
+            note += f", request {self.request_id}"
+        return as_html(Listing(title, ("column", "type", "nullable"), rows, [note]))
 
-    @hide_frames
+    @hide_traceback
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Stream all rows to any reader of Arrow: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB."""
         return self._reader().__arrow_c_stream__(requested_schema)
@@ -409,25 +416,35 @@ class RemoteTable:
         params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
         """Ask for rows, which come as the reader is read; where it is let go, the connection is closed."""
-        asked = query(columns, where, limit, params)
-        if limit == 0 and self.schema is not None:
-            fields = {field.name: field for field in self.schema}
-            if fields.keys() >= {*(columns or ())}:
-                return pa.RecordBatchReader.from_batches(
-                    pa.schema([fields[name] for name in columns or fields]), []
-                )
-        # some servers read 0 as no limit
-        asked["k"] = max(asked["k"], 1)
-        asked["version"] = self._read_version
-        try:
-            rows = self._service.read(self.name, asked, since=self._since)
-        except errors.BadRequest:
-            self._check_columns(columns or ())
-            raise
-        if limit == 0:
+        content = query(columns, where, limit, params)
+        content["version"] = self._read_version
+        if limit != 0:
+            rows = self._query(content)
+            return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
+        schema = self._schema_of(content.get("columns"))
+        if schema is None:
+            # some servers read 0 as no limit
+            content["k"] = 1
+            rows = self._query(content)
             rows.close()
-            return pa.RecordBatchReader.from_batches(rows.schema, [])
-        return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
+            schema = rows.schema
+        return pa.RecordBatchReader.from_batches(schema, [])
+
+    def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema | None:
+        """Return the schema of some columns, or None if one of them is not known."""
+        if self.schema is None or columns is None:
+            return self.schema
+        fields = {column.name: column for column in self.schema}
+        if not fields.keys() >= {*columns}:
+            return None
+        return pa.schema([fields[name] for name in columns])
+
+    def _query(self, content: Mapping[str, Any]) -> Rows:
+        try:
+            return self._service.read(self.name, content, since=self._since)
+        except errors.BadRequest:
+            self._check_columns(content.get("columns", ()))
+            raise
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Refuse columns that the table does not have, if its service tells."""
@@ -437,16 +454,20 @@ class RemoteTable:
                 schema = self._describe().schema
         if schema is None:
             return
-        fields = [*iter_fields(schema)]
-        known = {*RESERVED, *(path for path, _, _ in fields)}
-        if unknown := [name for name in columns if name.replace("`", "") not in known]:
-            readable = [
-                path for path, _, parents in fields if not any(map(is_list, parents))
-            ]
-            text = f"columns: table {self.name!r} has no column {unknown[0]!r}; {did_you_mean(unknown[0], readable)}"
-            raise ValueError(text) from None
+        known = {*RESERVED}
+        readable = []
+        for path, _, parents in iter_fields(schema):
+            known.add(path)
+            if not any(map(is_list, parents)):
+                readable.append(path)
+        for name in columns:
+            if name.replace("`", "") not in known:
+                raise ValueError(
+                    f"columns: table {self.name!r} has no column {name!r}; "
+                    f"{did_you_mean(name, readable)}"
+                ) from None
 
-    @hide_frames
+    @hide_traceback
     def to_arrow(
         self,
         *,
@@ -468,7 +489,8 @@ class RemoteTable:
         params : list, optional
             A value for each ``?`` of the condition outside quotes: a number, text, bytes,
             bool, date, time, datetime, Decimal or UUID, of Python, NumPy or pandas. None
-            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
+            is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``. The engine cuts
+            a moment to the unit of the column that it is compared with.
         limit : int, optional
             The maximum number of rows.
 
@@ -494,7 +516,7 @@ class RemoteTable:
         """
         return self._reader(columns, where, limit, params).read_all()
 
-    @hide_frames
+    @hide_traceback
     def to_pandas(
         self,
         *,
@@ -530,7 +552,7 @@ class RemoteTable:
 
         return to_pandas(self._reader(columns, where, limit, params).read_all())
 
-    @hide_frames
+    @hide_traceback
     def to_polars(
         self,
         *,
@@ -566,7 +588,7 @@ class RemoteTable:
 
         return to_polars(self._reader(columns, where, limit, params).read_all())
 
-    @hide_frames
+    @hide_traceback
     def scan(self) -> pl.LazyFrame:
         """Return a Polars query that reads the rows and columns it needs when it runs.
 
@@ -603,11 +625,11 @@ class RemoteTable:
         service = self._service
         # which says what to do if there is none
         service.dialect.path("query", self.name)
-        known = service.describe(self.name, since=self._since)
+        known = self._describe()
 
         def read(columns: list[str] | None, limit: int | None) -> Rows:
-            asked = {**query(columns, limit=limit), "version": known.version}
-            return service.read(self.name, asked, since=self._since)
+            content = {**query(columns, limit=limit), "version": known.version}
+            return service.read(self.name, content, since=self._since)
 
         schema = known.schema
         if schema is None:
@@ -615,7 +637,7 @@ class RemoteTable:
                 schema = rows.schema
         return scan(schema, read, is_pure=known.version is not None)
 
-    @hide_frames
+    @hide_traceback
     def count(
         self, where: str | None = None, *, params: Sequence[object] | None = None
     ) -> int:
@@ -650,7 +672,7 @@ class RemoteTable:
             since=self._since,
         )
 
-    @hide_frames
+    @hide_traceback
     def delete(self, where: str, params: Sequence[Any] | None = None) -> int | None:
         """Delete the rows for which a condition holds, in one commit.
 
@@ -697,7 +719,7 @@ class RemoteTable:
             object.__setattr__(self, "_since", version)
         return rows
 
-    @hide_frames
+    @hide_traceback
     def restore(self) -> RemoteTable:
         """Make the version of this handle the newest again, with its rows and columns.
 
@@ -748,7 +770,7 @@ class RemoteTable:
                 "this version the newest"
             )
 
-    @hide_frames
+    @hide_traceback
     def drop(self) -> None:
         """Drop the table and all its rows; they cannot be recovered.
 
@@ -798,7 +820,7 @@ class RemoteTable:
             facts.append("was there already")
         return facts
 
-    @hide_frames
+    @hide_traceback
     def alter_columns(self, alterations: Alterations) -> RemoteTable:
         """Change columns in one request, and return the table; parameters and errors as in `rt_frames.alter_columns`.
 
@@ -821,7 +843,7 @@ class RemoteTable:
         forget_schema(self)
         return altered
 
-    @hide_frames
+    @hide_traceback
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
         """Rename columns in one request.
 
@@ -845,7 +867,7 @@ class RemoteTable:
             [Alteration(path, rename=name) for path, name in _items("columns", columns)]
         )
 
-    @hide_frames
+    @hide_traceback
     def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
         """Change types in one request.
 
@@ -877,7 +899,7 @@ class RemoteTable:
             ]
         )
 
-    @hide_frames
+    @hide_traceback
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
         """Allow or forbid nulls in one request.
 
@@ -904,8 +926,8 @@ class RemoteTable:
         """
         return self.alter_columns(
             [
-                Alteration(path, nullable=may)
-                for path, may in _items("nullable", nullable)
+                Alteration(path, nullable=is_allowed)
+                for path, is_allowed in _items("nullable", nullable)
             ]
         )
 
@@ -976,9 +998,10 @@ def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None
     check_values_kept(plan, lossy=lossy, instead=instead)
 
 
-def _items(option: str, asked: Mapping[str, T]) -> Iterable[tuple[str, T]]:
-    if not isinstance(asked, Mapping) or not asked:
+def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:
+    if not isinstance(by_path, Mapping) or not by_path:
         raise TypeError(
-            f"{option}: expected a dict by path, such as {{'outer.inner': …}}, got {show_value(asked)}"
+            f"{option}: expected a dict by path, such as {{'outer.inner': …}}, "
+            f"got {show_value(by_path)}"
         )
-    return asked.items()
+    return by_path.items()

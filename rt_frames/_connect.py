@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
-from rt_frames._client import Client, client_of, service_of
-from rt_frames._display import hide_frames
+from rt_frames._client import Client, service_of, wrap_service
+from rt_frames._display import hide_traceback
 from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
@@ -35,6 +35,7 @@ _default_client: Client | None = None
 # the environment that described the default client
 _default_settings: dict[str, Secret] | None = None
 
+_HOST_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _THREE_WAYS = """connect in one of these ways:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
@@ -115,7 +116,7 @@ def connect(
         parse_options(timeout, retries, headers, verify),
         allow_insecure=allow_insecure,
     )
-    client = client_of(service)
+    client = wrap_service(service)
     if default:
         global _default_client, _default_settings
         _default_client = client
@@ -123,7 +124,7 @@ def connect(
     return client
 
 
-@hide_frames
+@hide_traceback
 def _make_service(
     target: str | Path,
     api_key: Key | None,
@@ -145,7 +146,8 @@ def _make_service(
     if api_key is None:
         api_key = Key(os.environ.get("RT_FRAMES_API_KEY"))
         if not api_key:
-            text = f"no API key for {target.rpartition('@')[2]:.100}"
+            host = target.rpartition("@")[2]
+            text = f"no API key for {host:.100}"
             raise errors.NotConnectedError(
                 Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…")
             )
@@ -183,18 +185,15 @@ def resolve(client: Client | None) -> Client:
         for name, value in os.environ.items()
         if name.startswith("RT_FRAMES_")
     }
-    found = _default_client
-    if (
-        found is None
-        or service_of(found).closed
-        or _default_settings not in (None, settings)
-    ):
-        found = connect()
+    default = _default_client
+    is_outdated = _default_settings not in (None, settings)
+    if default is None or service_of(default).closed or is_outdated:
+        default = connect()
         _default_settings = settings
-    return found
+    return default
 
 
-@hide_frames
+@hide_traceback
 def parse_target(target: Any, region: str | None, domain: str | None) -> str | Path:
     """Return a URL as a string, a folder as a path."""
     if target is None:
@@ -204,9 +203,11 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if isinstance(target, os.PathLike):
         return _parse_folder(target)
     if not isinstance(target, str):
-        text = f"target: expected a URL, a database's name or a folder, got {type(target).__name__}"
+        kind = type(target).__name__
+        text = f"target: expected a URL, a database's name or a folder, got {kind}"
         raise TypeError(Message(text, _THREE_WAYS, target="…"))
-    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target):
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target)
+    if scheme is not None:
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
             raise ValueError(
@@ -215,9 +216,12 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         return target
     if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
         return _parse_folder(target)
-    text = f"{target.rpartition('@')[2]!r:.100} is neither a URL nor a folder"
-    fix = "http:// or https:// is missing before an address, ./ before a folder"
-    raise ValueError(Message(f"{text}; {fix}", _THREE_WAYS, target="…"))
+    shown = target.rpartition("@")[2]
+    text = (
+        f"{shown!r:.100} is neither a URL nor a folder; "
+        "http:// or https:// is missing before an address, ./ before a folder"
+    )
+    raise ValueError(Message(text, _THREE_WAYS, target="…"))
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:
@@ -237,7 +241,8 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
 def _from_environment(
     region: str | None, domain: str | None
 ) -> tuple[str | None, str | None, str | None]:
-    if url := os.environ.get("RT_FRAMES_URL"):
+    url = os.environ.get("RT_FRAMES_URL")
+    if url:
         if region is not None or domain is not None:
             raise ValueError(
                 "region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address"
@@ -245,11 +250,10 @@ def _from_environment(
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB") or None
     if database is None and region is None and domain is None:
-        was_closed = _default_client is not None and service_of(_default_client).closed
-        closed = ", the default client was closed" if was_closed else ""
-        raise errors.NotConnectedError(
-            Message(f"not connected to any service{closed}", _THREE_WAYS, target="…")
-        )
+        text = "not connected to any service"
+        if _default_client is not None and service_of(_default_client).closed:
+            text += ", the default client was closed"
+        raise errors.NotConnectedError(Message(text, _THREE_WAYS, target="…"))
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if database is not None and (region is None or domain is None):
@@ -260,19 +264,18 @@ def _from_environment(
 
 
 def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
-    parts = {"target": database, "region": region, "domain": domain}
     if isinstance(database, str) and "://" in database:
         raise ValueError(
             "region, domain: they go with a database's name, but target is a whole address; leave them out"
         )
-    if missing := [name for name, value in parts.items() if value is None]:
-        given = [name for name in parts if name not in missing]
-        text = f"{' and '.join(missing)} must be given with {' and '.join(given)}"
+    parts = {"target": database, "region": region, "domain": domain}
+    missing = [name for name in parts if parts[name] is None]
+    if missing:
+        present = [name for name in parts if name not in missing]
+        text = f"{' and '.join(missing)} must be given with {' and '.join(present)}"
         raise ValueError(Message(text, _THREE_WAYS, target="…"))
     for name, value in parts.items():
-        if not isinstance(value, str) or not re.fullmatch(
-            r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", value
-        ):
+        if not isinstance(value, str) or not _HOST_PART.fullmatch(value):
             text = f"{name}: expected a part of a host name, got {value!r:.100}"
             raise ValueError(Message(text, _THREE_WAYS, target="…"))
     return f"https://{database}.{region}.{domain}"

@@ -14,7 +14,7 @@ from rt_frames._text import make_printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,16 +41,14 @@ class Listing(NamedTuple):
 
     def shown(self) -> list[tuple[str, ...]]:
         """Return the head and the rows that are shown."""
-        lines = [
-            tuple(map(make_printable, line))
-            for line in (self.head, *self.rows[:MAX_ROWS])
-        ]
+        lines = [self.head, *self.rows[:MAX_ROWS]]
         columns = [
             column
             for column in zip(*lines, strict=True)
             if any(column[1:]) or not self.rows
         ]
-        return list(zip(*columns, strict=True))
+        kept = zip(*columns, strict=True)
+        return [tuple(map(make_printable, line)) for line in kept]
 
 
 def as_text(listing: Listing) -> str:
@@ -61,43 +59,41 @@ def as_text(listing: Listing) -> str:
     while sum(widths) > available and max(widths) > _MIN_WIDTH:
         widths[widths.index(max(widths))] -= 1
     lines.insert(1, tuple("-" * width for width in widths))
-    drawn = [
-        "  ".join(map(str.ljust, map(shorten, line, widths), widths)).rstrip()
-        for line in lines
-    ]
-    return "\n".join(
-        [
-            make_printable(listing.title),
-            "",
-            *drawn,
-            *_more(listing),
-            *(f"\n{make_printable(n)}" for n in listing.notes),
-        ]
-    )
+    text = [make_printable(listing.title), ""]
+    for line in lines:
+        shortened = map(shorten, line, widths)
+        text.append("  ".join(map(str.ljust, shortened, widths)).rstrip())
+    text += _more(listing)
+    text += [f"\n{make_printable(note)}" for note in listing.notes]
+    return "\n".join(text)
 
 
 def as_html(listing: Listing) -> str:
     """Draw a listing for a notebook, every word of it escaped."""
     head, *lines = listing.shown()
-    top = "".join(f'<th scope="col" {_CELL}>{html.escape(name)}</th>' for name in head)
-    body = "".join(
-        f"<tr{_MARK if number in listing.marked else ''}>"
-        f"{''.join(f'<td {_CELL}>{_code(cell)}</td>' for cell in line)}</tr>"
-        for number, line in enumerate(lines)
-    )
-    table = f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
-    below = "".join(
-        f"<p>{_escape(text)}</p>" for text in (*_more(listing), *listing.notes)
-    )
-    title = f"<p><b>{_escape(listing.title)}</b></p>"
-    return f'<div style="color:inherit;background:transparent">{title}{table if body else ""}{below}</div>'
+    parts = [
+        '<div style="color:inherit;background:transparent">',
+        f"<p><b>{_escape(listing.title)}</b></p>",
+    ]
+    if lines:
+        parts.append('<table style="border-collapse:collapse"><thead><tr>')
+        parts += [f'<th scope="col" {_CELL}>{html.escape(name)}</th>' for name in head]
+        parts.append("</tr></thead><tbody>")
+        for number, line in enumerate(lines):
+            mark = _MARK if number in listing.marked else ""
+            parts.append(f"<tr{mark}>")
+            for cell in line:
+                code = f"<code>{html.escape(cell)}</code>" if cell else ""
+                parts.append(f"<td {_CELL}>{code}</td>")
+            parts.append("</tr>")
+        parts.append("</tbody></table>")
+    notes = [*_more(listing), *listing.notes]
+    parts += [f"<p>{_escape(note)}</p>" for note in notes]
+    parts.append("</div>")
+    return "".join(parts)
 
 
-def _code(cell: str) -> str:
-    return f"<code>{html.escape(cell)}</code>" if cell else ""
-
-
-def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
+def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Let notebooks and pytest show the caller's line and the one that raised, and of a cause its words alone.
 
     They leave out frames that have a local variable ``__tracebackhide__``; Python's own traceback shows all.
@@ -109,11 +105,12 @@ def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **options)
         except Exception as error:
-            _mark(error.__traceback__ and error.__traceback__.tb_next, ours_alone=True)
+            # the first frame is this one, which hides itself
+            _hide(error.__traceback__ and error.__traceback__.tb_next, _is_ours)
             if type(error).__module__.startswith(_PACKAGE):
                 cause = error.__cause__ or error.__context__
                 while cause is not None:
-                    _mark(cause.__traceback__)
+                    _hide(cause.__traceback__, lambda _: True)
                     cause = cause.__cause__ or cause.__context__
             raise
 
@@ -123,18 +120,22 @@ def hide_frames(function: Callable[P, T]) -> Callable[P, T]:
 _PACKAGE = __name__.partition(".")[0]
 
 
-def _mark(step: TracebackType | None, *, ours_alone: bool = False) -> None:
+def _hide(step: TracebackType | None, is_hidden: Callable[[FrameType], bool]) -> None:
     while step is not None:
-        if not ours_alone or str(step.tb_frame.f_globals.get("__name__")).startswith(
-            _PACKAGE
-        ):
+        if is_hidden(step.tb_frame):
             step.tb_frame.f_locals["__tracebackhide__"] = True
         step = step.tb_next
 
 
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
+
+
 def _more(listing: Listing) -> list[str]:
     more = len(listing.rows) - MAX_ROWS
-    return [f"… and {more:,} more"] if more > 0 else []
+    if more <= 0:
+        return []
+    return [f"… and {more:,} more"]
 
 
 def _escape(text: str) -> str:

@@ -20,11 +20,13 @@ DialectName = Literal["documented", "lancedb"]
 
 def has_control_characters(name: str) -> bool:
     """Return whether a name holds control characters or lone surrogates."""
-    # isprintable is the cheaper test, and mostly true
-    return not name.isprintable() and any(
-        code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
-        for code in map(ord, name)
-    )
+    # a fast test, which is mostly true
+    if name.isprintable():
+        return False
+    for code in map(ord, name):
+        if code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000:
+            return True
+    return False
 
 
 def duplicates(names: Iterable[T]) -> list[T]:
@@ -64,8 +66,8 @@ def check_column_names(names: list[str], note: str = "") -> None:
                 f"column names must not be empty, and number {names.index('') + 1} is"
             )
         )
-    if has_control_characters("".join(names)):
-        odd = [name for name in names if has_control_characters(name)]
+    odd = [name for name in names if has_control_characters(name)]
+    if odd:
         raise ValueError(
             name_error(
                 f"column names must not contain control characters: {list_names(odd)}"
@@ -75,7 +77,8 @@ def check_column_names(names: list[str], note: str = "") -> None:
 
 def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
-    if dotted := [name for name in names if "." in name]:
+    dotted = [name for name in names if "." in name]
+    if dotted:
         why = "it separates the levels of nested columns"
         raise ValueError(
             name_error(
@@ -90,19 +93,23 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
     MultiIndex levels are joined with ``_``, invalid characters become ``_``, reserved
     names get a trailing ``_``, duplicates a number.
     """
-    # other labels may refuse to be compared, as pandas' NA does
-    labeled = [
-        (label if isinstance(label, str) else None, _clean(label)) for label in labels
-    ]
-    # existing names win
-    taken = {name for label, name in labeled if name == label}
+    # (name, whether its label is that name already, and keeps it)
+    cleaned = []
+    for label in labels:
+        name = _clean(label)
+        # other labels may refuse to be compared, as pandas' NA does
+        is_kept = isinstance(label, str) and label == name
+        cleaned.append((name, is_kept))
+    kept = {name for name, is_kept in cleaned if is_kept}
     names = dict[str, None]()
     numbers = Counter[str]()
-    for label, name in labeled:
+    for name, is_kept in cleaned:
         unique = name
-        while unique in names or (unique in taken and unique != label):
+        is_taken = name in names or (name in kept and not is_kept)
+        while is_taken:
             numbers[name] += 1
             unique = f"{name}_{numbers[name] + 1}"
+            is_taken = unique in names or unique in kept
         names[unique] = None
     return list(names)
 
@@ -134,7 +141,11 @@ class CleanLabels:
 def _clean(label: Any) -> str:
     levels = label if isinstance(label, tuple) else (label,)
     name = "_".join(filter(None, map(str, levels)))
-    clean = "".join("_" if c in ".`" or has_control_characters(c) else c for c in name)
+    characters = list(name)
+    for number, character in enumerate(name):
+        if character in ".`" or has_control_characters(character):
+            characters[number] = "_"
+    clean = "".join(characters)
     return f"{clean}_" if clean in ("", *RESERVED) else clean
 
 
@@ -146,16 +157,18 @@ def join_path(parent: str, name: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Offer the names closest to an unknown one, or else list those that exist."""
     names = list(known)
-    if close := closest_names(name, names):
+    if not names:
+        return "there are none"
+    close = closest_names(name, names)
+    if close:
         return f"did you mean {list_names(close)}?"
-    return f"known: {list_names(sorted(names))}" if names else "there are none"
+    return f"known: {list_names(sorted(names))}"
 
 
 def closest_names(name: str, names: list[str]) -> list[str]:
     """Return names that differ in case, spaces or underscores, else similar ones."""
-    return [
-        other for other in names if _spell(other) == _spell(name)
-    ] or difflib.get_close_matches(name, names, 3)
+    same = [other for other in names if _spell(other) == _spell(name)]
+    return same or difflib.get_close_matches(name, names, 3)
 
 
 def _spell(name: str) -> str:
@@ -181,15 +194,16 @@ def check_table_name(name: Any) -> None:
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
     # a proxy may decode an address once more than the service does
-    for read in (name, unquote(name)):
-        if read in ("", ".", ".."):
+    for decoded in (name, unquote(name)):
+        if decoded in ("", ".", ".."):
             raise ValueError(
                 "name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot"
             )
-        if "/" in read or "\\" in read:
-            where = "which may lead to another table, nor %2F or %5C, which stand for them in addresses"
+        if "/" in decoded or "\\" in decoded:
             raise ValueError(
-                f"name: a table's name cannot contain / or \\, {where}; write _ or . in their place"
+                "name: a table's name cannot contain / or \\, which may lead to another "
+                "table, nor %2F or %5C, which stand for them in addresses; write _ or . "
+                "in their place"
             )
     if has_control_characters(name):
         raise ValueError(

@@ -17,6 +17,7 @@ from rt_frames._text import count, format_bytes
 SHOW_AFTER = 2.0
 # seconds between redraws in a notebook
 _REDRAW_AFTER = 0.2
+_BAR_STYLE = 'style="width:20em;vertical-align:middle;accent-color:#0b7285"'
 
 
 class Progress:
@@ -67,9 +68,7 @@ class Progress:
 
     def _is_due(self) -> bool:
         if self._shown is None and time.monotonic() - self._began > SHOW_AFTER:
-            self._shown = _in_notebook() or (
-                sys.stderr is not None and sys.stderr.isatty()
-            )
+            self._shown = _in_notebook() or _in_terminal()
         return bool(self._shown)
 
     def __exit__(self, *_: object) -> None:
@@ -83,6 +82,11 @@ class Progress:
 def _in_notebook() -> bool:
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
+
+
+def _in_terminal() -> bool:
+    # there is none in a program without a console
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
@@ -100,25 +104,25 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         """Draw the bar; tqdm calls this as often as is fit, and at the end."""
         facts = self.format_dict
         seconds = max(facts["elapsed"], 1e-3)
-        size = format_bytes(self.n) + (
-            f" of {format_bytes(self.total)}" if self.total else ""
-        )
-        words = (
-            size,
-            facts["postfix"],
-            f"{format_bytes(self.n / seconds)}/s",
-            f"{seconds:.0f} s",
-        )
-        text = f"{self.desc}: {', '.join(filter(None, words))}"
-        # a closed bar is disabled
-        known = self.total or (self.n if self.disable else None)
-        value = f' value="{self.n}" max="{known or 1}"' if known else ""
-        bar = f'<progress{value} style="width:20em;vertical-align:middle;accent-color:#0b7285"></progress>'
-        labelled = f'<label style="color:inherit">{bar} {html.escape(text)}</label>'
-        shown = {"text/plain": text, "text/html": labelled}
+        size = format_bytes(self.n)
+        if self.total:
+            size += f" of {format_bytes(self.total)}"
+        words = [size]
+        if facts["postfix"]:
+            words.append(facts["postfix"])
+        words.append(f"{format_bytes(self.n / seconds)}/s")
+        words.append(f"{seconds:.0f} s")
+        text = f"{self.desc}: {', '.join(words)}"
+        total = self.total
+        # a closed bar is disabled, and complete
+        if not total and self.disable:
+            total = self.n
+        value = f' value="{self.n}" max="{total}"' if total else ""
+        bar = f"<progress{value} {_BAR_STYLE}></progress>"
+        label = f'<label style="color:inherit">{bar} {html.escape(text)}</label>'
+        outputs = {"text/plain": text, "text/html": label}
         if self._handle is None:
-            self._handle = sys.modules["IPython"].display.display(
-                shown, raw=True, display_id=True
-            )
+            display = sys.modules["IPython"].display.display
+            self._handle = display(outputs, raw=True, display_id=True)
         else:
-            self._handle.update(shown, raw=True)
+            self._handle.update(outputs, raw=True)

@@ -27,8 +27,10 @@ def register() -> None:
     """Attach the accessor to the frames of every library, now or when it is imported."""
     if not any(map(_is_ours, sys.meta_path)):
         sys.meta_path.insert(0, _ImportHook())
-    for library in filter(None, map(sys.modules.get, _LIBRARIES)):
-        _attach(library, stacklevel=4)
+    for name in _LIBRARIES:
+        library = sys.modules.get(name)
+        if library is not None:
+            _attach(library, stacklevel=4)
 
 
 class _Remote:
@@ -48,21 +50,21 @@ class _Remote:
 def _attach(library: ModuleType, stacklevel: int) -> None:
     """Attach the accessor; a ``remote`` that is there already and not ours is left, with a warning."""
     frame: Any = getattr(library, "DataFrame", None)
-    found = [
-        vars(parent)["remote"]
-        for parent in getattr(frame, "__mro__", ())
-        if "remote" in vars(parent)
-    ]
-    if frame is None or any(map(_is_ours, found[:1])):
+    if frame is None:
+        return
+    parents = getattr(frame, "__mro__", ())
+    owners = [parent for parent in parents if "remote" in vars(parent)]
+    if owners and _is_ours(vars(owners[0])["remote"]):
         return
     reason = "it has a 'remote' of its own"
-    if not found:
+    if not owners:
         try:
             frame.remote = _Remote()
         except (AttributeError, TypeError) as error:
             reason = str(error)
         else:
-            if isinstance(names := getattr(frame, "_accessors", None), set):
+            names = getattr(frame, "_accessors", None)
+            if isinstance(names, set):
                 names.add("remote")
             return
     message = f"df.remote cannot be attached to {library.__name__}.DataFrame: {reason}"
@@ -85,18 +87,14 @@ class _ImportHook:
         if name not in _LIBRARIES:
             return None
         # never the finders before it: two hooks could call each other for ever
-        others = (
-            finder
-            for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]
-            if hasattr(finder, "find_spec")
-        )
-        spec = next(
-            filter(None, (finder.find_spec(name, path, target) for finder in others)),
-            None,
-        )
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            _attach_to_next(spec.loader)
-        return spec
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            if hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    if hasattr(spec.loader, "exec_module"):
+                        _attach_to_next(spec.loader)
+                    return spec
+        return None
 
 
 def _attach_to_next(loader: Any) -> None:

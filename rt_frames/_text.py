@@ -12,7 +12,9 @@ MAX_LISTED = 10
 
 def shorten(text: str, limit: int) -> str:
     """Cut a text to ``limit`` characters, the last of them an ellipsis where something is missing."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1] + "…"
 
 
 def one_line(text: str, limit: int) -> str:
@@ -22,40 +24,48 @@ def one_line(text: str, limit: int) -> str:
 
 def make_printable(text: str) -> str:
     """Escape what would end the line, move the cursor or change the direction of writing."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    )
+    if text.isprintable():
+        return text
+    characters = []
+    for character in text:
+        if character.isprintable():
+            characters.append(character)
+        else:
+            characters.append(repr(character)[1:-1])
+    return "".join(characters)
 
 
 def show_value(value: Any, limit: int = 80) -> str:
     """Show any object in a few words."""
     try:
-        return shorten(
-            make_printable(one_line(repr(value)[: 4 * limit + 80], limit)), limit
-        )
+        start = repr(value)[: 4 * limit + 80]
+        return shorten(make_printable(one_line(start, limit)), limit)
     except Exception:  # noqa: BLE001  # a foreign repr may raise anything
         return f"an object of type {type(value).__name__}"
 
 
 def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
     """Write names as ``'a', 'b'``; of more than ``limit``, the first ones and how many there are in all."""
-    shown = list(names)
-    return ", ".join(map(show_value, shown[:limit])) + (
-        f", … ({len(shown):,})" if len(shown) > limit else ""
-    )
+    all_names = list(names)
+    text = ", ".join(map(show_value, all_names[:limit]))
+    if len(all_names) > limit:
+        text += f", … ({len(all_names):,})"
+    return text
 
 
 def list_some(sentences: list[str], limit: int = MAX_LISTED) -> str:
     """Put sentences in a row; of more than ``limit``, the first ones and how many more there are."""
+    text = "; ".join(sentences[:limit])
     more = len(sentences) - limit
-    return "; ".join(sentences[:limit]) + (f"; and {more:,} more" if more > 0 else "")
+    if more > 0:
+        text += f"; and {more:,} more"
+    return text
 
 
 def count(number: int, noun: str) -> str:
     """Write a number of things: ``1 row``, ``2,000 rows``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    plural = "" if number == 1 else "s"
+    return f"{number:,} {noun}{plural}"
 
 
 def format_bytes(nbytes: float) -> str:
@@ -93,12 +103,11 @@ class Message(str):
     options: dict[str, Any]
 
     def __new__(cls, text: str, hint: str = "", **options: Any) -> Self:
-        values = {
-            name: f'"{value}"' if isinstance(value, str) else repr(value)
-            for name, value in options.items()
-        }
-        spelled = ", ".join(f"{name}={value}" for name, value in values.items())
-        message = super().__new__(cls, join_hint(text, hint, spelled))
+        arguments = []
+        for name, value in options.items():
+            literal = f'"{value}"' if isinstance(value, str) else repr(value)
+            arguments.append(f"{name}={literal}")
+        message = super().__new__(cls, join_hint(text, hint, ", ".join(arguments)))
         message.text = text
         message.hint = hint
         message.options = options
@@ -107,5 +116,7 @@ class Message(str):
 
 def join_hint(text: str, hint: str, spelled: str) -> str:
     """Put a hint with its options behind a text, on a line of its own where the text has several."""
-    between = "\n" if "\n" in text else "; "
-    return f"{text}{between}{hint.replace('{}', spelled, 1)}" if hint else text
+    if not hint:
+        return text
+    separator = "\n" if "\n" in text else "; "
+    return text + separator + hint.replace("{}", spelled, 1)

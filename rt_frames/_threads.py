@@ -47,9 +47,9 @@ class Worker:
         self, call: Callable[..., Any], *arguments: Any
     ) -> queue.SimpleQueue[Any]:
         """Have a function called after those before it; give what `result` waits for."""
-        made: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._calls.put((made, call, arguments))
-        return made
+        reply: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._calls.put((reply, call, arguments))
+        return reply
 
     def __enter__(self) -> Self:
         return self
@@ -65,10 +65,13 @@ class Worker:
 
 
 class _Thread(threading.Thread):
-    def __init__(self, name: str, calls: queue.SimpleQueue[Any], _gone: Any) -> None:
+    def __init__(
+        self, name: str, calls: queue.SimpleQueue[Any], worker: weakref.ref[Worker]
+    ) -> None:
         super().__init__(name=f"rt_frames {name}", daemon=True)
         self.calls = calls
-        self._gone = _gone
+        # kept for its callback, which ends this thread when the worker is collected
+        self._worker = worker
 
     def run(self) -> None:
         while _make(self.calls.get()):
@@ -77,27 +80,23 @@ class _Thread(threading.Thread):
 
 def _make(task: Any) -> bool:
     """Make one call, of which no reference stays here; return whether it was one."""
+    # the weak reference to a worker that is gone, or None: the end
     if not isinstance(task, tuple):
         return False
-    made, call, arguments = task
+    reply, call, arguments = task
     try:
-        made.put((call(*arguments), None))
-    except BaseException as error:  # noqa: BLE001  # raised by `result`, without this frame, which runs on
-        made.put(
-            (
-                None,
-                error.with_traceback(
-                    error.__traceback__ and error.__traceback__.tb_next
-                ),
-            )
-        )
-    del task, made, call, arguments
+        reply.put((call(*arguments), None))
+    except BaseException as error:  # noqa: BLE001  # raised by `result`
+        # without this frame, which runs on
+        outer = error.__traceback__ and error.__traceback__.tb_next
+        reply.put((None, error.with_traceback(outer)))
+    del task, reply, call, arguments
     return True
 
 
-def result(made: queue.SimpleQueue[Any]) -> Any:
+def result(reply: queue.SimpleQueue[Any]) -> Any:
     """Wait for a call; return its result, or raise its exception."""
-    value, error = made.get()
+    value, error = reply.get()
     if error is None:
         return value
     try:
@@ -110,24 +109,29 @@ def result(made: queue.SimpleQueue[Any]) -> Any:
 @atexit.register
 def _end_threads() -> None:
     """Wait for what threads are at: one that comes out of Arrow or Polars after the interpreter's end aborts it."""
-    while threads := [
-        one
-        for one in threading.enumerate()
-        if isinstance(one, _Thread) and one.is_alive()
-    ]:
+    # one by one, the oldest first: it may depend on the others
+    while (thread := _oldest_thread()) is not None:
         end_at_next_interrupt()
-        # the oldest may depend on the others
-        threads[0].calls.put(None)
-        threads[0].join()
+        thread.calls.put(None)
+        thread.join()
+
+
+def _oldest_thread() -> _Thread | None:
+    for thread in threading.enumerate():
+        if isinstance(thread, _Thread) and thread.is_alive():
+            return thread
+    return None
 
 
 def end_at_next_interrupt() -> None:
     """Let another Ctrl-C end the process as it ends programs in other languages, at once; what was printed is shown."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        for printed in filter(None, (sys.stdout, sys.stderr)):
-            with contextlib.suppress(OSError, ValueError):
-                printed.flush()
+        for stream in (sys.stdout, sys.stderr):
+            # there is none in a program without a console
+            if stream is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
 
 
 def allow_interrupts() -> None:
@@ -142,9 +146,9 @@ def prefetch(source: Iterator[T]) -> Generator[T]:
     """
     with Worker("prefetch") as worker:
         try:
-            coming = worker.submit(next, source, _END)
-            while (item := result(coming)) is not _END:
-                coming = worker.submit(next, source, _END)
+            reply = worker.submit(next, source, _END)
+            while (item := result(reply)) is not _END:
+                reply = worker.submit(next, source, _END)
                 yield item
                 del item
         finally:
@@ -175,43 +179,53 @@ def parallel_map(
     if threads < 2:
         yield from map(work, items)
         return
-    coming: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
-    workers: collections.deque[Worker] = collections.deque()
-    ahead = 1
+    replies: collections.deque[queue.SimpleQueue[Any]] = collections.deque()
     ended = threading.Event()
     failed: list[Exception] = []
+
+    def work_unless_ended(item: T) -> R | None:
+        return None if ended.is_set() else work(item)
+
     with contextlib.ExitStack() as stack:
+        workers = _Workers(threads, stack)
+        ahead = 1
         try:
             for item in _until_error(items, failed):
-                if not coming and is_cheap(item):
+                if not replies and is_cheap(item):
                     yield work(item)
                     continue
-                all_started = len(workers) == threads
-                workers.append(
-                    workers.popleft()
-                    if all_started
-                    else stack.enter_context(Worker("worker"))
-                )
-                coming.append(
-                    workers[-1].submit(
-                        lambda item: None if ended.is_set() else work(item), item
-                    )
-                )
+                replies.append(workers.next().submit(work_unless_ended, item))
                 del item
                 # unused results only take memory
-                while len(coming) > ahead:
-                    ahead = (
-                        min(ahead + 1, threads)
-                        if coming[0].empty()
-                        else max(ahead - 1, 1)
-                    )
-                    yield result(coming.popleft())
-            while coming:
-                yield result(coming.popleft())
+                while len(replies) > ahead:
+                    if replies[0].empty():
+                        ahead = min(ahead + 1, threads)
+                    else:
+                        ahead = max(ahead - 1, 1)
+                    yield result(replies.popleft())
+            while replies:
+                yield result(replies.popleft())
             if failed:
                 raise failed.pop()
         finally:
             ended.set()
+
+
+class _Workers:
+    """Workers in turn, each started when it is first needed."""
+
+    def __init__(self, limit: int, stack: contextlib.ExitStack) -> None:
+        self._limit = limit
+        self._stack = stack
+        self._workers: collections.deque[Worker] = collections.deque()
+
+    def next(self) -> Worker:
+        if len(self._workers) < self._limit:
+            worker = self._stack.enter_context(Worker("worker"))
+        else:
+            worker = self._workers.popleft()
+        self._workers.append(worker)
+        return worker
 
 
 def _until_error(items: Iterator[T], failed: list[Exception]) -> Iterator[T]:

@@ -1,7 +1,7 @@
-"""Match a frame's columns with a table's by name, and choose their casts.
+"""Match a frame's columns with a table's by name, and choose the types to cast them to.
 
-Types are cast only within a family, and each value must survive the cast. A column
-without a value fits every column.
+Whether values may be cast so is decided batch by batch in `convert.py`, with `kinds.py`:
+only within a family of types, exactly, and a column without a value fits every column.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""How large batches are, in bytes of the data in memory."""
+"""Limits of batches, in bytes of the data in memory.
+
+Chosen from in `Source._slice`, `CompressionPolicy.batch_bytes` and `IPCStream._resized`.
+"""
 
 from __future__ import annotations
 
 # 16 MiB: the overhead of a batch no longer shows, and two or three fit into the memory
 # that an upload may take
-BATCH_BYTES = 16 * 2**20
+TARGET_BATCH_BYTES = 16 * 2**20
 # chunks up to this size are not split: their rest would be a batch of few rows
-MAX_BATCH_BYTES = 2 * BATCH_BYTES
+MAX_BATCH_BYTES = 2 * TARGET_BATCH_BYTES
 # 2 MiB: the least that is worth a batch
 MIN_BATCH_BYTES = 2 * 2**20
 # 4 MiB: the most that is compressed at a time, as larger batches show late that the

@@ -1,4 +1,4 @@
-"""Find the fastest codec by hill climbing on bytes of data per second.
+"""Find the fastest codec and size of batches, by hill climbing on bytes per second.
 
 Compressing runs beside sending, and the slower of the two sets the pace. If the sender
 waits for batches, try the next faster codec; if it waits for the link, a stronger one;
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rt_frames._frames.batch_sizes import (
-    BATCH_BYTES,
     LOOPBACK_BATCH_BYTES,
     MIN_BATCH_BYTES,
     SMALL_BATCH_BYTES,
+    TARGET_BATCH_BYTES,
 )
 
 Compression = Literal["auto", "lz4", "zstd"] | None
@@ -123,7 +123,7 @@ class CompressionPolicy:
         self.disabled = requested is None or (is_auto and not self.adapts)
         if self.disabled:
             rung = LADDER.index(None)
-            self.batch_bytes = BATCH_BYTES
+            self.batch_bytes = TARGET_BATCH_BYTES
         elif not self.adapts:
             self.batch_bytes = SMALL_BATCH_BYTES
         elif is_loopback and not self.link_known:
@@ -236,7 +236,7 @@ class CompressionPolicy:
     def _resize(self, seconds: float) -> None:
         """Choose a size that takes milliseconds: less costs more, more reacts late."""
         codec = self.next_codec()
-        largest = BATCH_BYTES
+        largest = TARGET_BATCH_BYTES
         if not self._rates:
             largest = MIN_BATCH_BYTES
         elif codec:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rt_frames._frames.batch_sizes import (
-    BATCH_BYTES,
     COLUMN_BYTES,
     MAX_BATCH_BYTES,
     SMALL_BATCH_BYTES,
+    TARGET_BATCH_BYTES,
 )
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.keys import KeyCheck
@@ -136,7 +136,7 @@ class Source:
     @property
     def least_bytes(self) -> int:
         """The size of a batch in which the price of each column does not show."""
-        return min(COLUMN_BYTES * len(self.schema), BATCH_BYTES)
+        return min(COLUMN_BYTES * len(self.schema), TARGET_BATCH_BYTES)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield record batches of the schema, at least one; it may have no rows."""
@@ -238,7 +238,7 @@ class Source:
         rows_before = 0
         last_origin = ""
         # Arrow's casts take up to twice what they make
-        limit = BATCH_BYTES if self.zero_copy else BATCH_BYTES // 2
+        limit = TARGET_BATCH_BYTES if self.zero_copy else TARGET_BATCH_BYTES // 2
         for rows, size, cut, origin in chunks:
             if origin != last_origin:
                 rows_before = 0
@@ -270,7 +270,7 @@ def nbytes(
     """
     if not exact:
         size = int(data.get_total_buffer_size())
-        if size <= BATCH_BYTES:
+        if size <= TARGET_BATCH_BYTES:
             return size
     try:
         return int(data.nbytes)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from urllib3.util import parse_url
 
-from rt_frames._display import hide_frames
+from rt_frames._display import hide_traceback
 from rt_frames._text import Message, show_value
 
 # below the limit of sockets, 2**31 ms
@@ -136,7 +136,7 @@ class ConnectionOptions:
     verify: bool | str
 
 
-@hide_frames
+@hide_traceback
 def parse_options(
     timeout: Any, retries: Any, headers: Any, verify: Any
 ) -> ConnectionOptions:

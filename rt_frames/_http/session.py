@@ -1,6 +1,6 @@
 """The shared HTTP session: key, timeouts, retries, and the outcome of each attempt.
 
-`retry` owns every retry, and `failures.py` knows how much of the body was sent::
+`retry` is the loop, `_may_repeat` decides, and `failures.py` knows what was sent::
 
     nothing sent     → retried, always
     part sent        → a read is retried; a create, replace or append is

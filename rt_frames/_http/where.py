@@ -175,7 +175,7 @@ def _write_float(value: float) -> str:
     if math.isnan(value):
         raise ValueError("it equals nothing; ask for it by isnan(column)")
     if math.isinf(value):
-        raise ValueError("infinity has no literal; compare with the largest number")
+        raise ValueError("it has no literal; write column > 1.7976931348623157e308")
     return float.__repr__(value)
 
 
@@ -198,7 +198,7 @@ def _write_decimal(value: Decimal) -> str:
 
 def _write_text(value: str) -> str:
     try:
-        value.encode()
+        str.encode(value)
     except UnicodeEncodeError:
         raise ValueError("text cannot hold lone surrogates") from None
     doubled = str.replace(value, "'", "''")

@@ -402,7 +402,9 @@ class _Comparison:
             return Message(text, hint, rename=renames)
         if is_nested:
             return Message(f"{text}; make the structs alike")
-        hint = "name renamed columns with rename= (--rename), or pass {} to add them"
+        hint = "pass {} to add them"
+        if gone:
+            hint = f"name renamed columns with rename= (--rename), or {hint}"
         return Message(text, hint, add_columns=True)
 
     def _describe_sides(self, gone: list[str], come: list[str]) -> str:

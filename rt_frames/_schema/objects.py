@@ -134,21 +134,24 @@ def to_arrow(values: _Objects, target: ObjectType) -> Any:
         counted = _count_alike(values, arrow)
         if counted is not None:
             return counted
-    converted = [_to_arrow_value(value, arrow) for value in values]
+    if arrow == pa.uuid():
+        # whatever else is there is missing
+        converted = [v.bytes if isinstance(v, uuid.UUID) else None for v in values]
+    else:
+        converted = [_to_arrow_value(value, arrow) for value in values]
     return pa.array(converted, type=arrow, from_pandas=target.may_be_missing)
 
 
 def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
     """Convert moments or durations of one NumPy dtype, or return None for others."""
     missing = pd.isna(values)
-    present = []
-    for value in values[~missing].tolist():
-        if isinstance(value, pd.Timedelta):
-            value = value.to_timedelta64()  # noqa: PLW2901
-        if not isinstance(value, np.generic):
-            return None
-        present.append(value)
-    dtypes = {value.dtype for value in present}
+    present = [
+        value.to_timedelta64() if isinstance(value, pd.Timedelta) else value
+        for value in values[~missing].tolist()
+    ]
+    if not all(issubclass(kind, np.generic) for kind in _types(present)):
+        return None
+    dtypes = _dtypes(present)
     if len(dtypes) != 1:
         return None
     counts = np.zeros(len(values), np.int64)
@@ -214,7 +217,7 @@ class _TypeInference:
         if arrays and not dtypes and not python:
             dtypes.add(arrays[0].dtype)
         if any(issubclass(kind, np.generic) for kind in python):
-            dtypes |= {v.dtype for v in values if isinstance(v, np.generic)}
+            dtypes |= _dtypes(v for v in values if isinstance(v, np.generic))
         if python & {np.datetime64, np.timedelta64}:
             self.arrow_converts = False
         return _Cells(steps, values, arrays, python, dtypes)
@@ -295,7 +298,7 @@ class _TypeInference:
             self._check_arrays(values, cells.steps)
             typed = [_unmasked(value) for value in values if _is_typed(value)]
             values = [_unmasked(value) for value in values if not _is_typed(value)]
-            is_mixed = values or len({array.dtype for array in typed}) > 1
+            is_mixed = values or len(_dtypes(typed)) > 1
             if typed and is_mixed:
                 self.arrow_converts = False
         # Arrow takes other sets
@@ -385,7 +388,7 @@ class _TypeInference:
 
     def _has_nanoseconds(self, found: list[Any], steps: _Steps) -> bool:
         """Return whether pandas' values need them; check those of coarser units."""
-        units = {value.unit for value in found}
+        units = set(map(operator.attrgetter("unit"), found))
         is_duration = isinstance(found[0], pd.Timedelta)
         if units != {"ns"}:
             ends = (min(found), max(found))
@@ -483,6 +486,13 @@ def _types(values: Iterable[Any]) -> set[type]:
     return set(map(type, values))
 
 
+def _dtypes(values: Iterable[Any]) -> set[np.dtype[Any]]:
+    """Return the dtypes of values of NumPy, run by run: hashing one is slow."""
+    return {
+        dtype for dtype, _ in itertools.groupby(values, operator.attrgetter("dtype"))
+    }
+
+
 def _kinds(cells: _Cells) -> set[str]:
     kinds = {_kind_of_dtype(dtype) for dtype in cells.dtypes}
     for python in cells.types:
@@ -498,8 +508,10 @@ def _kinds(cells: _Cells) -> set[str]:
 
 def _are_alike(arrays: list[_Objects]) -> bool:
     """Return whether all arrays have one dtype other than object, and one dimension."""
-    dtype = arrays[0].dtype
-    return dtype.kind != "O" and all(a.dtype == dtype and a.ndim == 1 for a in arrays)
+    dtypes = _dtypes(arrays)
+    if len(dtypes) > 1 or np.dtype(object) in dtypes:
+        return False
+    return set(map(operator.attrgetter("ndim"), arrays)) == {1}
 
 
 def _ends(values: list[Any], arrays: list[_Objects]) -> tuple[int, int]:

@@ -76,20 +76,17 @@ class ClusterStream:
         kept: Any = None
         for number, partition in enumerate(self._partitions):
             kept = self._client.compute(partition)
-            description = self._client.submit(
-                _describe, kept, number, self._job, pure=False
-            )
+            future = self._client.submit(_describe, kept, number, self._job, pure=False)
             try:
-                found = description.result()
+                rows, self._schema = future.result()
             except BaseException:
                 kept.release()
                 raise
             finally:
                 # a stored failure would keep them alive through its traceback
-                description.release()
-            self.has_rows = found.rows > 0
-            self._schema = found.schema
-            if found.rows:
+                future.release()
+            self.has_rows = rows > 0
+            if self.has_rows:
                 break
             kept.release()
         return Partition(None, 0, self._schema, kept.release)
@@ -102,23 +99,22 @@ class ClusterStream:
         # what can be pickled
         purpose = request.purpose._replace(explain_outcome=None)
         bare = dataclasses.replace(request, purpose=purpose, on_sent=None)
+        self.rows = 0
+        sent = 0
         with _begin(self._client) as write:
             send = functools.partial(_write, self._job, self._schema, bare, write)
-            task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]  # dask has no annotations
-            futures = self._client.compute(
-                [task(partition, n) for n, partition in enumerate(self._partitions)]
-            )
-            self.rows = 0
-            sent = 0
+            # neither dask nor distributed has annotations
+            task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]
+            tasks = [task(part, number) for number, part in enumerate(self._partitions)]
+            futures = self._client.compute(tasks)
             try:
-                for future in as_completed(futures):  # type: ignore[no-untyped-call]  # nor has distributed
-                    rows, size, failure = future.result()
-                    self.rows = self.rows + rows
-                    sent = sent + size
+                for future in as_completed(futures):  # type: ignore[no-untyped-call]
+                    rows, nbytes, failure = future.result()
+                    self.rows += rows
+                    sent += nbytes
                     if failure is not None:
-                        return sent, failure.with_advice(
-                            "this happened on a worker of the cluster"
-                        )
+                        advice = "this happened on a worker of the cluster"
+                        return sent, failure.with_advice(advice)
                     if request.on_sent is not None:
                         request.on_sent(sent)
             finally:
@@ -126,62 +122,51 @@ class ClusterStream:
         return sent, None
 
 
-class _Described(NamedTuple):
-    """What a first partition shows."""
-
-    rows: int
-    schema: pa.Schema
-
-
 def find_cluster(
     service: Service, data: Any, options: Mapping[str, Any], compression: Compression
 ) -> ClusterStream | None:
     """Return the workers that can send a frame; None where it goes through this process."""
-    if (
-        not service.is_picklable
-        or service.dialect.part_bytes is None
-        or not is_a(data, "dask.dataframe", "DataFrame")
-    ):
+    if not is_a(data, "dask.dataframe", "DataFrame"):
+        return None
+    if not service.is_picklable or service.dialect.part_bytes is None:
         return None
     import dask
 
     # Dask's own choice may be threads despite a cluster
-    client = getattr(dask.base.get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
-    if (
-        not is_a(client, "distributed", "Client")
-        or not _can_reach(service, client)
-        or not _have_package(client)
-    ):
+    scheduler = dask.base.get_scheduler()  # type: ignore[no-untyped-call]
+    client = getattr(scheduler, "__self__", None)
+    if not is_a(client, "distributed", "Client"):
+        return None
+    if not _can_reach(service, client) or not _have_package(client):
         return None
     if not service.takes_parts:
         # its answer may tell
         service.session.list_tables()
-    return (
-        ClusterStream(Job(service, options, compression), client, data)
-        if service.takes_parts
-        else None
-    )
+    if not service.takes_parts:
+        return None
+    return ClusterStream(Job(service, options, compression), client, data)
 
 
 def _can_reach(service: Service, client: Any) -> bool:
     """Return whether workers reach the service, if it is at an address of this machine alone."""
-    workers = client.nthreads()
-    return not service.is_loopback or all(
-        one.startswith("inproc:") or is_loopback(one) for one in workers
+    if not service.is_loopback:
+        return True
+    addresses = client.nthreads()
+    return all(
+        address.startswith("inproc:") or is_loopback(address) for address in addresses
     )
 
 
 def _have_package(client: Any) -> bool:
     """Return whether this version of the package is on the cluster; what cannot be unpickled there ends workers."""
     try:
-        found = [
-            client.run_on_scheduler(eval, VERSION),
-            *client.run(eval, VERSION, on_error="return").values(),
-        ]
+        on_scheduler = client.run_on_scheduler(eval, VERSION)
+        on_workers = client.run(eval, VERSION, on_error="return")
+        versions = [on_scheduler, *on_workers.values()]
     except ImportError as error:
-        found = [error]
-    # workers lost meanwhile
-    if all(one == __version__ or isinstance(one, OSError) for one in found):
+        versions = [error]
+    # of workers lost meanwhile, an OSError
+    if all(each == __version__ or isinstance(each, OSError) for each in versions):
         return True
     log.warning(
         "the cluster has not rt_frames %s everywhere: the rows come through this process",
@@ -190,12 +175,12 @@ def _have_package(client: Any) -> bool:
     return False
 
 
-def _describe(frame: Any, number: int, job: Job) -> _Described:
-    """Return what a partition shows, on a worker that could send it."""
+def _describe(frame: Any, number: int, job: Job) -> tuple[int, pa.Schema]:
+    """Return a partition's rows and schema, on a worker that could send it."""
+    # raises if the worker has not the key
     _ = job.service.session
-    rows = len(frame)
-    source = open_source(Partition(frame, number), **{**job.options, "table": None})
-    return _Described(rows, source.schema)
+    options = {**job.options, "table": None}
+    return len(frame), open_source(Partition(frame, number), **options).schema
 
 
 def _write(
@@ -214,7 +199,10 @@ def _write(
     if not len(frame):
         return 0, 0, None
     if not _is_first(write, number):
-        text = f"table {request.purpose.table!r}: a worker was lost while it sent partition {number}"
+        text = (
+            f"table {request.purpose.table!r}: a worker was lost while it sent "
+            f"partition {number}"
+        )
         return 0, 0, Failure(errors.UploadInterrupted, text, {"bytes_sent": 0})
     source = open_source(Partition(frame, number, schema), **job.options)
     policy = CompressionPolicy(
@@ -266,7 +254,6 @@ def _mark(write: str, number: int) -> bool:
 
 def _is_first(write: str, number: int) -> bool:
     """Mark a partition as being sent: the scheduler lets one worker through alone, whatever they see of each other."""
-    first: bool = (
-        sys.modules["distributed"].get_client().run_on_scheduler(_mark, write, number)
-    )
-    return first
+    client = sys.modules["distributed"].get_client()
+    is_first: bool = client.run_on_scheduler(_mark, write, number)
+    return is_first

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class FolderService(Service):
     """The embedded service on a folder, which runs in this process as long as the folder has a client."""
 
-    about = ", the embedded service, which needs no key"
+    repr_suffix = ", the embedded service, which needs no key"
 
     def __init__(
         self, folder: Path, options: ConnectionOptions, *, start: bool = True
     ) -> None:
         self._folder = folder
-        self._leave: Callable[[], Any] = lambda: None
+        self._release: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
         url = self._start_service() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
@@ -41,14 +41,15 @@ class FolderService(Service):
         self.link = None
 
     def _start_service(self) -> str:
-        place = os.getpid(), Path(os.path.realpath(self._folder))
+        key = os.getpid(), Path(os.path.realpath(self._folder))
         try:
-            url = _start_service(place)
+            url = _start_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
-        self._leave = leave = weakref.finalize(self, _leave_service, place)
+        release = weakref.finalize(self, _release_service, key)
         # services end with the process
-        leave.atexit = False
+        release.atexit = False
+        self._release = release
         return url
 
     @property
@@ -61,7 +62,7 @@ class FolderService(Service):
 
     def close(self) -> None:
         super().close()
-        self._leave()
+        self._release()
 
     def __str__(self) -> str:
         return str(self._folder)
@@ -73,49 +74,53 @@ class FolderService(Service):
 
 
 # (process, folder) → service and number of clients
-_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
+_running_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
 # a client may be collected while another is made
 _services_lock = threading.RLock()
 _services_key = Key(secrets.token_urlsafe(32))
-_unlock = _services_lock.release
 os.register_at_fork(
-    before=_services_lock.acquire, after_in_parent=_unlock, after_in_child=_unlock
+    before=_services_lock.acquire,
+    after_in_parent=_services_lock.release,
+    after_in_child=_services_lock.release,
 )
 
 
-def _start_service(place: tuple[int, Path]) -> str:
+def _start_service(key: tuple[int, Path]) -> str:
     """Return the address of the folder's embedded service, started for its first client."""
     # load the engine only when it is used
     from rt_frames.local import LocalService
 
     with _services_lock:
-        if place in _services:
-            service, clients = _services[place]
-            _services[place] = service, clients + 1
+        if key in _running_services:
+            service, clients = _running_services[key]
+            _running_services[key] = service, clients + 1
             return service.url
     # outside the lock: this waits for threads, which may collect a client
-    started = LocalService(place[1], api_key=_services_key).start()
+    _, folder = key
+    started = LocalService(folder, api_key=_services_key).start()
     with _services_lock:
-        service, clients = _services.get(place, (started, 0))
-        _services[place] = service, clients + 1
+        service, clients = _running_services.get(key, (started, 0))
+        _running_services[key] = service, clients + 1
     # another thread was faster
     if service is not started:
         started.close()
     return service.url
 
 
-def _leave_service(place: tuple[int, Path]) -> None:
+def _release_service(key: tuple[int, Path]) -> None:
     """Stop the folder's embedded service after its last client, in the process that started it."""
     with _services_lock:
-        service, clients = _services.pop(place)
+        service, clients = _running_services.pop(key)
         if clients > 1:
-            _services[place] = service, clients - 1
-    if clients == 1 and place[0] == os.getpid():
+            _running_services[key] = service, clients - 1
+    process, _ = key
+    if clients == 1 and process == os.getpid():
         service.close()
 
 
 def not_a_folder(target: str | os.PathLike[str], error: Exception) -> ValueError:
+    folder = show_value(os.fspath(target))
     reason = getattr(error, "strerror", None) or error
     return ValueError(
-        f"{show_value(os.fspath(target))} cannot be a folder of tables: {reason}; choose another"
+        f"{folder} cannot be a folder of tables: {reason}; choose another"
     )

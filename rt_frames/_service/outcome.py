@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
 MAY_DO_IT = "but the service may still do it"
-MAY_BE_LATE = f"{MAY_DO_IT}: wait until its time-out is over, and check again before you send again"
+MAY_BE_LATE = (
+    f"{MAY_DO_IT}: wait until its time-out is over, and check again before you send "
+    "again"
+)
 _SAFE = "so it is safe to send again"
 _CHECK_FIRST = "check whether the rows are there before you send them again"
 
@@ -51,6 +54,8 @@ def explain_upsert(
     if service.is_embedded or failure.kind is errors.UploadInterrupted:
         late = _SAFE
     again = "it may be sent again, as rows with its keys are updated then"
+    if before.version is None:
+        again = late
     return compare_versions(service, name, before, late, again)
 
 
@@ -90,10 +95,13 @@ def compare_versions(
         rows = service.count(name, version=version)
     except errors.TableNotFoundError:
         return f"there is no table {name!r} any more, so nothing of it is stored"
-    if version is None:
+    if None in (before.version, version):
         return f"its version is not told, and it has {count(rows, 'row')} now; {check}"
-    had = service.count(name, version=before.version)
-    was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
-    if (version, rows) == (before.version, had):
-        return f"{was}: nothing was done so far, {late}"
-    return f"{was}: {check}"
+    rows_before = service.count(name, version=before.version)
+    comparison = (
+        f"it had version {before.version} and {count(rows_before, 'row')} before, "
+        f"and has {version} and {rows:,} now"
+    )
+    if version == before.version and rows == rows_before:
+        return f"{comparison}: nothing was done so far, {late}"
+    return f"{comparison}: {check}"

@@ -35,7 +35,10 @@ _NOTHING_STORED = "nothing of it is stored"
 _DROP_LATE = (
     "wait until its time-out is over, drop table {!r} if it is there, and send again"
 )
-_EMPTY_LEFT = "table {!r}, which was made for it, may be there without rows: drop it before you send again"
+_EMPTY_LEFT = (
+    "table {!r}, which was made for it, may be there without rows: drop it before you "
+    "send again"
+)
 
 
 class _NewTable(NamedTuple):
@@ -61,20 +64,23 @@ def send_in_parts(
         created = _create_empty(service, request, source, if_exists)
         if created is None and purpose.operation == "create":
             return Result(None, "", 0, created=False)
-    before = created.table if created else service.describe(name)
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
     else:
         bodies = functools.partial(stream.parts, service.dialect.part_bytes)
         send = functools.partial(send_parts, bodies, session)
-    etag = created.etag if created else None
+    if created is None:
+        before = service.describe(name)
+        etag = None
+        late = MAY_BE_LATE
+    else:
+        before, etag = created
+        late = f"{MAY_DO_IT}: {_DROP_LATE.format(name)}"
     upload = MultipartUpload(session, request, service.dialect, send, etag)
+    # asked for by the error and by the note below, and done once
     clean_up = functools.cache(
         functools.partial(_clean_up, service, name, upload, created)
     )
-    late = MAY_BE_LATE
-    if created:
-        late = f"{MAY_DO_IT}: {_DROP_LATE.format(name)}"
     explain_outcome = functools.partial(
         explain_multipart, service, name, upload, before, clean_up, late=late
     )
@@ -98,29 +104,16 @@ def _create_empty(
 ) -> _NewTable | None:
     """Create the table that the parts are to fill; None if it exists, and may."""
     name = str(request.purpose.table)
-    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
-    purpose = request.purpose._replace(
-        operation="create",
-        explain_outcome=functools.partial(_explain_create, name),
-    )
-    create = Request(
-        purpose,
-        service.dialect.path("create", name),
-        _parse_created,
-        content_type=MIME,
-        body=empty,
-        length=empty.length,
-        replayable=request.replayable,
-        multipart_step="empty",
-    )
+    create = _empty_request(service, request, source)
     try:
         result = service.session.send(create)
     except errors.TableExistsError as error:
-        if if_exists == "fail" and purpose.listed_before is False:
-            text = f"{error}; it was not listed before: if it is empty, a proxy may have asked for it twice, so drop it"
-            raise errors.TableExistsError(
-                f"{text} and send again", **vars(error)
-            ) from None
+        if if_exists == "fail" and create.purpose.listed_before is False:
+            text = (
+                f"{error}; it was not listed before: if it is empty, a proxy may have "
+                "asked for it twice, so drop it and send again"
+            )
+            raise errors.TableExistsError(text, **vars(error)) from None
         if if_exists != "replace":
             raise
         if not _exists(service, name):
@@ -141,15 +134,39 @@ def _create_empty(
     return _NewTable(Description(source.schema, version), etag)
 
 
+def _empty_request(service: Service, request: Request, source: Source) -> Request:
+    """Return the request that creates a table with the columns of a write."""
+    name = str(request.purpose.table)
+    empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
+    purpose = request.purpose._replace(
+        operation="create",
+        explain_outcome=functools.partial(_explain_create, name),
+    )
+    return Request(
+        purpose,
+        service.dialect.path("create", name),
+        _parse_created,
+        content_type=MIME,
+        body=empty,
+        length=empty.length,
+        replayable=request.replayable,
+        multipart_step="empty",
+    )
+
+
 def _explain_create(name: str, failure: Failure) -> str:
     if not failure.outcome_unknown:
         return ""
-    return f"no row was sent, but the service may still make the table: {_DROP_LATE.format(name)}"
+    advice = _DROP_LATE.format(name)
+    return f"no row was sent, but the service may still make the table: {advice}"
 
 
 def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
     """Make the error for a create that was refused as if its table existed."""
-    text = f"{error}; there is no table {name!r}, so something else is in the way; nothing was stored"
+    text = (
+        f"{error}; there is no table {name!r}, so something else is in the way; "
+        "nothing was stored"
+    )
     return errors.ConflictError(text, **vars(error))
 
 

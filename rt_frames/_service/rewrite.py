@@ -44,7 +44,8 @@ def rewrite(
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
         raise ValueError(
-            f"rewrite: the service of table {name!r} does not tell that it takes writes in parts"
+            f"rewrite: the service of table {name!r} does not tell that it takes writes "
+            "in parts"
         )
     rewriting = _Rewriting(service, name, schema, plan)
     request = Request(Purpose("alter", name), "", parse_version, content_type=MIME)
@@ -99,21 +100,20 @@ class _Rewriting:
     def send(self, request: Request) -> Sent:
         """Send all rows of the newest version as parts of an upload that was begun."""
         service = self._service
-        known = service.describe(self._name)
-        if known.version is None:
+        newest = service.describe(self._name)
+        if newest.version is None:
             raise ValueError(
-                f"rewrite: the service does not tell the version of table {self._name!r}, which a rewrite needs"
+                "rewrite: the service does not tell the version of table "
+                f"{self._name!r}, which a rewrite needs"
             )
-        self._check(known.schema, self.before.schema)
-        self.before = known
+        self._check(newest.schema, self.before.schema)
+        self.before = newest
         source = self._open()
+        policy = CompressionPolicy(
+            "auto", service.link, is_loopback=service.is_loopback
+        )
         try:
-            stream = IPCStream(
-                source,
-                CompressionPolicy(
-                    "auto", service.link, is_loopback=service.is_loopback
-                ),
-            )
+            stream = IPCStream(source, policy)
             bodies = functools.partial(stream.parts, service.dialect.part_bytes)
             sent, failure = send_parts(bodies, service.session, request)
         finally:
@@ -121,7 +121,7 @@ class _Rewriting:
         self.rows = stream.rows
         # which checks this itself, when it commits
         if failure is None and not service.is_embedded:
-            self._check(service.describe(self._name), known)
+            self._check(service.describe(self._name), newest)
         return sent, failure
 
     def _open(self) -> Source:
@@ -130,21 +130,22 @@ class _Rewriting:
         try:
             self._check(_stored(rows.schema), _stored(self.before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)
-            reader = pa.RecordBatchReader.from_batches(
-                renamed, with_schema(rows, renamed, self._plan)
-            )
+            batches = with_schema(rows, renamed, self._plan)
+            reader = pa.RecordBatchReader.from_batches(renamed, batches)
             source = open_source(reader, dtypes=casts, exact=True)
         except BaseException:
             rows.close()
             raise
-        return dataclasses.replace(
-            source, schema=with_metadata_of(source.schema, renamed)
-        )
+        schema = with_metadata_of(source.schema, renamed)
+        return dataclasses.replace(source, schema=schema)
 
-    def _check(self, found: object, expected: object) -> None:
-        if found != expected:
-            text = f"could not rewrite table {self._name!r}: somebody else wrote to it meanwhile; nothing was changed"
-            raise errors.ConflictError(text, table=self._name)
+    def _check(self, current: object, expected: object) -> None:
+        if current != expected:
+            raise errors.ConflictError(
+                f"could not rewrite table {self._name!r}: somebody else wrote to it "
+                "meanwhile; nothing was changed",
+                table=self._name,
+            )
 
 
 def _stored(schema: pa.Schema | None) -> list[pa.Field]:

@@ -7,6 +7,7 @@ import dataclasses
 import hmac
 import json
 import logging
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +38,7 @@ from rt_frames._http.rows import Rows, query
 from rt_frames._http.session import Session, fresh_headers
 from rt_frames._http.where import bind_optional, bind_where
 from rt_frames._names import check_table_name, duplicates
-from rt_frames._schema.data_type import to_schema
+from rt_frames._schema.data_type import map_types, storage, to_schema
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ class Description(NamedTuple):
 class Service:
     """A service, as `rt_frames.Client` describes it; it can be pickled, without its key."""
 
-    # shown after the address by its clients
-    about = ""
+    repr_suffix = ""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Service:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._proof is None:
             salt = os.urandom(16)
-            self._proof = salt, self._key.fingerprint(salt)
+            self._proof = (salt, self._key.fingerprint(salt))
         return _unpickle, (self.url, self._options, self.dialect, *self._proof)
 
     def close(self) -> None:
@@ -160,15 +160,19 @@ class Service:
         parse: Callable[[Response], Any],
         *,
         hints: Hints = NO_HINTS,
-        **about: Any,
+        **options: Any,
     ) -> Result:
         """Ask something about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
-        purpose = Purpose(operation, name, hints=hints)
         request = Request(
-            purpose, path, parse, body=[[body]], length=len(body), **about
+            Purpose(operation, name, hints=hints),
+            path,
+            parse,
+            body=[[body]],
+            length=len(body),
+            **options,
         )
         return self.session.send(request)
 
@@ -178,7 +182,7 @@ class Service:
         *,
         version: int | None = None,
         since: int | None = None,
-        **about: Any,
+        max_timeout: float = math.inf,
     ) -> Description:
         """Ask for a table's schema and version, as they are now or were then.
 
@@ -187,24 +191,25 @@ class Service:
         if self.dialect.describe is None:
             return Description(None, None)
         # without it, some servers leave the schema out
-        asked: dict[str, Any] = {"load_detailed_metadata": True}
+        content: dict[str, Any] = {"load_detailed_metadata": True}
         if version is not None:
-            asked["version"] = version
-
-        def parse(answer: Response) -> Description:
-            return Description(_to_schema(answer), parse_version(answer))
-
-        found: Description = self._read(
-            "describe", name, asked, parse, since=since, **about
+            content["version"] = version
+        description: Description = self._read(
+            "describe",
+            name,
+            content,
+            _parse_description,
+            since=since,
+            max_timeout=max_timeout,
         )
-        return found
+        return description
 
     def read(
-        self, name: str, asked: Mapping[str, Any], *, since: int | None = None
+        self, name: str, content: Mapping[str, Any], *, since: int | None = None
     ) -> Rows:
         """Ask for rows, which are read as they come."""
         rows: Rows = self._read(
-            "query", name, asked, parse_no_rows, since=since, query=asked
+            "query", name, content, parse_no_rows, since=since, query=content
         )
         return rows
 
@@ -220,57 +225,86 @@ class Service:
         *,
         params: Sequence[object] | None = None,
         since: int | None = None,
-        **about: Any,
+        max_timeout: float = math.inf,
     ) -> int:
         """Count rows."""
-        asked: dict[str, Any] = {"version": version}
+        content: dict[str, Any] = {"version": version}
         condition = bind_optional(where, params)
         if condition is not None:
-            asked["predicate"] = condition
-        found: int = self._read(
-            "count_rows", name, asked, parse_count, since=since, **about
+            content["predicate"] = condition
+        number: int = self._read(
+            "count_rows",
+            name,
+            content,
+            parse_count,
+            since=since,
+            max_timeout=max_timeout,
         )
-        return found
+        return number
 
     def list_indices(self, name: str) -> list[str]:
         """List the names of a table's indices; none where such a service cannot."""
+        indices: list[str] = []
         with contextlib.suppress(errors.ResponseError):
-            found: list[str] = self._read(
-                "indices", name, {"version": None}, parse_indices
-            )
-            return found
-        return []
+            indices = self._read("indices", name, {"version": None}, parse_indices)
+        return indices
 
     def _read(
         self,
         operation: Operation,
         name: str,
-        asked: Mapping[str, Any],
+        content: Mapping[str, Any],
         parse: Callable[[Response], Any],
         *,
         since: int | None = None,
-        **about: Any,
+        **options: Any,
     ) -> Any:
         """Ask for something that changes nothing; what is not of a given version is read fresh."""
-        headers = {} if asked.get("version") is not None else fresh_headers(since)
-        return self.send_json(
-            operation, name, asked, parse, headers=headers, **about
-        ).value
+        headers = {}
+        if content.get("version") is None:
+            headers = fresh_headers(since)
+        result = self.send_json(
+            operation, name, content, parse, headers=headers, **options
+        )
+        return result.value
 
-    def add_columns(self, name: str, columns: pa.Schema) -> Result:
-        """Add columns of nulls; the value is the new version."""
+    def add_columns(
+        self, name: str, columns: pa.Schema, *, exhausts_source: bool = False
+    ) -> Result:
+        """Add columns of nulls; the value is the new version.
+
+        A table that has them all after an unknown outcome is a success.
+        """
         sink = pa.BufferOutputStream()
         # the schema alone, no batch
         pa.ipc.new_stream(sink, columns).close()
         body = sink.getvalue().to_pybytes()
+        added = _stored_types(columns)
         return self._change(
-            "add_columns", name, body, parse_version, _RUN_AGAIN, content_type=MIME
+            "add_columns",
+            name,
+            body,
+            parse_version,
+            _RUN_AGAIN,
+            content_type=MIME,
+            is_done=lambda schema: added.items() <= _stored_types(schema).items(),
+            exhausts_source=exhausts_source,
         )
 
     def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns; the value is the new version."""
+        """Drop columns; the value is the new version.
+
+        A table that has none of them after an unknown outcome is a success.
+        """
         body = json.dumps({"columns": [*columns]}).encode()
-        return self._change("drop_columns", name, body, parse_version, _RUN_AGAIN)
+        return self._change(
+            "drop_columns",
+            name,
+            body,
+            parse_version,
+            _RUN_AGAIN,
+            is_done=lambda schema: set(columns).isdisjoint(schema.names),
+        )
 
     def delete(
         self, name: str, where: str, params: Sequence[Any] | None = None
@@ -283,12 +317,8 @@ class Service:
         body = json.dumps({"predicate": bind_where(where, params)}).encode()
         result = self._change("delete", name, body, parse_deleted, advice)
         version, rows = result.value
-        log.info(
-            "deleted %s rows of table %s, %s",
-            "an unknown number of" if rows is None else f"{rows:,}",
-            name,
-            result.request_id,
-        )
+        number = "an unknown number of" if rows is None else f"{rows:,}"
+        log.info("deleted %s rows of table %s, %s", number, name, result.request_id)
         return version, rows
 
     def restore(self, name: str, version: int) -> Result:
@@ -308,25 +338,43 @@ class Service:
         body: bytes,
         parse: Callable[[Response], Any],
         advice: str,
+        *,
         content_type: str = JSON,
+        is_done: Callable[[pa.Schema], bool] | None = None,
+        exhausts_source: bool = False,
     ) -> Result:
         """Make one change of an existing table, in one commit.
 
-        If its outcome is unknown, the error reports the version before and now, and the
-        ``advice``.
+        If its outcome is unknown, the table is described once. Where ``is_done`` finds
+        the change in its columns, that is a success; else the error reports the version
+        before and now, and the ``advice``.
         """
         self.check_name(name)
         path = self.dialect.path(operation, name)
         before = self.describe(name).version
+        found = Description(None, None)
 
         def explain(failure: Failure) -> str:
+            nonlocal found
             if not failure.outcome_unknown:
                 return ""
-            now = self.describe(name).version
-            return f"it had version {before} before, and has {now} now; {advice}"
+            try:
+                found = self.describe(name)
+            except errors.TableNotFoundError:
+                return f"there is no table {name!r} any more"
+            if None in (before, found.version):
+                return f"the service does not tell its version; {advice}"
+            return (
+                f"it had version {before} before, and has {found.version} now; {advice}"
+            )
 
         request = Request(
-            Purpose(operation, name, explain_outcome=explain),
+            Purpose(
+                operation,
+                name,
+                exhausts_source=exhausts_source,
+                explain_outcome=explain,
+            ),
             path,
             parse,
             content_type=content_type,
@@ -335,63 +383,86 @@ class Service:
         )
         try:
             return self.session.send(request)
-        except errors.ResponseError as error:
+        except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.explain_missing(operation, name, error)
-            raise
+            if found.schema is None or is_done is None or not is_done(found.schema):
+                raise
+        log.info("the columns of table %s are as asked for, %s", name, request.id)
+        return Result(found.version, request.id, len(body))
 
     def explain_missing(
-        self, operation: Operation, name: str, error: errors.ResponseError
+        self, operation: Operation, name: str, error: errors.RemoteError
     ) -> None:
         """Raise ValueError if a server refused an operation because it has none such.
 
         A 404 may also be about the table, or about the version to restore.
         """
+        if not isinstance(error, errors.ResponseError):
+            return
         if error.status not in _NO_SUCH_OPERATION:
             return
         if error.status == 404:
-            if "version" in error.message.lower():
+            if operation == "restore" and "version" in error.message.lower():
                 return
-            self.describe(name)
+            try:
+                self.describe(name)
+            except errors.TableNotFoundError:
+                raise
+            except errors.RemoteError:
+                # must not mask the first answer
+                return
+        # an upsert may have added columns before
+        unchanged = "no row was stored"
+        if operation != "upsert":
+            unchanged = "nothing was changed"
+        message = error.message or "without a message"
         raise ValueError(
             f"this server cannot {UNDOCUMENTED[operation]}: it answered {error.status}, "
-            f"{error.message or 'without a message'}; nothing was changed"
+            f"{message}; {unchanged}"
         ) from error
 
-    def drop(self, name: str, *, etag: str | None = None, **about: Any) -> None:
+    def drop(
+        self, name: str, *, etag: str | None = None, max_timeout: float = math.inf
+    ) -> None:
         """Drop a table, if it is what had an etag; services that give none do not look."""
         self.check_name(name)
-        path = self.dialect.path("drop", name)
-        start = time.monotonic()
-        headers = {"If-Match": etag} if etag else {}
         request = Request(
             Purpose("drop", name),
-            path,
+            self.dialect.path("drop", name),
             parse_version,
+            headers={"If-Match": etag} if etag else {},
             body=[[b""]],
             length=0,
-            headers=headers,
-            **about,
+            max_timeout=max_timeout,
         )
+        start = time.monotonic()
         result = self.session.send(request)
-        log.info(
-            "dropped table %s, %.0f ms, %s",
-            name,
-            (time.monotonic() - start) * 1000,
-            result.request_id,
-        )
+        milliseconds = 1000 * (time.monotonic() - start)
+        log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
 
 
-def _to_schema(response: Response) -> pa.Schema | None:
+def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return types by column; some services do not describe extension types."""
+    return {field.name: map_types(field.type, storage) for field in schema}
+
+
+def _parse_description(response: Response) -> Description:
+    return Description(_parse_columns(response), parse_version(response))
+
+
+def _parse_columns(response: Response) -> pa.Schema | None:
     """Read the schema in a table's description; None where the service does not tell it."""
-    if (found := parse_schema(response)) is None:
+    fields = parse_schema(response)
+    if fields is None:
         return None
     try:
-        schema = to_schema(found)
+        schema = to_schema(fields)
     except (ValueError, errors.UnsupportedTypeError) as error:
         raise ValueError(
             f"the description of its columns is not understood: {error}"
         ) from None
-    if twice := duplicates(schema.names):
+    twice = duplicates(schema.names)
+    if twice:
         raise ValueError(
             f"the description of its columns names {list_names(twice)} twice"
         )

@@ -96,7 +96,9 @@ class WriteOptions:
         """The columns of an upsert's keys."""
         if self.on is None:
             return ()
-        return (self.on,) if isinstance(self.on, str) else tuple(self.on)
+        if isinstance(self.on, str):
+            return (self.on,)
+        return tuple(self.on)
 
     def check(self, dialect: Dialect) -> None:
         """Refuse options that cannot be used, by name."""
@@ -115,13 +117,22 @@ class WriteOptions:
             if self.on is not None:
                 raise ValueError('on: only if_exists="upsert" has keys; leave it out')
             return
+        self._check_keys()
+
+    def _check_keys(self) -> None:
+        keys: tuple[Any, ...] = ()
+        # of an option that is no list
         with contextlib.suppress(TypeError):
-            if self.keys and all(isinstance(key, str) for key in self.keys):
-                if twice := duplicates(self.keys):
-                    raise ValueError(f"on: {list_names(twice)} twice; leave one out")
-                return
-        text = "on: an upsert needs the column, or the list of columns, whose values identify a row"
-        raise ValueError(Message(text, "pass {}", on="…"))
+            keys = self.keys
+        if not keys or not all(isinstance(key, str) for key in keys):
+            text = (
+                "on: an upsert needs the column, or the list of columns, whose values "
+                "identify a row"
+            )
+            raise ValueError(Message(text, "pass {}", on="…"))
+        twice = duplicates(keys)
+        if twice:
+            raise ValueError(f"on: {list_names(twice)} twice; leave one out")
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
@@ -158,7 +169,8 @@ def _write(
     # keys of all partitions are checked together
     if not options.keys:
         cluster = find_cluster(service, data, source_options, options.compression)
-    source = open_source(data if cluster is None else cluster.first(), **source_options)
+    frame = data if cluster is None else cluster.first()
+    source = open_source(frame, **source_options)
     purpose = Purpose(
         _operation(options, table),
         name,
@@ -170,11 +182,7 @@ def _write(
     try:
         if table is not None:
             return _add_rows(service, purpose, source, options, cluster, table)
-        listed = _check_name_is_free(service, purpose, source.nbytes)
-        if listed and purpose.exist_ok:
-            return _skip(service, purpose)
-        purpose = purpose._replace(listed_before=listed)
-        return _upload(service, purpose, source, options, cluster)
+        return _create(service, purpose, source, options, cluster)
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
         if not options.adds_rows or not source.replayable:
@@ -203,9 +211,25 @@ def _find_table(service: Service, name: str) -> Description | None:
         return None
     if table.schema is None:
         raise ValueError(
-            f"if_exists: the service does not tell the columns of table {name!r}, to add rows by name"
+            f"if_exists: the service does not tell the columns of table {name!r}, to "
+            "add rows by name"
         )
     return table
+
+
+def _create(
+    service: Service,
+    purpose: Purpose,
+    source: Source,
+    options: WriteOptions,
+    cluster: ClusterStream | None,
+) -> WriteResult:
+    """Create or replace the table, or skip the write if its name is taken."""
+    listed = _check_name_is_free(service, purpose, source.nbytes)
+    if listed and purpose.exist_ok:
+        return _skip(service, purpose)
+    purpose = purpose._replace(listed_before=listed)
+    return _upload(service, purpose, source, options, cluster)
 
 
 def _add_rows(
@@ -220,8 +244,10 @@ def _add_rows(
     name = str(purpose.table)
     added = source.added
     if len(added):
-        service.add_columns(name, added)
-        table = service.describe(name)
+        result = service.add_columns(
+            name, added, exhausts_source=purpose.exhausts_source
+        )
+        table = table._replace(version=result.value)
     explain = explain_append
     if purpose.operation == "upsert":
         explain = explain_upsert
@@ -236,8 +262,6 @@ def _add_rows(
                 f"table {name!r}: columns {list_names(added.names)} were added before it, "
                 "and hold nulls; the same call goes on from there"
             )
-        if isinstance(error, errors.ResponseError) and purpose.operation == "upsert":
-            service.explain_missing("upsert", name, error)
         raise
 
 
@@ -245,7 +269,10 @@ def _skip(service: Service, purpose: Purpose) -> WriteResult:
     """Leave an existing table; an empty one may be left over from a killed upload."""
     name = str(purpose.table)
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
-        text = f"table {name!r} exists and is empty: an upload may be running, or was killed; append to it, or drop it"
+        text = (
+            f"table {name!r} exists and is empty: an upload may be running, or was "
+            "killed; append to it, or drop it"
+        )
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     log.info("skipped table %s, which is there already; nothing was stored", name)
     return WriteResult(created=False)
@@ -294,26 +321,33 @@ def _upload(
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.replayable,
         )
-        if purpose.operation == "upsert":
-            result = _send_upsert(service, request, stream, options.keys)
-        elif isinstance(stream, IPCStream) and _goes_in_one(service, source):
-            result = service.session.send(
-                dataclasses.replace(request, body=stream, length=stream.length)
-            )
-        else:
-            result = send_in_parts(service, request, source, stream, options.if_exists)
+        result = _send(service, request, source, stream, options)
     if not result.created:
         return _skip(service, purpose)
     return _finish(purpose, source, stream, result, time.monotonic() - start)
 
 
+def _send(
+    service: Service,
+    request: Request,
+    source: Source,
+    stream: IPCStream | ClusterStream,
+    options: WriteOptions,
+) -> Result:
+    if request.purpose.operation == "upsert":
+        return _send_upsert(service, request, stream, options.keys)
+    if isinstance(stream, IPCStream) and _goes_in_one(service, source):
+        whole = dataclasses.replace(request, body=stream, length=stream.length)
+        return service.session.send(whole)
+    return send_in_parts(service, request, source, stream, options.if_exists)
+
+
 def _goes_in_one(service: Service, source: Source) -> bool:
     """Return whether one request is enough, or all that the service takes."""
-    if not service.takes_parts:
+    part_bytes = service.dialect.part_bytes
+    if not service.takes_parts or part_bytes is None:
         return True
-    return source.nbytes is not None and source.nbytes <= (
-        service.dialect.part_bytes or 0
-    )
+    return source.nbytes is not None and source.nbytes <= part_bytes
 
 
 def _send_upsert(
@@ -325,17 +359,21 @@ def _send_upsert(
     """Send an upsert in one request, which is stopped if the service may refuse its size."""
     on = "&".join(f"on={quote(key, safe='')}" for key in keys)
     body: Any = stream
+    # hosted services refuse large bodies
     if not service.is_embedded:
         body = _Limited(stream, str(request.purpose.table))
         body.check(stream.length)
-    return service.session.send(
-        dataclasses.replace(
-            request,
-            path=f"{request.path}?{on}&{_UPSERT_RULES}",
-            body=body,
-            length=stream.length,
-        )
+    upsert = dataclasses.replace(
+        request,
+        path=f"{request.path}?{on}&{_UPSERT_RULES}",
+        body=body,
+        length=stream.length,
     )
+    try:
+        return service.session.send(upsert)
+    except errors.ResponseError as error:
+        service.explain_missing("upsert", str(request.purpose.table), error)
+        raise
 
 
 class _Limited:

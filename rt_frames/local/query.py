@@ -26,7 +26,7 @@ MAX_BATCH_ROWS = 2**17
 BATCH_BYTES = 2**22
 BUFFER_BYTES = 2**26
 # characters
-MAX_FILTER = 8000
+MAX_FILTER = 10**6
 # words and operators; each may nest, and some 350 of them crash the engine
 MAX_TOKENS = 250
 # text and names in odd spelling, of which each is one operand
@@ -156,7 +156,7 @@ def check_filter(text: Any) -> str | None:
     if not isinstance(text, str) or len(text) > MAX_FILTER:
         raise HTTPError(
             400,
-            f"a filter is a string of at most {MAX_FILTER} characters, such as \"n > 1 AND s = 'x'\"",
+            f"a filter is a string of at most {MAX_FILTER:,} characters, such as \"n > 1 AND s = 'x'\"",
         )
     bare = _QUOTED.sub(" ", text)
     _check_end(text, bare)

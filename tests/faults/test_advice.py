@@ -12,7 +12,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.faults import connected
-from tests.support.hosted import SMALL_PARTS, Hosted, serving, with_parts_of
+from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving, with_parts_of
 
 PIECES = [
     pa.table({"n": np.arange(start, start + 10_000)}) for start in (0, 10_000, 20_000)
@@ -151,3 +151,131 @@ def test_after_what_the_error_of_a_rewrite_advises_all_is_rewritten_once(step, f
             hosted.release()
     assert hosted.tables["t"].rows.to_pydict() == {"n": ["-1"]}
     assert len(hosted.tables["t"].versions) == 2
+
+
+BEFORE = pa.table({"n": [1, 2, 3], "s": ["a", "b", "c"]})
+THERE = pa.table({"n": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})
+UPSERTED = pa.table({"n": [4, 5], "s": ["D", "e"]})
+WIDER = UPSERTED.append_column("x", pa.array([1.5, None]))
+
+
+def upsert(client: rt.Client) -> None:
+    client.create_table("t", UPSERTED, if_exists="upsert", on="n")
+
+
+def upsert_wider(client: rt.Client) -> None:
+    options = {"if_exists": "upsert", "on": "n", "add_columns": True}
+    client.create_table("t", WIDER, **options)
+
+
+def append_wider(client: rt.Client) -> None:
+    client.create_table("t", WIDER, if_exists="append", add_columns=True)
+
+
+def alter(client: rt.Client) -> None:
+    after = pa.schema({"n": pa.int64(), "x": pa.float64()})
+    rt.alter_table(after, "t", add_columns=True, drop_columns=["s"], client=client)
+
+
+def delete(client: rt.Client) -> None:
+    client.table("t").delete("n > ?", params=[2])
+
+
+def restore(client: rt.Client) -> None:
+    client.table("t", version=1).restore()
+
+
+NEW = [{"n": 4, "s": "D"}, {"n": 5, "s": "e"}]
+NO_X = [{**row, "x": None} for row in THERE.to_pylist()]
+CHANGES = {  # what is called: the requests that it makes, and the rows that are then there
+    upsert: (["merge_insert"], [*BEFORE.to_pylist(), *NEW]),
+    upsert_wider: (
+        ["add_columns", "merge_insert"],
+        [*NO_X[:3], *WIDER.to_pylist()],
+    ),
+    append_wider: (["add_columns", "insert"], [*NO_X, *WIDER.to_pylist()]),
+    alter: (
+        ["add_columns", "drop_columns"],
+        [{"n": n, "x": None} for n in (1, 2, 3, 4)],
+    ),
+    delete: (["delete"], BEFORE.to_pylist()[:2]),
+    restore: (["restore"], BEFORE.to_pylist()),
+}
+OF_A_CHANGE = [
+    *FAULTS,
+    *("close", "truncate", "page", "fail when done", "202"),
+]
+UNKNOWN = ["twice", "404", "405", "406", "415", "501"]
+KINDS = {
+    "hosted": {},
+    "embedded": {"headers": {"x-rt-frames": "1"}},
+    "telling no version": {"tells_version": False},
+}
+CHANGING = [
+    (kind, change, step, fault)
+    for kind in KINDS
+    for change, (steps, _) in CHANGES.items()
+    for step in steps
+    for fault in [*OF_A_CHANGE, *(UNKNOWN if step != "insert" else [])]
+    if kind == "hosted" or change in (upsert, delete)
+]
+OF_CHANGES = {  # as ADVICE; a call is made again at once, or once the service is done
+    "time-out is over, then send again": "wait",
+    "wait until its time-out is over, and check again": "check",
+    "check whether the rows are there": "check",
+    "may be sent again, as rows with its keys are updated": "again",
+    "running it again gives the same result": "again",
+    "restoring version 1 again gives the same rows": "again",
+    "the same call does what is not done yet": "again",
+    "check it, then try again": "check",
+    "safe to send again": "again",
+    "nothing was stored": "again",
+    "nothing was changed": "again",
+    "before the next call": "again",
+    "no row was stored": "again",
+}
+
+
+def with_versions(hosted: Hosted) -> Hosted:
+    """Put a table of two versions into a service."""
+    hosted.tables["t"] = Table([[BEFORE], [THERE]])
+    return hosted
+
+
+def rows_of(hosted: Hosted) -> list[dict]:
+    return sorted(hosted.tables["t"].rows.to_pylist(), key=str)
+
+
+def meet(hosted: Hosted, step: str, fault: str, times: int) -> None:
+    """Have the next requests of a step meet a fault."""
+    left = [fault] * times
+    hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "step", "fault"),
+    CHANGING,
+    ids=[" ".join([kind, change.__name__, *how]) for kind, change, *how in CHANGING],
+)
+def test_F46_F47_F48_F49_after_what_the_error_of_a_change_advises_it_is_done_once(
+    kind, change, step, fault
+):
+    hosted = with_versions(Hosted(**KINDS[kind]))
+    expected = sorted(CHANGES[change][1], key=str)
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        meet(hosted, step, fault, 1)
+        try:
+            change(client)
+        except (rt.errors.RemoteError, ValueError) as error:
+            said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+            done = next((do for words, do in OF_CHANGES.items() if words in said), None)
+            assert done, said
+            if done != "again":
+                hosted.release()
+            if done != "check" or rows_of(hosted) != expected:
+                change(client)
+        hosted.release()
+    assert rows_of(hosted) == expected

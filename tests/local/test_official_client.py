@@ -298,7 +298,7 @@ THEIRS_ALONE = {
     ),  # of the made-up database "db://x", whose host was overridden
     ("x-lancedb-min-read-version", "1"),  # of the table, as they last saw it
 }
-READS = ("/count_rows/", "/query/")
+READS = ("/count_rows/", "/query/", "/describe/")
 NOT_COMPARED = {
     "host",
     "user-agent",
@@ -306,62 +306,91 @@ NOT_COMPARED = {
     "content-length",
     "transfer-encoding",
 }
+ROWS = pa.table({"n": pa.array([1], pa.int64()), "s": pa.array(["x"])})
+FIELDS = rt.data_type(pa.struct(list(ROWS.schema)))["fields"]
+DESCRIBED = {"version": 1, "schema": {"fields": FIELDS}, "table": "t"}
+MERGED = {"num_updated_rows": 0, "num_inserted_rows": 1, "num_deleted_rows": 0}
+ANSWERED = {
+    "count_rows": b"1",
+    "merge_insert": {"version": 2, **MERGED},
+    "delete": {"version": 2, "num_deleted_rows": 1},
+    "restore": {"version": 4},
+}
+# an embedded service alone is sent several keys
+HEADERS = {"x-rt-frames": "1", "phalanx-version": "0.4.0"}
 
 
-def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, server):
-    fields = [{"name": "n", "type": {"type": "int64"}, "nullable": True}]
-    rows, sink = pa.table({"n": pa.array([1], pa.int64())}), io.BytesIO()
-    with pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
+class Recording:
+    """A server that has all operations, and what a call sent to it."""
 
-    def script(connection):
+    def __init__(self, server):
+        self.server = server
+        server.script = self.serve
+
+    def serve(self, connection):
         while True:
             request = connection.body(connection.head())
-            answers = {"/query/": sink.getvalue(), "/count_rows/": b"1"}
-            described = {"version": 1, "schema": {"fields": fields}, "table": "t"}
-            connection.answer(
-                200,
-                next(
-                    (b for end, b in answers.items() if request.path.endswith(end)),
-                    described,
-                ),
-            )
+            operation = operation_of(request)
+            answer = ANSWERED.get(operation, DESCRIBED)
+            if operation == "query":
+                columns = json.loads(request.body).get("columns") or ROWS.column_names
+                rows, sink = ROWS.select(columns), io.BytesIO()
+                with pa.ipc.new_file(sink, rows.schema) as writer:
+                    writer.write_table(rows)
+                answer = sink.getvalue()
+            connection.answer(200, answer, HEADERS)
 
-    def sent(call):
-        """Return the last request of a call, and its headers."""
-        del server.requests[:]
+    def sent(self, call, operation=None):
+        """Return the last request of a call for an operation, and its headers."""
+        del self.server.requests[:]
         call()
-        last = server.requests[-1]
-        is_json = last.headers.get("content-type") == "application/json"
-        body = (
-            json.loads(last.body)
-            if is_json and last.body
-            else last.body and pa.ipc.open_stream(last.body).read_all()
-        )
+        asked = [
+            request
+            for request in self.server.requests
+            if operation in (None, operation_of(request))
+        ]
+        last = asked[-1]
+        body = last.body
+        if body and last.headers["content-type"] == "application/json":
+            body = json.loads(body)
+        elif body:
+            body = pa.ipc.open_stream(body).read_all()
         headers = last.headers
         asked_at = headers.pop("x-lancedb-min-timestamp", None)
-        if asked_at and last.path.endswith(READS):  # theirs send it with writes, too
+        # theirs send it with writes, too
+        if asked_at and last.path.partition("?")[0].endswith(READS):
             age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(asked_at)
-            headers["x-lancedb-min-timestamp"] = (
-                "now" if age < dt.timedelta(minutes=1) else asked_at
-            )
+            is_now = age < dt.timedelta(minutes=1)
+            headers["x-lancedb-min-timestamp"] = "now" if is_now else asked_at
         return (last.method, last.path, body), {*headers.items()}
 
-    server.script = script
-    always_fresh = dt.timedelta(0)
+
+def operation_of(request):
+    return request.path.partition("?")[0].strip("/").rpartition("/")[2]
+
+
+@pytest.fixture
+def both(lancedb, server):
+    """A handle of the official client and one of ours, and what they send."""
     database = lancedb.connect(
         "db://x",
         api_key=KEY,
         host_override=server.url,
-        read_consistency_interval=always_fresh,
+        # always fresh
+        read_consistency_interval=dt.timedelta(0),
     )
-    theirs, ours = (
-        database.open_table("t"),
-        connected(server, dialect="lancedb").table("t"),
-    )
+    recording = Recording(server)
+    ours = connected(server, dialect="lancedb").table("t")
+    # so that our client knows what it talks to
+    _ = ours.schema
+    return database.open_table("t"), ours, recording.sent, database
+
+
+def test_requests_are_the_official_client_s_but_for_what_is_listed(both):
+    theirs, ours, sent, database = both
 
     def append():
-        return rt.to_table(rows, "t", client=ours.client, if_exists="append")
+        return rt.to_table(ROWS, "t", client=ours.client, if_exists="append")
 
     for our_call, their_call in [
         (ours.count, theirs.count_rows),
@@ -373,25 +402,168 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(lancedb, serv
             lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
             lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
         ),
-        (append, lambda: theirs.add(rows)),
+        (append, lambda: theirs.add(ROWS)),
         (
             lambda: append().count(),
-            lambda: (theirs.add(rows), theirs.count_rows()),
+            lambda: (theirs.add(ROWS), theirs.count_rows()),
         ),  # what a handle wrote, it reads
         (ours.drop, lambda: database.drop_table("t")),
     ]:
-        (our_request, our_headers), (their_request, their_headers) = (
-            sent(our_call),
-            sent(their_call),
-        )
+        our_request, our_headers = sent(our_call)
+        their_request, their_headers = sent(their_call)
         assert our_request == their_request
-        assert {
-            header
-            for header in our_headers - their_headers
-            if header[0] not in NOT_COMPARED
-        } <= OURS_ALONE
-        assert {
-            header
-            for header in their_headers - our_headers
-            if header[0] not in NOT_COMPARED
-        } <= THEIRS_ALONE
+        check_headers(our_headers, their_headers)
+
+
+def check_headers(ours, theirs):
+    alone = {header for header in ours - theirs if header[0] not in NOT_COMPARED}
+    assert alone <= OURS_ALONE
+    alone = {header for header in theirs - ours if header[0] not in NOT_COMPARED}
+    assert alone <= THEIRS_ALONE
+
+
+NEW = pa.schema(
+    [
+        pa.field("small", pa.int8()),
+        pa.field("price", pa.decimal128(9, 2)),
+        pa.field("at", pa.timestamp("us", "UTC")),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("id", pa.uuid()),
+    ]
+)
+
+
+def upsert(table, on):
+    return table.client.create_table("t", ROWS, if_exists="upsert", on=on)
+
+
+def merge(table, on):
+    rules = table.merge_insert(on).when_matched_update_all()
+    return rules.when_not_matched_insert_all().execute(ROWS)
+
+
+def planned(table, after, **options):
+    plan = rt.plan_alterations(ROWS.schema, after, **options)
+    return table.client.alter_columns("t", plan)
+
+
+def pinned(table):
+    return rt.table("t", version=3, client=table.client)
+
+
+def at_version(table, read):
+    """Have the official client read a version."""
+    table.checkout(3)
+    try:
+        return read()
+    finally:
+        table.checkout_latest()
+
+
+ADDED = pa.schema([*ROWS.schema, *NEW])
+OPERATIONS = {  # by name: its endpoint, our call and theirs
+    "upsert": (
+        "merge_insert",
+        lambda ours: upsert(ours, "n"),
+        lambda theirs: merge(theirs, "n"),
+    ),
+    "upsert by two keys": (
+        "merge_insert",
+        lambda ours: upsert(ours, ["n", "s"]),
+        lambda theirs: merge(theirs, ["n", "s"]),
+    ),
+    "add columns": (
+        "add_columns",
+        lambda ours: planned(ours, ADDED, add_columns=True),
+        lambda theirs: theirs.add_columns(NEW),
+    ),
+    "drop columns": (
+        "drop_columns",
+        lambda ours: planned(ours, ROWS.schema.remove(1), drop_columns=["s"]),
+        lambda theirs: theirs.drop_columns(["s"]),
+    ),
+    "delete": (
+        "delete",
+        lambda ours: ours.delete("n = 1"),
+        lambda theirs: theirs.delete("n = 1"),
+    ),
+    "restore": (
+        "restore",
+        lambda ours: pinned(ours).restore(),
+        lambda theirs: theirs.restore(3),
+    ),
+    "count a version": (
+        "count_rows",
+        lambda ours: pinned(ours).count(),
+        lambda theirs: at_version(theirs, theirs.count_rows),
+    ),
+    "describe a version": (
+        "describe",
+        lambda ours: pinned(ours).schema,
+        # its last request describes the newest again
+        lambda theirs: (theirs.checkout(3), theirs.schema),
+    ),
+    "read a version": (
+        "query",
+        lambda ours: pinned(ours).to_arrow(columns=["n"], limit=5),
+        lambda theirs: at_version(
+            theirs, lambda: theirs.search().select(["n"]).limit(5).to_arrow()
+        ),
+    ),
+    "count what was upserted": (
+        "count_rows",
+        lambda ours: upsert(ours, "n").count(),
+        lambda theirs: (merge(theirs, "n"), theirs.count_rows()),
+    ),
+    "count what is left": (
+        "count_rows",
+        lambda ours: (ours.delete("n = 1"), ours.count()),
+        lambda theirs: (theirs.delete("n = 1"), theirs.count_rows()),
+    ),
+    "count what was restored": (
+        "count_rows",
+        lambda ours: pinned(ours).restore().count(),
+        lambda theirs: (theirs.restore(3), theirs.count_rows()),
+    ),
+}
+# what our requests say otherwise, by operation, and what the official client says
+OTHERWISE = {
+    # no condition can end early in them
+    "delete": ({"predicate": "(n = 1)"}, {"predicate": "n = 1"}),
+    # without it, some servers leave the schema out
+    "describe": (
+        {"version": 3, "load_detailed_metadata": True},
+        {"version": 3},
+    ),
+}
+# they count what a restore left without it
+OF_RESTORED = {("x-lancedb-min-version", "4")}
+WRITES = ("merge_insert", "add_columns", "drop_columns", "delete", "restore")
+OF_A_VERSION = ("count a version", "describe a version", "read a version")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_changes_and_reads_of_versions_are_the_official_client_s_requests(both, name):
+    theirs, ours, sent, _ = both
+    operation, our_call, their_call = OPERATIONS[name]
+    (*our_line, our_body), our_headers = sent(lambda: our_call(ours), operation)
+    (*their_line, their_body), their_headers = sent(
+        lambda: their_call(theirs), operation
+    )
+    if operation == "describe":
+        our_line[1] = our_line[1].removesuffix("?load_detailed_metadata=true")
+    assert our_line == their_line
+    alike = our_body, their_body
+    if isinstance(our_body, pa.Table):
+        assert our_body.schema.equals(their_body.schema, check_metadata=True)
+    assert alike == OTHERWISE.get(operation, (their_body, their_body))
+    is_write = operation in WRITES
+    fresh = {name for name, _ in our_headers if name.startswith("x-lancedb-")}
+    if name == "count what was restored":
+        our_headers -= OF_RESTORED
+        their_headers -= OF_RESTORED
+    check_headers(our_headers, their_headers)
+    expected = {"x-lancedb-min-timestamp", "x-lancedb-min-version"}
+    if is_write or name in OF_A_VERSION:
+        expected = set()
+    assert fresh == expected

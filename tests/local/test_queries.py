@@ -52,7 +52,7 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
         ({"filter": "a"}, 400, "boolean"),
         ({"filter": "1 / 0 = a"}, 400, "Divide by zero"),
         ({"filter": 7}, 400, "string"),
-        ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "8000"),
+        ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "1,000,000"),
         ({"filter": "a = " + "/nope" * 80}, 400, "parsing"),
         ({"columns": ["nope"]}, 400, "nope"),
         ({"columns": "a"}, 501, "array of strings"),
@@ -94,8 +94,6 @@ NESTED = {
     "zone": "a" + " AT TIME ZONE 'x'" * 400 + " = 1",
     "collate": "c" + " COLLATE x" * 400 + " = 'x'",
     "text": "c" + " LIKE 'x y z'" * 400,
-    "comments that open and close a text": "/*'*/" + "NOT " * 400 + "a > 1 /*'*/",
-    "texts in another quote": "\"'\" = 'x' OR " + "NOT " * 400 + "\"'\" = 'x'",
     "an escaped quote": "E'\\'' = c OR " + "NOT " * 400 + "E'\\'' = c",
 }
 
@@ -107,6 +105,20 @@ def test_a_filter_that_would_end_the_process_is_refused(there):
             ask(there, "count_rows", predicate=filter_),
         ):
             assert (answer.status_code, "250" in message(answer)) == (400, True), what
+
+
+HIDING = {
+    "comments that open and close a text": "/*'*/" + "NOT " * 400 + "a > 1 /*'*/",
+    "texts in another quote": "\"'\" = 'x' OR " + "NOT " * 400 + "\"'\" = 'x'",
+}
+
+
+def test_a_filter_whose_quotes_the_engine_reads_in_another_way_is_refused(there):
+    for what, filter_ in HIDING.items():
+        answer = ask(there, filter=filter_)
+        assert (answer.status_code, "the filter" in message(answer)) == (400, True), (
+            what
+        )
 
 
 WORDS = [

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import rt_frames as rt
 from rt_frames._http.dialects import LANCEDB
@@ -63,7 +65,10 @@ class Hosted:
     part_ids: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
     changed: Callable[[str], None] = lambda _step: None
-    held: list[tuple[Request, str]] = field(default_factory=list)
+    held: list[tuple[Request, str, int | None]] = field(default_factory=list)
+    seen: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    tells_version: bool = True
     cached: dict[str, int] = field(default_factory=dict)  # the versions that reads see
 
     def __post_init__(self) -> None:
@@ -78,41 +83,75 @@ class Hosted:
                 self.steps.append(step)
                 number = len(self.steps)
             fault = self.fault(number, step)
-            if fault == "cut":
-                connection.body(request, 100)
-                return connection.reset()
-            connection.body(request)
-            self.sizes.append(len(request.body))
-            if fault.isdigit():
-                connection.answer(
-                    int(fault), {"error": "made up"}, {"Retry-After": "0"}
-                )
-                continue
-            if fault == "late":
-                self.held.append((request, step))
-                connection.answer(504, {"error": "made up"})
+            if not self.receive(connection, request, fault):
+                return
+            if fault.isdigit() or fault == "late":
+                status = 504 if fault == "late" else int(fault)
+                if fault == "late":
+                    self.held.append((request, step, self.newest(request)))
+                connection.answer(status, {"error": "made up"}, {"Retry-After": "0"})
                 continue
             with self.lock:
                 status, answer = self.answer(request, step)
                 if fault == "twice":
                     status, answer = self.answer(request, step)
             self.changed(step)
-            if fault == "lose the answer":
-                return connection.reset()
-            if fault == "stall":
-                connection.sock.settimeout(60)
-                connection.sock.recv(1)
-                return None
-            connection.answer(
-                status,
-                answer,
-                {"phalanx-version": self.version} if self.version else {},
-            )
+            if not self.respond(connection, fault, status, answer):
+                return
+
+    def receive(self, connection: Connection, request: Request, fault: str) -> bool:
+        """Read a request's body; return whether it is to be answered."""
+        if fault == "close":
+            return False
+        if fault == "cut":
+            connection.body(request, 100)
+            connection.reset()
+            return False
+        connection.body(request)
+        self.sizes.append(len(request.body))
+        if fault == "deaf":
+            wait(connection)
+        return fault != "deaf"
+
+    def respond(
+        self, connection: Connection, fault: str, status: int, answer: Any
+    ) -> bool:
+        """Answer what was done; return whether the connection can go on."""
+        if fault == "lose the answer":
+            connection.reset()
+            return False
+        if fault == "stall":
+            wait(connection)
+            return False
+        if fault == "truncate":
+            start = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+            connection.sock.sendall(start + b'{"version": 1')
+            return False
+        if fault == "page":
+            answer = b"<html>It works!</html>"
+        if fault == "fail when done":
+            status, answer = 500, {"error": "made up"}
+        headers = {"phalanx-version": self.version} if self.version else {}
+        connection.answer(status, answer, {**headers, **self.headers})
+        return True
+
+    def newest(self, request: Request) -> int | None:
+        """Return the number of the version that a request finds; None if no table."""
+        found = re.match("/v1/table/([^/]+)/", request.path)
+        table = self.tables.get(found[1]) if found else None
+        return table and len(table.versions)
 
     def release(self) -> None:
-        """Do what was answered before it was done."""
+        """Do what was answered before it was done.
+
+        An upsert looks for keys in the version that was the newest when it came, except
+        in an embedded service.
+        """
         while self.held:
-            self.answer(*self.held.pop())
+            request, step, seen = self.held.pop()
+            self.seen = None if "x-rt-frames" in self.headers else seen
+            self.answer(request, step)
+            self.seen = None
 
     @staticmethod
     def step(request: Request) -> str:
@@ -146,7 +185,7 @@ class Hosted:
             return 413, {"error": "Payload Too Large"}
         rows = (
             pa.ipc.open_stream(request.body).read_all()
-            if step in ("create", "insert", "part")
+            if step in ("create", "insert", "part", "merge_insert")
             else None
         )
         if step == "create":
@@ -173,7 +212,10 @@ class Hosted:
 
     def describe(self, table: Table, *_: Any) -> tuple[int, Any]:
         fields = rt.data_type(pa.struct(list(table.rows.schema)))["fields"]
-        return 200, {"version": len(table.versions), "schema": {"fields": fields}}
+        answer = {"version": len(table.versions), "schema": {"fields": fields}}
+        if not self.tells_version:
+            del answer["version"]
+        return 200, answer
 
     def count_rows(self, table: Table, *_: Any) -> tuple[int, Any]:
         return 200, table.rows.num_rows
@@ -189,6 +231,55 @@ class Hosted:
         self, table: Table, _name: str, _query: Any, rows: pa.Table, _body: bytes
     ) -> tuple[int, Any]:
         table.versions.append([*table.versions[-1], rows])
+        return 200, {"version": len(table.versions)}
+
+    def merge_insert(
+        self, table: Table, _name: str, query: Any, rows: pa.Table, _body: bytes
+    ) -> tuple[int, Any]:
+        key = query["on"]
+        old = pa.concat_tables(table.versions[(self.seen or 0) - 1])[key].to_pylist()
+        matched = [value for value in rows[key].to_pylist() if value in old]
+        is_matched = pc.is_in(table.rows[key], pa.array(matched, rows[key].type))
+        kept = table.rows.filter(pc.invert(is_matched))
+        table.versions.append(
+            [pa.concat_tables([kept, rows.select(kept.schema.names)])]
+        )
+        counts = len(matched), rows.num_rows - len(matched)
+        names = "num_updated_rows", "num_inserted_rows"
+        return 200, {
+            "version": len(table.versions),
+            **dict(zip(names, counts, strict=True)),
+        }
+
+    def add_columns(self, table: Table, *rest: Any) -> tuple[int, Any]:
+        rows = table.rows
+        for new in pa.ipc.open_stream(rest[-1]).schema:
+            if new.name in rows.column_names:
+                return 400, {"error": f"there is a column {new.name}"}
+            rows = rows.append_column(new, pa.nulls(rows.num_rows, new.type))
+        table.versions.append([rows])
+        return 200, {"version": len(table.versions)}
+
+    def drop_columns(self, table: Table, *rest: Any) -> tuple[int, Any]:
+        names = json.loads(rest[-1])["columns"]
+        if not {*names} <= {*table.rows.column_names}:
+            return 400, {"error": "there is no such column"}
+        table.versions.append([table.rows.drop_columns(names)])
+        return 200, {"version": len(table.versions)}
+
+    def delete(self, table: Table, *rest: Any) -> tuple[int, Any]:
+        condition = json.loads(rest[-1])["predicate"]
+        numbered = pl.DataFrame(table.rows).with_row_index("row number")
+        deleted = numbered.sql(f'SELECT "row number" FROM self WHERE {condition}')
+        kept = numbered.join(deleted, on="row number", how="anti")["row number"].sort()
+        table.versions.append([table.rows.take(kept.to_arrow())])
+        return 200, {"version": len(table.versions), "num_deleted_rows": deleted.height}
+
+    def restore(self, table: Table, *rest: Any) -> tuple[int, Any]:
+        version = json.loads(rest[-1])["version"]
+        if version > len(table.versions):
+            return 404, {"error": f"there is no version {version}"}
+        table.versions.append(table.versions[version - 1])
         return 200, {"version": len(table.versions)}
 
     def create_parts(self, table: Table, name: str, *_: Any) -> tuple[int, Any]:
@@ -231,6 +322,12 @@ class Hosted:
             if self.uploads.pop(query["upload_id"], None)
             else (404, {"error": "there is no such upload"})
         )
+
+
+def wait(connection: Connection) -> None:
+    """Wait until the client has lost its patience."""
+    connection.sock.settimeout(60)
+    connection.sock.recv(1)
 
 
 def serving(hosted: Hosted) -> Server:

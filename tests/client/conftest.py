@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from rt_frames.local import LocalService
+from tests.support.servers import KEY
+
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class Place:
+    """A client, and the folder in which its service keeps the tables."""
+
+    client: rt.Client
+    root: Path
+
+    def create(self, name: str, data: object, **options: object) -> rt.RemoteTable:
+        return rt.to_table(data, name, client=self.client, **options)
+
+    def upsert(self, name: str, data: object, on="id", **options) -> rt.RemoteTable:
+        return self.create(name, data, if_exists="upsert", on=on, **options)
+
+    def append(self, name: str, data: object, **options: object) -> rt.RemoteTable:
+        return self.create(name, data, if_exists="append", **options)
+
+    def open(self, name: str) -> lance.LanceDataset:
+        return lance.dataset(str(self.root / f"{name}.lance"))
+
+    def read(self, name: str) -> pa.Table:
+        return self.open(name).to_table()
+
+    def rows(self, name: str, by: str = "id") -> list[dict[str, object]]:
+        """Return the rows in order of a column: an upsert moves those it updates."""
+        rows = self.read(name).to_pylist()
+        return sorted(rows, key=lambda row: (row[by] is None, row[by]))
+
+
+@pytest.fixture(scope="module", params=["folder", "url"])
+def place(request, tmp_path_factory):
+    """A folder, or an embedded service at its URL."""
+    root = tmp_path_factory.mktemp("place") / "tables"
+    if request.param == "folder":
+        with rt.connect(root, default=False) as client:
+            yield Place(client, root)
+        return
+    with (
+        LocalService(root, api_key=KEY) as service,
+        rt.connect(
+            service.url, api_key=KEY, dialect="lancedb", default=False
+        ) as client,
+    ):
+        yield Place(client, root)
+
+
+@pytest.fixture
+def name(request):
+    """A table name that no other test has."""
+    text = "".join(c if c.isalnum() and c.isascii() else "_" for c in request.node.name)
+    return f"{text[:80]}_{next(_NUMBERS)}"

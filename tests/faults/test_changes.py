@@ -1,0 +1,519 @@
+"""Faults of upserts, of columns added and dropped, of deletes and of restores.
+
+F46 to F49 of the matrix in README.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import re
+import socket
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from rt_frames import errors
+from tests.faults.test_advice import (
+    BEFORE,
+    CHANGES,
+    NO_X,
+    THERE,
+    UPSERTED,
+    WIDER,
+    alter,
+    append_wider,
+    delete,
+    meet,
+    restore,
+    rows_of,
+    upsert,
+    upsert_wider,
+    with_versions,
+)
+from tests.support.faults import MIB, Source, assert_no_key, connected, fails
+from tests.support.hosted import Hosted, serving
+from tests.support.servers import KEY, Connection, Server
+
+
+def add(client: rt.Client) -> rt.RemoteTable:
+    after = pa.schema([*THERE.schema, pa.field("x", pa.float64())])
+    return rt.alter_table(after, "t", add_columns=True, client=client)
+
+
+def drop(client: rt.Client) -> rt.RemoteTable:
+    after = THERE.schema.remove(1)
+    return rt.alter_table(after, "t", drop_columns=["s"], client=client)
+
+
+ONLY_N = [{"n": n} for n in (1, 2, 3, 4)]
+# by endpoint: the call, the rows once it is done, and how many requests come before
+EACH = {
+    "merge_insert": (upsert, CHANGES[upsert][1], 1),
+    "add_columns": (add, NO_X, 2),
+    "drop_columns": (drop, ONLY_N, 2),
+    "delete": (delete, CHANGES[delete][1], 1),
+    "restore": (restore, BEFORE.to_pylist(), 1),
+}
+FAULTS = {  # what is raised, whether the change is done, and how often it is asked for
+    "close": (errors.OutcomeUnknown, False, 1),
+    "cut": (errors.OutcomeUnknown, False, 1),
+    "deaf": (errors.OutcomeUnknown, False, 1),
+    "lose the answer": (errors.OutcomeUnknown, True, 1),
+    "truncate": (errors.OutcomeUnknown, True, 1),
+    "page": (errors.OutcomeUnknown, True, 1),
+    "stall": (errors.OutcomeUnknown, True, 1),
+    "202": (errors.OutcomeUnknown, False, 1),
+    "206": (errors.OutcomeUnknown, False, 1),
+    "500": (errors.ServerError, False, 1),
+    "fail when done": (errors.ServerError, True, 1),
+    "502": (errors.ServerError, False, 1),
+    "503": (errors.ServerError, False, 1),
+    "504": (errors.ServerError, False, 1),
+    "507": (errors.ServerError, False, 1),
+    "409": (errors.ConflictError, False, 1),
+    "429": (errors.RateLimited, False, 2),
+}
+OPEN = (errors.OutcomeUnknown, errors.ServerError)
+
+
+def fails_as(
+    call: Callable[[], object],
+    kinds: list[type[errors.RemoteError]],
+    caplog: pytest.LogCaptureFixture,
+) -> errors.RemoteError:
+    """Make a call that must fail in one of some ways."""
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(tuple(kinds)) as raised:
+        call()
+    assert type(raised.value) in kinds
+    assert_no_key(raised.value, caplog)
+    return raised.value
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("step", EACH)
+def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that_may_be_done(
+    caplog, step, fault
+):
+    call, done_rows, _ = EACH[step]
+    kind, is_done, times = FAULTS[fault]
+    kinds = [kind]
+    if step == "merge_insert" and fault in ("close", "cut"):
+        # the last bytes may leave before the server hangs up, or after it
+        kinds = [errors.OutcomeUnknown, errors.UploadInterrupted]
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=1, timeout=(5, 5, 1)) as client,
+    ):
+        meet(hosted, step, fault, times)
+        if is_done and step in ("add_columns", "drop_columns"):
+            assert call(client).version == 3
+        else:
+            said = str(fails_as(lambda: call(client), kinds, caplog))
+            is_open = kinds[0] in OPEN and fault != "507"
+            now = "has 3" if is_done else "has 2"
+            versions = re.search(r"had version 2\b.* before, and (has \d)", said)
+            assert (versions and versions[1]) == (now if is_open else None), said
+            assert ("nothing was stored" in said) == (fault == "507")
+    assert hosted.steps.count(step) == times
+    expected = done_rows if is_done else THERE.to_pylist()
+    assert rows_of(hosted) == sorted(expected, key=str)
+
+
+@pytest.mark.parametrize("step", EACH)
+def test_F46_F47_F48_F49_429_is_waited_for_and_the_change_made_once(step):
+    call, done_rows, _ = EACH[step]
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
+    ):
+        meet(hosted, step, "429", 2)
+        call(client)
+    assert hosted.steps.count(step) == 3
+    assert len(hosted.tables["t"].versions) == 3
+    assert rows_of(hosted) == sorted(done_rows, key=str)
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("step", EACH)
+def test_F46_F47_F48_F49_a_refused_connection_is_tried_again_and_nothing_was_sent(
+    caplog, step, comes_back
+):
+    call, done_rows, before = EACH[step]
+    hosted = with_versions(Hosted())
+    left = [*range(before)]
+    later: list[Server] = []
+    with serving(hosted) as server:
+        usual = server.script
+
+        def script(connection: Connection) -> None:
+            """Describe the table on a connection of its own, then hang up."""
+            request = connection.body(connection.head())
+            left.pop()
+            if not left:
+                server._listener.shutdown(socket.SHUT_RDWR)
+                server._listener.close()
+            answer = hosted.answer(request, hosted.step(request))
+            connection.answer(*answer, {"Connection": "close"})
+
+        server.script = script
+        client = connected(server, dialect="lancedb", retries=20 * comes_back or 1)
+
+        def at_retry(record: logging.LogRecord) -> bool:
+            if comes_back and "is sent again" in record.getMessage() and not later:
+                later.append(Server(usual, port_wanted=server.port).__enter__())
+            return True
+
+        log = logging.getLogger("rt_frames")
+        log.addFilter(at_retry)
+        try:
+            if comes_back:
+                caplog.set_level(logging.INFO)
+                call(client)
+            else:
+                error = fails(lambda: call(client), errors.ConnectError, caplog)
+                assert "nothing was sent" in str(error)
+                assert error.attempts == 2
+        finally:
+            log.removeFilter(at_retry)
+            for other in later:
+                other.__exit__()
+        server._listener = socket.create_server(("127.0.0.1", 0))
+    assert hosted.steps.count(step) == comes_back
+    expected = done_rows if comes_back else THERE.to_pylist()
+    assert rows_of(hosted) == sorted(expected, key=str)
+
+
+CANNOT = {
+    "merge_insert": "update and insert rows",
+    "add_columns": "add columns to a table",
+    "drop_columns": "drop columns of a table",
+    "delete": "delete rows",
+    "restore": "restore a version of a table",
+}
+
+
+@pytest.mark.parametrize("status", ["404", "405", "406", "415", "501"])
+@pytest.mark.parametrize("step", EACH)
+def test_an_old_server_is_said_to_be_unable_and_nothing_is_tried_in_its_place(
+    caplog, step, status
+):
+    call, _, before = EACH[step]
+    hosted = with_versions(Hosted())
+    unchanged = "no row was stored" if step == "merge_insert" else "nothing was changed"
+    words = f"^this server cannot {CANNOT[step]}: it answered {status}, .*{unchanged}$"
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=1, timeout=20) as client,
+    ):
+        meet(hosted, step, status, 1)
+        fails(lambda: call(client), ValueError, caplog, words)
+    assert hosted.steps.count(step) == 1
+    assert {*hosted.steps[before + 1 :]} <= {"describe", "count_rows", "tables"}
+    assert len(hosted.tables["t"].versions) == 2
+
+
+@pytest.mark.parametrize("step", EACH)
+def test_a_404_of_a_table_that_is_gone_is_about_the_table(caplog, step):
+    call, _, before = EACH[step]
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", timeout=20) as client,
+    ):
+
+        def fault(number: int, _step: str) -> str:
+            if number > before:
+                hosted.tables.clear()
+            return ""
+
+        hosted.fault = fault
+        error = fails(lambda: call(client), errors.TableNotFoundError, caplog)
+    assert (error.status, error.table) == (404, "t")
+    assert hosted.steps.count(step) == 1
+
+
+def test_a_404_of_a_version_is_about_the_version(caplog):
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", timeout=20) as client,
+    ):
+        table = client.table("t", version=9)
+        fails(table.restore, errors.TableNotFoundError, caplog, "no version 9")
+
+
+@pytest.mark.parametrize("look", ["500", "close", "page", "401"])
+@pytest.mark.parametrize("status", ["404", "500", "lose the answer"])
+@pytest.mark.parametrize("step", EACH)
+def test_what_a_second_look_meets_hides_no_first_fault_of_a_change(
+    caplog, step, status, look
+):
+    call, _, before = EACH[step]
+    hosted = with_versions(Hosted())
+
+    def fault(number: int, at: str) -> str:
+        if at == step:
+            return status
+        return look if number > before else ""
+
+    kind = {"404": errors.TableNotFoundError, "500": errors.ServerError}
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        hosted.fault = fault
+        error = fails(lambda: call(client), kind.get(status, OPEN[0]), caplog)
+    looked = "its outcome could not be looked at; look at the table" in str(error)
+    assert looked == (status != "404")
+
+
+@pytest.mark.parametrize("body", [{}, b""])
+def test_old_servers_that_tell_no_numbers_succeed_with_unknown_numbers(server, body):
+    fields = rt.data_type(pa.struct(list(THERE.schema)))["fields"]
+
+    def script(connection: Connection) -> None:
+        while True:
+            request = connection.body(connection.head())
+            is_look = "/describe/" in request.path
+            described = {"version": 1, "schema": {"fields": fields}}
+            connection.answer(200, described if is_look else body)
+
+    server.script = script
+    client = connected(server, dialect="lancedb")
+    made = client.create_table("t", UPSERTED, if_exists="upsert", on="n")
+    assert (made.updated, made.inserted, made.version) == (None, None, None)
+    assert (made.rows, made.created) == (2, False)
+    assert client.table("t").delete("n > 1") is None
+    assert client.table("t", version=1).restore().version is None
+    assert add(client).version is None
+    assert drop(client).version is None
+
+
+def test_the_documented_service_has_none_of_them_and_is_asked_nothing(server):
+    client = connected(server)
+    before = THERE.schema
+    wider = pa.schema([*before, pa.field("x", pa.float64())])
+    add_x = rt.plan_alterations(before, wider, add_columns=True)
+    drop_s = rt.plan_alterations(before, before.remove(1), drop_columns=["s"])
+    options = {"before": before, "client": client}
+    for call in (
+        lambda: upsert(client),
+        lambda: append_wider(client),
+        lambda: delete(client),
+        lambda: restore(client),
+        lambda: client.alter_columns("t", add_x),
+        lambda: client.alter_columns("t", drop_s),
+        lambda: rt.alter_table(wider, "t", add_columns=True, **options),
+        lambda: rt.alter_table(before.remove(1), "t", drop_columns=["s"], **options),
+    ):
+        with pytest.raises(ValueError, match=r'no endpoint to .*dialect="lancedb"'):
+            call()
+    assert server.requests == []
+
+
+def test_an_append_whose_new_columns_are_refused_says_that_its_iterator_is_exhausted(
+    caplog,
+):
+    hosted = with_versions(Hosted())
+    options = {"if_exists": "append", "add_columns": True}
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        for status, kind in (("400", errors.BadRequest), ("503", errors.ServerError)):
+            meet(hosted, "add_columns", status, 1)
+            source = Source(make=lambda _: WIDER)
+            rows = source.run()
+            said = fails(
+                lambda rows=rows: client.create_table("t", rows, **options),
+                kind,
+                caplog,
+            )
+            assert "iterator is exhausted: create a new one" in str(said)
+            assert source.closed
+
+
+def test_columns_that_were_added_before_what_an_old_server_refuses_are_told(caplog):
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        meet(hosted, "merge_insert", "501", 1)
+        error = fails(lambda: upsert_wider(client), ValueError, caplog, "no row")
+    assert "columns 'x' were added" in error.__notes__[0]
+    assert rows_of(hosted) == NO_X
+
+
+@pytest.mark.parametrize("change", [append_wider, upsert_wider])
+@pytest.mark.parametrize("fault", ["lose the answer", "fail when done", "truncate"])
+def test_F47_rows_follow_columns_that_were_added_without_an_answer(
+    caplog, change, fault
+):
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        meet(hosted, "add_columns", fault, 1)
+        change(client)
+    assert hosted.steps.count("add_columns") == 1
+    assert rows_of(hosted) == sorted(CHANGES[change][1], key=str)
+
+
+def test_F47_a_plan_goes_on_after_columns_that_were_added_without_an_answer():
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=(5, 5, 1)) as client,
+    ):
+        left = {"add_columns": "stall", "drop_columns": "truncate"}
+        hosted.fault = lambda _, at: left.pop(at, "")
+        alter(client)
+    assert left == {}
+    assert rows_of(hosted) == sorted(CHANGES[alter][1], key=str)
+
+
+OTHERS = {  # what somebody else adds meanwhile
+    "another type": pa.field("x", pa.int64()),
+    "another name": pa.field("X", pa.float64()),
+}
+
+
+@pytest.mark.parametrize("field", OTHERS.values(), ids=OTHERS)
+def test_F47_what_is_there_but_differs_is_not_done(caplog, field):
+    hosted = with_versions(Hosted())
+
+    def somebody(step: str) -> None:
+        hosted.tables["t"].versions[-1] = [
+            THERE.append_column(field, pa.nulls(4, field.type))
+        ]
+
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        meet(hosted, "add_columns", "lose the answer", 1)
+        hosted.changed = lambda step: step == "add_columns" and somebody(step)
+        fails(lambda: add(client), errors.OutcomeUnknown, caplog, "version 2 before")
+
+
+def test_F46_an_upsert_that_is_cut_in_its_body_is_sent_once_and_safe_to_send_again(
+    wire, caplog
+):
+    server, connect = wire
+    big = pa.table({"n": np.arange(4 * MIB)})
+    fields = rt.data_type(pa.struct(list(big.schema)))["fields"]
+
+    def script(connection: Connection) -> None:
+        while True:
+            request = connection.head()
+            if "merge_insert" in request.path:
+                connection.body(request, 3 * MIB)
+                return connection.reset()
+            connection.body(request)
+            is_count = "count_rows" in request.path
+            described = {"version": 2, "schema": {"fields": fields}}
+            connection.answer(200, b"4" if is_count else described)
+
+    server.script = script
+    client = connect(dialect="lancedb", timeout=20)
+    error = fails(
+        lambda: client.create_table(
+            "t", big, if_exists="upsert", on="n", compression=None
+        ),
+        errors.UploadInterrupted,
+        caplog,
+        "nothing was done so far, so it is safe to send again",
+    )
+    merges = [one for one in server.posts if "merge_insert" in one.path]
+    assert (len(merges), error.attempts, error.rows) == (1, 1, 4 * MIB)
+
+
+@pytest.mark.parametrize(("status", "times"), [("429", 1), ("503", 1)])
+def test_F46_an_upsert_that_can_be_read_once_is_sent_once(caplog, status, times):
+    hosted = with_versions(Hosted())
+    kinds = {"429": errors.RateLimited, "503": errors.ServerError}
+    source = Source(1, make=lambda _: UPSERTED)
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
+    ):
+        meet(hosted, "merge_insert", status, 3)
+        fails(
+            lambda: client.create_table("t", source.run(), if_exists="upsert", on="n"),
+            kinds[status],
+            caplog,
+            "iterator is exhausted",
+        )
+    assert hosted.steps.count("merge_insert") == times
+    assert source.closed
+
+
+def test_F46_what_a_source_or_a_double_key_breaks_off_stores_nothing(caplog):
+    hosted = with_versions(Hosted())
+    broken = Source(
+        3, KeyError("row 7"), make=lambda n: pa.table({"n": [n], "s": ["x"]})
+    )
+    twice = Source(2, make=lambda _: pa.table({"n": [9], "s": ["x"]}))
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
+    ):
+        for source, kind in (
+            (broken, KeyError),
+            (twice, errors.UnsupportedTypeError),
+        ):
+            fails(
+                lambda source=source: client.create_table(
+                    "t", source.run(), if_exists="upsert", on="n"
+                ),
+                kind,
+                caplog,
+            )
+            assert source.closed
+    assert rows_of(hosted) == THERE.to_pylist()
+    assert len(hosted.tables["t"].versions) == 2
+
+
+def test_no_log_repr_pickle_or_progress_of_them_has_the_key(
+    caplog, capsys, monkeypatch
+):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    hosted = with_versions(Hosted())
+    with serving(hosted) as server:
+        client = connected(server, dialect="lancedb", timeout=20)
+        made = client.create_table(
+            "t", UPSERTED, if_exists="upsert", on="n", progress=True
+        )
+        pinned = client.table("t", version=1)
+        tables = [made, pinned, add(client), drop(client), pinned.restore()]
+        delete(client)
+        for table in tables:
+            shown = f"{table!r} {vars(table)} {table._repr_html_()}"
+            packed = pickle.dumps(table)
+            again = pickle.loads(packed)
+            assert KEY not in f"{shown} {packed}"
+            assert (again.version, repr(again)) == (table.version, repr(table))
+            assert again.count() == table.count()
+        again = pickle.loads(pickle.dumps(pinned))
+        assert again.to_arrow() == BEFORE
+        with pytest.raises(ValueError, match="only read"):
+            again.delete("n = 1")
+        again.restore()
+        unpickled = pickle.loads(pickle.dumps(made))
+        server.requests.clear()
+        unpickled.count()
+        assert server.requests[-1].headers["x-lancedb-min-version"] == "3"
+    assert rows_of(hosted) == BEFORE.to_pylist()
+    assert "t: 100%" in (shown := capsys.readouterr().err)
+    assert "2 rows" in shown
+    assert KEY not in caplog.text + shown
