@@ -297,9 +297,9 @@ def alter(
     """Change columns of table NAME.
 
     In one request, or in two if the engine does not take all in one; columns are added
-    and then dropped in further ones. PATH is a column's name, or outer.inner for a field
-    of a struct. DTYPE is a name such as int32, float64, string, date32, 'timestamp[us,
-    tz=UTC]'.
+    and then dropped in further ones. PATH is a column's name, or outer.inner for a
+    field of a struct. DTYPE is a name such as int32, float64, string, date32,
+    'timestamp[us, tz=UTC]'.
     """
     from rt_frames._client import (
         check_can_alter,
@@ -333,6 +333,8 @@ def alter(
         table = rewrite_columns(table, plan)
     else:
         table = _send(table, requests, is_told=not as_json)
+        # of all requests, not of the last one alone
+        table = dataclasses.replace(table, _changed=plan)
     done = "rewrote" if rewrite else "altered"
     report(done, table, as_json, requests=len(requests))
 

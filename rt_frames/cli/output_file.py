@@ -136,8 +136,8 @@ def _write_stream(rows: _Counted, file: Any) -> None:
 def _write_arrow(rows: _Counted, file: Any) -> None:
     """Write a file, which has one dictionary for each column.
 
-    A table has others in each of its files. They are gathered from all rows first, which
-    are kept on disk; Polars reads no file with dictionaries that grow.
+    A table has others in each of its files. They are gathered from all rows first,
+    which are kept on disk; Polars reads no file with dictionaries that grow.
     """
     schema = rows.schema
     if not _has_dictionary(pa.struct(list(schema))):

@@ -163,8 +163,8 @@ def export(
     .arrows for a stream), CSV (.csv, .tsv) or NDJSON (.ndjson, .jsonl). Rows are
     streamed, so they may be larger than memory. FILE appears when it is complete; an
     existing one is refused, or with --force replaced at the end. Parquet and Arrow keep
-    the table's types. CSV holds no lists, structs, bytes and durations; NDJSON no
-    bytes, and null for NaN.
+    the table's types. CSV holds no lists, structs, durations and binary values; NDJSON
+    no binary values, and null for NaN.
     """
     from rt_frames._client import read_batches
     from rt_frames.cli.output_file import OutputFile
