@@ -964,6 +964,16 @@ def known_facts(table: RemoteTable) -> list[str]:
     return table._facts()  # noqa: SLF001  # same module
 
 
+def read_batches(
+    table: RemoteTable,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int | None,
+) -> pa.RecordBatchReader:
+    """Ask for rows, as `RemoteTable.to_arrow` does, and read them as they come."""
+    return table._reader(columns, where, limit)  # noqa: SLF001  # same module
+
+
 def forget_schema(table: RemoteTable) -> None:
     """Forget the schema of a table that may have been altered."""
     object.__setattr__(table, "_schema", None)
@@ -980,13 +990,18 @@ def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     return RemoteTable(table.name, table.client, *written, _changed=plan)
 
 
+def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
+    """Refuse to add or drop columns if the service has no endpoints for it."""
+    dialect = service_of(table.client).dialect
+    if len(plan.added):
+        dialect.path("add_columns", table.name)
+    if plan.dropped:
+        dialect.path("drop_columns", table.name)
+
+
 def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Change, add and drop columns, in this order, a request each."""
-    service = service_of(table.client)
-    if len(plan.added):
-        service.dialect.path("add_columns", table.name)
-    if plan.dropped:
-        service.dialect.path("drop_columns", table.name)
+    check_can_alter(table, plan)
     if not plan:
         return table.alter_columns(plan)
     done: list[str] = []

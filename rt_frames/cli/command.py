@@ -53,6 +53,11 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(make_printable, text.split("\n")))
 
 
+def _notes_of(error: BaseException) -> list[str]:
+    """Return what was done before an error, or is stored in spite of it."""
+    return [printable_lines(note) for note in getattr(error, "__notes__", ())]
+
+
 def _spell_option(name: str, value: Any) -> str:
     option = f"--{name.replace('_', '-')}"
     if value is True:
@@ -120,12 +125,14 @@ class Command(click.Command):
                 click.echo(printable_lines(traceback.format_exc()), err=True)
             elif len(lines) > MAX_LINES:
                 lines[MAX_LINES - 1 :] = ["… (-v shows all)"]
+            lines += _notes_of(error)
             raise click.ClickException("\n".join(lines)) from error
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             outcome = ""
-            if self.name in ("create", "alter"):
+            if self.name in ("create", "alter", "delete"):
                 outcome = _OUTCOME_UNKNOWN
-            click.echo(f"interrupted{outcome}", err=True)
+            lines = [f"interrupted{outcome}", *_notes_of(error)]
+            click.echo("\n".join(lines), err=True)
             ctx.exit(130)
         finally:
             end_at_next_interrupt()

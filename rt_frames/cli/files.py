@@ -93,11 +93,13 @@ def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, boo
             readable = _readable_path(path, options.encoding, undo)
             files.append(InputFile(path, readable))
         opened = _open(form, files, options)
-        is_inferred = form not in ("parquet", "arrow") and options.table is None
-        return _to_source(opened, files, options, undo.close), is_inferred
+        source = _to_source(opened, files, options, undo.close)
     except BaseException:
         undo.close()
         raise
+    known = set(options.table_types())
+    is_typed = form in ("parquet", "arrow") or known.issuperset(source.schema.names)
+    return source, not is_typed
 
 
 def read_table(path: Path, options: FileOptions) -> pa.Table:

@@ -24,7 +24,7 @@ import click
 
 from rt_frames import errors
 from rt_frames._extras import require
-from rt_frames._names import did_you_mean
+from rt_frames._names import check_column_names, did_you_mean
 from rt_frames._text import count
 from rt_frames._version import __version__
 from rt_frames.cli import reading
@@ -63,6 +63,7 @@ main.command_class = Command
 main.params += VERBOSITY
 main.add_command(reading.tables)
 main.add_command(reading.show)
+main.add_command(reading.export)
 
 
 @main.command(epilog="Example: rt-frames drop sales --yes --url ./tables")
@@ -82,6 +83,37 @@ def drop(name: str, yes: bool, **service: Any) -> None:
 
 
 @main.command(
+    epilog="Example: rt-frames delete sales --where \"zip = '01067'\" --yes --url ./tables"
+)
+@table_argument
+@click.option(
+    "--where",
+    metavar="SQL",
+    required=True,
+    help="Delete the rows for which this condition holds, such as \"day < date '2024-03-01'\".",
+)
+@click.option(
+    "--yes", is_flag=True, help="Delete them; without it, they are only counted."
+)
+@service_options
+@json_option
+def delete(name: str, where: str, yes: bool, as_json: bool, **service: Any) -> None:
+    """Delete rows of table NAME, in one commit."""
+    table = connect(**service).table(name)
+    if not yes:
+        rows = count(table.count(where), "row")
+        raise click.UsageError(
+            f"this would delete {rows} of {name!r}; pass --yes to do it"
+        )
+    deleted = table.delete(where)
+    if as_json:
+        report("", table, as_json, deleted=deleted)
+    elif not is_quiet():
+        rows = "rows" if deleted is None else count(deleted, "row")
+        click.echo(f"deleted {rows} of {name}, at {table.client}")
+
+
+@main.command(
     epilog="Example: rt-frames create sales 'data/*.csv' --dtype zip=string --url ./tables"
 )
 @click.argument("name", callback=check_name)
@@ -90,10 +122,22 @@ def drop(name: str, yes: bool, **service: Any) -> None:
 )
 @click.option(
     "--if-exists",
-    type=click.Choice(["fail", "skip", "replace", "append"]),
+    type=click.Choice(["fail", "skip", "replace", "append", "upsert"]),
     default="fail",
     show_default=True,
-    help="What to do if the name is taken: replace replaces all rows, append adds these.",
+    help="What to do if the name is taken: replace replaces all rows, append adds these, "
+    "upsert replaces those with the same key and adds the others.",
+)
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="NAME",
+    help="A key column of an upsert, by its name in the table; repeatable.",
+)
+@click.option(
+    "--add-columns",
+    is_flag=True,
+    help="Let append and upsert add the columns that the table lacks.",
 )
 @pairs_option("--rename", "OLD=NEW", "Rename a column.")
 @click.option(
@@ -108,6 +152,8 @@ def create(
     name: str,
     paths: tuple[Path, ...],
     if_exists: Any,
+    on: tuple[str, ...],
+    add_columns: bool,
     dry_run: bool,
     as_json: bool,
     **options: Any,
@@ -117,21 +163,24 @@ def create(
     Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard
     input, with --format. Several files, or a glob, make one table. They are streamed,
     so they may be larger than memory. The types of text files are printed: an existing
-    table's with --if-exists append, or else those of the first 20,000 rows of each CSV
-    file. A cell that does not fit is refused with its row.
+    table's with --if-exists append or upsert, or else those of the first 20,000 rows of
+    each CSV file. A cell that does not fit is refused with its row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
+    _check_upsert(if_exists, on, add_columns)
     file_options = take_file_options(options)
     client = None
-    if if_exists == "append":
+    if if_exists in ("append", "upsert"):
         client = connect(**options, make_folder=not dry_run)
         with contextlib.suppress(errors.TableNotFoundError):
             file_options = file_options._replace(table=client.table(name).schema)
     source, is_inferred = open_files(paths, file_options)
     with contextlib.closing(source):
-        columns = open_source(source, table=file_options.table).schema
+        columns = open_source(
+            source, table=file_options.table, add_columns=add_columns, keys=on
+        ).schema
         if dry_run:
             _print_types(name, columns, as_json=as_json)
             return
@@ -145,9 +194,27 @@ def create(
             name,
             data,
             if_exists=if_exists,
+            on=on or None,
+            add_columns=add_columns,
             progress=is_watched and not is_quiet(),
         )
     _report_created(table, if_exists, as_json)
+
+
+def _check_upsert(if_exists: str, on: tuple[str, ...], add_columns: bool) -> None:
+    if if_exists == "upsert" and not on:
+        raise click.UsageError(
+            "--if-exists upsert needs --on, the column whose values identify a row"
+        )
+    if len(set(on)) < len(on):
+        raise click.UsageError("--on: the same column is given twice; leave one out")
+    if on and if_exists != "upsert":
+        raise click.UsageError("--on: only --if-exists upsert has keys; leave it out")
+    if add_columns and if_exists not in ("append", "upsert"):
+        raise click.UsageError(
+            "--add-columns: only --if-exists append and upsert add columns to a table; "
+            "leave it out"
+        )
 
 
 def _print_types(name: str, schema: pa.Schema, *, as_json: bool = False) -> None:
@@ -164,6 +231,8 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
         done = "created"
     elif if_exists == "append":
         done = "appended to"
+    elif if_exists == "upsert":
+        done = "upserted into"
     else:
         done = "skipped existing table"
     facts = {
@@ -172,6 +241,9 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
         "columns": columns_as_json(table.schema),
         "bytes": table.nbytes,
     }
+    if if_exists == "upsert":
+        facts["updated"] = table.updated
+        facts["inserted"] = table.inserted
     report(done, table, as_json, **facts)
 
 
@@ -187,6 +259,14 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
     "Allow or forbid nulls.",
     "PATH=true or PATH=false",
     "true|false",
+)
+@pairs_option("--add-columns", "NAME=DTYPE", "Add a column of nulls.")
+@click.option(
+    "--drop-columns",
+    "drop_columns",
+    multiple=True,
+    metavar="NAME",
+    help="Drop a column and its values; repeatable.",
 )
 @click.option(
     "--lossy", is_flag=True, help="Allow casts that may change stored values."
@@ -206,6 +286,8 @@ def alter(
     rename: Pairs,
     cast: Pairs,
     nullable: Pairs,
+    add_columns: Pairs,
+    drop_columns: tuple[str, ...],
     lossy: bool,
     rewrite: bool,
     dry_run: bool,
@@ -214,25 +296,33 @@ def alter(
 ) -> None:
     """Change columns of table NAME.
 
-    In one request, or in two if the engine does not take all in one. PATH is a column's
-    name, or outer.inner for a field of a struct. DTYPE is a name such as int32,
-    float64, string, date32, 'timestamp[us, tz=UTC]'.
+    In one request, or in two if the engine does not take all in one; columns are added
+    and then dropped in further ones. PATH is a column's name, or outer.inner for a
+    field of a struct. DTYPE is a name such as int32, float64, string, date32,
+    'timestamp[us, tz=UTC]'.
     """
-    from rt_frames._client import check_can_rewrite, check_plan, rewrite_columns
+    from rt_frames._client import (
+        check_can_alter,
+        check_can_rewrite,
+        check_plan,
+        rewrite_columns,
+    )
 
     if rewrite and lossy:
         raise click.UsageError(
             "--rewrite and --lossy exclude each other; give one of them"
         )
-    plan = _make_plan(rename, cast, nullable)
+    plan = _make_plan(rename, cast, nullable, add_columns, drop_columns)
     table = connect(**service).table(name)
     if rewrite:
         check_can_rewrite(table)
+    else:
+        check_can_alter(table, plan)
     plan = _with_known_types(table, plan)
     requests = [plan] if rewrite else plan.requests()
     if dry_run and as_json:
         for request in requests:
-            click.echo(json.dumps(request.to_json()))
+            click.echo(json.dumps(_to_json(request)))
     elif dry_run:
         click.echo(repr(plan))
     if not rewrite:
@@ -243,11 +333,19 @@ def alter(
         table = rewrite_columns(table, plan)
     else:
         table = _send(table, requests, is_told=not as_json)
+        # of all requests, not of the last one alone
+        table = dataclasses.replace(table, _changed=plan)
     done = "rewrote" if rewrite else "altered"
     report(done, table, as_json, requests=len(requests))
 
 
-def _make_plan(rename: Pairs, cast: Pairs, nullable: Pairs) -> AlterationPlan:
+def _make_plan(
+    rename: Pairs,
+    cast: Pairs,
+    nullable: Pairs,
+    add_columns: Pairs,
+    drop_columns: tuple[str, ...],
+) -> AlterationPlan:
     from rt_frames._schema.alterations import Alteration, AlterationPlan
 
     alterations = []
@@ -258,9 +356,61 @@ def _make_plan(rename: Pairs, cast: Pairs, nullable: Pairs) -> AlterationPlan:
         except ValueError as error:
             raise usage_error(error, click.get_current_context()) from error
         alterations.append(alteration)
-    if not alterations:
-        raise click.UsageError("nothing to change; give --rename, --cast or --nullable")
-    return AlterationPlan(alterations)
+    added = _new_columns(add_columns)
+    _check_drops(drop_columns, {**rename, **cast, **nullable, **add_columns})
+    plan = AlterationPlan(alterations, added=added, dropped=drop_columns)
+    if not plan:
+        raise click.UsageError(
+            "nothing to change; give --rename, --cast, --nullable, --add-columns or "
+            "--drop-columns"
+        )
+    return plan
+
+
+def _new_columns(add_columns: Pairs) -> pa.Schema:
+    import pyarrow as pa
+
+    from rt_frames._schema.any_dtype import to_arrow_type
+    from rt_frames._schema.compare import new_columns
+    from rt_frames._schema.portable import to_portable
+
+    if not add_columns:
+        return pa.schema([])
+    fields = []
+    try:
+        check_column_names([*add_columns])
+        for name, dtype in add_columns.items():
+            arrow = to_portable(to_arrow_type(dtype, name), name)
+            fields.append(pa.field(name, arrow))
+        return new_columns(fields, ())
+    except (ValueError, errors.UnsupportedTypeError) as error:
+        raise usage_error(error, click.get_current_context()) from error
+
+
+def _check_drops(names: tuple[str, ...], changed: Pairs) -> None:
+    for name in names:
+        if "." in name:
+            raise click.UsageError(
+                f"--drop-columns: {name!r} is not the name of a whole column"
+            )
+        if names.count(name) > 1:
+            raise click.UsageError(f"--drop-columns: {name!r} is given twice")
+        if any(path.partition(".")[0] == name for path in changed):
+            raise click.UsageError(
+                f"--drop-columns: {name!r} is to be changed or added, too; choose one"
+            )
+
+
+def _to_json(plan: AlterationPlan) -> dict[str, Any]:
+    """Return what a plan does, by kind."""
+    body: dict[str, Any] = {}
+    if len(plan):
+        body["alterations"] = [one.to_json() for one in plan]
+    if len(plan.added):
+        body["add_columns"] = columns_as_json(plan.added)
+    if plan.dropped:
+        body["drop_columns"] = [*plan.dropped]
+    return body
 
 
 def _send(
@@ -271,11 +421,17 @@ def _send(
         paths = _paths(request)
         try:
             table = table.alter_columns(request)
-        except errors.RemoteError:
+        except (errors.RemoteError, ValueError):
             if number > 1:
-                done = _paths(requests[0])
-                text = f"half done: request 1 of 2, the cast of {done}, took effect; request 2, for {paths}, failed"
-                click.echo(text, err=True)
+                done = ", ".join(map(_paths, requests[: number - 1]))
+                which = "request 1"
+                if number > 2:
+                    which = f"requests 1 to {number - 1}"
+                click.echo(
+                    f"half done: {which} of {len(requests)}, for {done}, took effect; "
+                    f"request {number}, for {paths}, failed",
+                    err=True,
+                )
             raise
         if len(requests) > 1 and is_told and not is_quiet():
             click.echo(f"request {number} of {len(requests)} done: {paths}")
@@ -283,13 +439,15 @@ def _send(
 
 
 def _paths(plan: AlterationPlan) -> str:
-    return ", ".join([alteration.path for alteration in plan])
+    changed = [alteration.path for alteration in plan]
+    return ", ".join([*changed, *plan.added.names, *plan.dropped])
 
 
 def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
     """Return a plan with the columns' present types, if the service tells them."""
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._schema.casts import list_kind_on_path
+    from rt_frames._schema.compare import new_columns
     from rt_frames._schema.data_type import iter_fields
 
     if table.schema is None:
@@ -297,15 +455,21 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
     known = {}
     for path, field, parents in iter_fields(table.schema):
         known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
-    alterations = []
-    for alteration in plan:
-        path = alteration.path
+    for path in [*(alteration.path for alteration in plan), *plan.dropped]:
         if path not in known:
             raise ValueError(
                 f"table {table.name!r} has no column {path!r}; {did_you_mean(path, known)}"
             )
-        alterations.append(dataclasses.replace(alteration, **known[path]))
-    return AlterationPlan(alterations)
+    alterations = [
+        dataclasses.replace(alteration, **known[alteration.path]) for alteration in plan
+    ]
+    renames = {alteration.path: alteration.rename for alteration in plan}
+    names = [renames.get(name) or name for name in table.schema.names]
+    for name in plan.added.names:
+        if name in names:
+            raise ValueError(f"table {table.name!r} has a column {name!r} already")
+    added = new_columns(plan.added, names)
+    return AlterationPlan(alterations, added=added, dropped=plan.dropped)
 
 
 @main.command(epilog="Example: rt-frames serve ./tables --port 8765")

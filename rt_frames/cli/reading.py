@@ -1,16 +1,24 @@
-"""The commands that read: tables and show."""
+"""The commands that read: tables, show and export."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rt_frames._text import Message, count, make_printable, shorten, show_value
-from rt_frames.cli.command import Command, printable_lines
+from rt_frames._text import (
+    Message,
+    count,
+    format_bytes,
+    make_printable,
+    shorten,
+    show_value,
+)
+from rt_frames.cli.command import Command, is_quiet, printable_lines
 from rt_frames.cli.options import connect, json_option, service_options, table_argument
 from rt_frames.cli.report import columns_as_json, print_columns, report
 
@@ -33,6 +41,14 @@ def tables(as_json: bool, **service: Any) -> None:
         click.echo(make_printable(name))
 
 
+_version = click.option(
+    "--version",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Read this version of the table. Default: the newest.",
+)
+
+
 @click.command(
     cls=Command, epilog="Example: rt-frames show sales --rows 5 --url ./tables"
 )
@@ -40,24 +56,27 @@ def tables(as_json: bool, **service: Any) -> None:
 @click.option(
     "--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows."
 )
+@_version
 @service_options
 @json_option
-def show(name: str, rows: int | None, as_json: bool, **service: Any) -> None:
+def show(
+    name: str, rows: int | None, version: int | None, as_json: bool, **service: Any
+) -> None:
     """Show the columns of table NAME, if the service can describe it."""
     if rows and as_json:
         raise click.UsageError(
             "--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program"
         )
-    table = connect(**service).table(name)
+    table = connect(**service).table(name, version=version)
     schema = _schema(table)
     number = table.count()
     if as_json:
         report("", table, as_json, columns=columns_as_json(schema), rows=number)
         return
-    print_columns(
-        f"{name}: {count(len(schema), 'column')}, {count(number, 'row')}, at {table.client}",
-        schema,
-    )
+    facts = [count(len(schema), "column"), count(number, "row")]
+    if version is not None:
+        facts.append(f"version {version}")
+    print_columns(f"{name}: {', '.join(facts)}, at {table.client}", schema)
     if rows and number:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
 
@@ -103,3 +122,67 @@ def _schema(table: RemoteTable) -> pa.Schema:
             )
         )
     return table.schema
+
+
+@click.command(
+    cls=Command,
+    epilog="Example: rt-frames export sales sales.parquet --where 'qty > 0' --url ./tables",
+)
+@table_argument
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Only rows for which this condition holds, such as \"day < date '2024-03-01'\".",
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="NAME",
+    help="Only this column; repeatable.",
+)
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N rows.")
+@_version
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@service_options
+@json_option
+def export(
+    name: str,
+    path: Path,
+    where: str | None,
+    columns: tuple[str, ...],
+    limit: int | None,
+    version: int | None,
+    force: bool,
+    as_json: bool,
+    **service: Any,
+) -> None:
+    """Write the rows of table NAME to FILE.
+
+    The suffix tells the format: Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc;
+    .arrows for a stream), CSV (.csv, .tsv) or NDJSON (.ndjson, .jsonl). Rows are
+    streamed, so they may be larger than memory. FILE appears when it is complete; an
+    existing one is refused, or with --force replaced at the end. Parquet and Arrow keep
+    the table's types. CSV holds no lists, structs, durations and binary values; NDJSON
+    no binary values, and null for NaN.
+    """
+    from rt_frames._client import read_batches
+    from rt_frames.cli.output_file import OutputFile
+
+    file = OutputFile(path, replace=force)
+    table = connect(**service).table(name, version=version)
+    with read_batches(table, list(columns) or None, where, limit) as reader:
+        schema = reader.schema
+        rows, size = file.write(reader)
+    if as_json:
+        facts = {
+            "file": str(path),
+            "rows": rows,
+            "columns": columns_as_json(schema),
+            "bytes": size,
+        }
+        report("", table, as_json, **facts)
+    elif not is_quiet():
+        shown = f"{count(rows, 'row')}, {count(len(schema), 'column')}"
+        text = f"exported {name}: {shown}, {format_bytes(size)}, to {path}"
+        click.echo(make_printable(text))

@@ -140,7 +140,7 @@ def test_a_second_request_that_is_refused_says_that_the_first_is_done(run, serve
     first, error = done.stderr.splitlines()
     assert (
         first
-        == "half done: request 1 of 2, the cast of a, took effect; request 2, for b, failed"
+        == "half done: request 1 of 2, for a, took effect; request 2, for b, failed"
     )
     assert "no such column; nothing was changed" in error
 
@@ -244,7 +244,8 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
     Path("data").mkdir()
     Path("data", "1.csv").write_text("qty,zip\n1,01067\n")
     Path("sales.csv").write_text("qty,zip\n1,x\n")
-    commands = ["create", "tables", "show", "alter", "drop", "demo", "serve"]
+    commands = ["create", "tables", "show", "export", "alter", "delete", "drop"]
+    commands += ["demo", "serve"]
     assert sorted(commands) == sorted(main.commands)
     for name in commands[:-1]:
         _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
