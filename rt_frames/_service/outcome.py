@@ -51,8 +51,6 @@ def explain_upsert(
     if service.is_embedded or failure.kind is errors.UploadInterrupted:
         late = _SAFE
     again = "it may be sent again, as rows with its keys are updated then"
-    if before.version is None:
-        again = late
     return compare_versions(service, name, before, late, again)
 
 
@@ -85,7 +83,8 @@ def compare_versions(
 ) -> str:
     """Report versions and numbers of rows, before and now.
 
-    ``late`` is what to do if nothing was done so far, ``check`` otherwise.
+    ``late`` is what to do if nothing was done so far, or if no version tells; ``check``
+    otherwise.
     """
     try:
         _, version = service.describe(name)
@@ -93,7 +92,7 @@ def compare_versions(
     except errors.TableNotFoundError:
         return f"there is no table {name!r} any more, so nothing of it is stored"
     if None in (before.version, version):
-        return f"its version is not told, and it has {count(rows, 'row')} now; {check}"
+        return f"its version is not told, and it has {count(rows, 'row')} now, {late}"
     had = service.count(name, version=before.version)
     was = f"it had version {before.version} and {count(had, 'row')} before, and has {version} and {rows:,} now"
     if (version, rows) == (before.version, had):
