@@ -54,8 +54,6 @@ def explain_upsert(
     if service.is_embedded or failure.kind is errors.UploadInterrupted:
         late = _SAFE
     again = "it may be sent again, as rows with its keys are updated then"
-    if before.version is None:
-        again = late
     return compare_versions(service, name, before, late, again)
 
 
@@ -88,7 +86,8 @@ def compare_versions(
 ) -> str:
     """Compare versions and numbers of rows, before and now.
 
-    ``late`` is the cure if nothing has changed so far, ``check`` otherwise.
+    ``late`` is the cure if nothing has changed so far, or if no version is reported;
+    ``check`` otherwise.
     """
     try:
         _, version = service.describe(name)
@@ -96,7 +95,7 @@ def compare_versions(
     except errors.TableNotFoundError:
         return f"there is no table {name!r} any more, so nothing of it is stored"
     if None in (before.version, version):
-        return f"its version is not told, and it has {count(rows, 'row')} now; {check}"
+        return f"its version is not told, and it has {count(rows, 'row')} now, {late}"
     rows_before = service.count(name, version=before.version)
     comparison = (
         f"it had version {before.version} and {count(rows_before, 'row')} before, "

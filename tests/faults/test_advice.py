@@ -217,7 +217,7 @@ CHANGING = [
     for change, (steps, _) in CHANGES.items()
     for step in steps
     for fault in [*OF_A_CHANGE, *(UNKNOWN if step != "insert" else [])]
-    if kind == "hosted" or change in (upsert, delete)
+    if kind == "hosted" or change not in (alter, restore)
 ]
 OF_CHANGES = {  # as ADVICE; a call is made again at once, or once the service is done
     "time-out is over, then send again": "wait",
@@ -225,7 +225,7 @@ OF_CHANGES = {  # as ADVICE; a call is made again at once, or once the service i
     "check whether the rows are there": "check",
     "may be sent again, as rows with its keys are updated": "again",
     "running it again gives the same result": "again",
-    "restoring version 1 again gives the same rows": "again",
+    "again gives the same rows": "again",
     "the same call does what is not done yet": "again",
     "check it, then try again": "check",
     "safe to send again": "again",

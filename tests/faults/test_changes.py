@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import pickle
+import random
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from tests.faults.test_advice import (
     BEFORE,
     CHANGES,
     NO_X,
+    OF_CHANGES,
     THERE,
     UPSERTED,
     WIDER,
@@ -517,3 +519,146 @@ def test_no_log_repr_pickle_or_progress_of_them_has_the_key(
     assert "t: 100%" in (shown := capsys.readouterr().err)
     assert "2 rows" in shown
     assert KEY not in caplog.text + shown
+
+
+READ_FAULTS = ["500", "503", "429", "close", "cut", "truncate"]
+WRITE_FAULTS = [fault for fault in FAULTS if fault not in ("deaf", "stall")]
+AFTER_READS = {
+    "its outcome could not be looked at; look at the table": "check",
+    "try again later": "again",
+    "; try again": "again",
+    "check the address": "again",
+}
+
+
+class Drawn:
+    """Draws changes, and faults that they meet; follows what errors advise.
+
+    It knows which rows must be there in the end.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        kinds = [{}, {"headers": {"x-rt-frames": "1"}}, {"tells_version": False}]
+        self.hosted = with_versions(Hosted(**self.random.choice(kinds)))
+        self.added = 0
+        self.told: list[str] = []
+
+    @property
+    def table(self) -> pa.Table:
+        return self.hosted.tables["t"].rows
+
+    def rows(self, extra: Sequence[str] = ()) -> pa.Table:
+        """Draw rows of the table's columns, and more columns, with keys of their own."""
+        keys = self.random.sample(range(12), self.random.randint(1, 6))
+        columns = {"n": keys}
+        for name in [*self.table.column_names, *extra]:
+            if name != "n":
+                columns[name] = [f"{name}{self.random.randrange(100)}" for _ in keys]
+        return pa.table(columns)
+
+    def draw(self, client: rt.Client) -> tuple[Callable[[], object], list[dict]]:
+        """Draw a call, and compute the rows that it leaves."""
+        what = self.random.choice(["upsert", "append", "delete", "add", "drop", "old"])
+        now = self.table.to_pylist()
+        others = [name for name in self.table.column_names if name != "n"]
+        if what in ("upsert", "append"):
+            extra = []
+            if self.random.random() < 0.5:
+                self.added += 1
+                extra = [f"c{self.added}"]
+            rows = self.rows(extra)
+            options = {"if_exists": what, "add_columns": bool(extra)}
+            if what == "upsert":
+                options["on"] = "n"
+                keys = {*rows["n"].to_pylist()}
+                now = [row for row in now if row["n"] not in keys]
+            nulls = dict.fromkeys(extra)
+            left = [*({**row, **nulls} for row in now), *rows.to_pylist()]
+            return lambda: client.create_table("t", rows, **options), left
+        if what == "delete":
+            least = self.random.randrange(12)
+            table = client.table("t")
+            left = [row for row in now if row["n"] < least]
+            return lambda: table.delete("n >= ?", params=[least]), left
+        if what == "old":
+            versions = self.hosted.tables["t"].versions
+            number = self.random.randint(1, len(versions))
+            left = pa.concat_tables(versions[number - 1]).to_pylist()
+            return client.table("t", version=number).restore, left
+        schema = self.table.schema
+        if what == "add" or not others:
+            self.added += 1
+            name = f"c{self.added}"
+            after = schema.append(pa.field(name, pa.string()))
+            left = [{**row, name: None} for row in now]
+            options = {"add_columns": True}
+        else:
+            name = self.random.choice(others)
+            after = schema.remove(schema.get_field_index(name))
+            left = [{k: v for k, v in row.items() if k != name} for row in now]
+            options = {"drop_columns": [name]}
+        return lambda: rt.alter_table(after, "t", client=client, **options), left
+
+    def set_faults(self) -> None:
+        """Have some of the next requests meet a fault each."""
+        first = len(self.hosted.steps) + 1
+        numbers = {first + self.random.randrange(6) for _ in range(3)}
+
+        def fault(number: int, step: str) -> str:
+            if number not in numbers:
+                return ""
+            is_read = step in ("describe", "count_rows", "list")
+            if not is_read and self.random.random() < 0.2:
+                return "late"
+            return self.random.choice(READ_FAULTS if is_read else WRITE_FAULTS)
+
+        self.hosted.fault = fault
+
+    def change(self, client: rt.Client) -> None:
+        """Make a change, and do what its errors advise until it is done."""
+        call, expected = self.draw(client)
+        expected.sort(key=str)
+        self.set_faults()
+        for _ in range(10):
+            try:
+                call()
+                break
+            except errors.RemoteError as error:
+                said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+                known = {**OF_CHANGES, **AFTER_READS}
+                done = next((do for words, do in known.items() if words in said), None)
+                assert done, said
+                self.told.append(said)
+                if done != "again":
+                    self.hosted.release()
+                if done == "check" and rows_of(self.hosted) == expected:
+                    break
+        self.hosted.fault = lambda *_: ""
+        self.hosted.release()
+        assert rows_of(self.hosted) == expected
+
+
+@pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_F46_F47_F48_F49_drawn_changes_through_drawn_faults_are_made_once(
+    runs, monkeypatch
+):
+    # what is drawn is not how long is waited
+    monkeypatch.setattr("rt_frames._http.session.time.sleep", lambda _: None)
+    for seed in range(runs):
+        drawn = Drawn(seed if runs == 30 else 1000 + seed)
+        with (
+            serving(drawn.hosted) as server,
+            connected(
+                server,
+                dialect="lancedb",
+                retries=drawn.random.randrange(3),
+                timeout=20,
+            ) as client,
+        ):
+            for _ in range(4):
+                try:
+                    drawn.change(client)
+                except Exception as error:
+                    error.add_note(f"seed {seed}: {drawn.told}")
+                    raise
