@@ -1,9 +1,9 @@
 """The nightly job: upserts, the check of their keys, and scans.
 
 Run ``python -m tests.benchmarks.nightly``; words of ``upsert``, ``keys``, ``scan`` and
-``memory`` choose parts. Ways alternate. Memory is measured in a process of its own, with
-the embedded service in another one, on a table of 2 GB in the folder for temporary
-files.
+``memory`` choose parts. Ways alternate. Memory is measured in a process of its own,
+with the embedded service in another one, on a table of 2 GB in the folder for
+temporary files.
 """
 
 from __future__ import annotations

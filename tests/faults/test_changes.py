@@ -549,7 +549,7 @@ class Drawn:
         return self.hosted.tables["t"].rows
 
     def rows(self, extra: Sequence[str] = ()) -> pa.Table:
-        """Draw rows of the table's columns, and more columns, with keys of their own."""
+        """Draw rows of the table's columns, and of more, with keys of their own."""
         keys = self.random.sample(range(12), self.random.randint(1, 6))
         columns = {"n": keys}
         for name in [*self.table.column_names, *extra]:

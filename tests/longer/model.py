@@ -149,7 +149,7 @@ def is_key(arrow: pa.DataType) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """Columns by name, as the values and type of each, and the library that has them."""
+    """Columns by name, as values and type of each, and the library that has them."""
 
     columns: dict[str, tuple[pa.DataType, list[Any]]]
     library: str
@@ -313,7 +313,7 @@ def converted(frame: Frame, fields: dict[str, pa.Field]) -> list[dict[str, Any]]
 
 
 def is_joined(have: str, target: str) -> bool:
-    """Return whether values of a family may join a column; a UUID is bytes to others."""
+    """Return whether values of a family may join a column; UUIDs are bytes to others."""
     return have == target or (have, target) == ("uuid", "binary")
 
 
@@ -717,7 +717,7 @@ def draw_rewrite(r: random.Random, table: Model) -> Call:
 
 
 def draw_alter(r: random.Random, table: Model, *, rewrite: bool | None = None) -> Call:
-    """Draw columns renamed, cast, added and dropped by one call, in one commit or more."""
+    """Draw renames, casts, added and dropped columns of a call, in one commit or more."""
     if rewrite is None:
         rewrite = r.random() < 0.6
     names = r.sample([*table.fields], len(table.fields))
