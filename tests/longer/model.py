@@ -313,7 +313,7 @@ def converted(frame: Frame, fields: dict[str, pa.Field]) -> list[dict[str, Any]]
 
 
 def is_joined(have: str, target: str) -> bool:
-    """Return whether values of a family may join a column; UUIDs are bytes to others."""
+    """Return whether a family's values may join a column; UUIDs are bytes to others."""
     return have == target or (have, target) == ("uuid", "binary")
 
 
@@ -717,7 +717,7 @@ def draw_rewrite(r: random.Random, table: Model) -> Call:
 
 
 def draw_alter(r: random.Random, table: Model, *, rewrite: bool | None = None) -> Call:
-    """Draw renames, casts, added and dropped columns of a call, in one commit or more."""
+    """Draw renames, casts, added and dropped columns, in one commit or more."""
     if rewrite is None:
         rewrite = r.random() < 0.6
     names = r.sample([*table.fields], len(table.fields))
