@@ -226,7 +226,7 @@ class Session:
         return None
 
     def _find_dialect(self) -> str | None:
-        """Look once which other dialect the server speaks, for the message alone."""
+        """Ask once in each other dialect which the server speaks, for the message alone."""
         with contextlib.suppress(Exception):
             for name, other in DIALECTS.items():
                 if name == self._dialect.name:
