@@ -364,21 +364,19 @@ class Service:
         self.check_name(name)
         path = self.dialect.path(operation, name)
         before = self.describe(name).version
-        found = Description(None, None)
+        current = Description(None, None)
 
         def explain(failure: Failure) -> str:
-            nonlocal found
+            nonlocal current
             if not failure.outcome_unknown:
                 return ""
             try:
-                found = self.describe(name)
+                current = self.describe(name)
             except errors.TableNotFoundError:
                 return f"there is no table {name!r} any more"
-            if None in (before, found.version):
+            if None in (before, current.version):
                 return f"the service does not tell its version; {advice}"
-            return (
-                f"it had version {before} before, and has {found.version} now; {advice}"
-            )
+            return f"it had version {before} before, and has {current.version} now; {advice}"
 
         request = Request(
             Purpose(
@@ -397,10 +395,10 @@ class Service:
             return self.session.send(request)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.explain_missing(operation, name, error)
-            if found.schema is None or is_done is None or not is_done(found.schema):
+            if current.schema is None or is_done is None or not is_done(current.schema):
                 raise
         log.info("the columns of table %s are as asked for, %s", name, request.id)
-        return Result(found.version, request.id, len(body))
+        return Result(current.version, request.id, len(body))
 
     def explain_missing(
         self, operation: Operation, name: str, error: errors.RemoteError
