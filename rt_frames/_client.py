@@ -35,7 +35,7 @@ from rt_frames._schema.alterations import (
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service.rewrite import offer_rewrite, rewrite
 from rt_frames._service.service import Description, Service
-from rt_frames._service.write import IfExists, WriteOptions, write
+from rt_frames._service.write import IfExists, WriteOptions, parse_keys, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Client:
             index=index,
             clean_names=clean_names,
             if_exists=if_exists,
-            on=on,
+            keys=parse_keys(on),
             add_columns=add_columns,
             compression=compression,
             progress=progress,

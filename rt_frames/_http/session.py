@@ -226,7 +226,7 @@ class Session:
         return None
 
     def _find_dialect(self) -> str | None:
-        """Ask once in each other dialect which the server speaks, for the message alone."""
+        """Ask once in each other dialect, for the message alone."""
         with contextlib.suppress(Exception):
             for name, other in DIALECTS.items():
                 if name == self._dialect.name:

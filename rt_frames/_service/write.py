@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -81,7 +81,7 @@ class WriteOptions:
     index: bool | None
     clean_names: bool
     if_exists: IfExists
-    on: str | Sequence[str] | None
+    keys: tuple[str, ...]
     add_columns: bool
     compression: Compression
     progress: bool | None
@@ -90,15 +90,6 @@ class WriteOptions:
     def adds_rows(self) -> bool:
         """Whether rows are added to a table that exists."""
         return self.if_exists in ("append", "upsert")
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns of an upsert's keys."""
-        if self.on is None:
-            return ()
-        if isinstance(self.on, str):
-            return (self.on,)
-        return tuple(self.on)
 
     def check(self, dialect: Dialect) -> None:
         """Refuse options that cannot be used, by name."""
@@ -114,25 +105,35 @@ class WriteOptions:
                 "table; leave it out"
             )
         if self.if_exists != "upsert":
-            if self.on is not None:
+            if self.keys:
                 raise ValueError('on: only if_exists="upsert" has keys; leave it out')
-            return
-        self._check_keys()
+        elif not self.keys:
+            raise _no_keys()
 
-    def _check_keys(self) -> None:
-        keys: tuple[Any, ...] = ()
-        # of an option that is no list
-        with contextlib.suppress(TypeError):
-            keys = self.keys
-        if not keys or not all(isinstance(key, str) for key in keys):
-            text = (
-                "on: an upsert needs the column, or the list of columns, whose values "
-                "identify a row"
-            )
-            raise ValueError(Message(text, "pass {}", on="…"))
-        twice = duplicates(keys)
-        if twice:
-            raise ValueError(f"on: {list_names(twice)} twice; leave one out")
+
+def parse_keys(on: Any) -> tuple[str, ...]:
+    """Read ``on``: the column, or the columns, whose values identify a row."""
+    if on is None:
+        return ()
+    if isinstance(on, str):
+        on = [on]
+    if not isinstance(on, Iterable):
+        raise _no_keys()
+    keys = tuple(on)
+    if not keys or not all(isinstance(key, str) for key in keys):
+        raise _no_keys()
+    twice = duplicates(keys)
+    if twice:
+        raise ValueError(f"on: {list_names(twice)} twice; leave one out")
+    return keys
+
+
+def _no_keys() -> ValueError:
+    text = (
+        "on: an upsert needs the column, or the list of columns, whose values identify "
+        "a row"
+    )
+    return ValueError(Message(text, "pass {}", on="…"))
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
