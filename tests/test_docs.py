@@ -101,6 +101,7 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
     assert lance.dataset("tables/prices_2013.lance").to_table().to_pylist() == [
         {"tag": 1, "preis": 2.5}
     ]
+    assert pl.read_parquet("far.parquet").height == 9 * 12
 
 
 def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):
