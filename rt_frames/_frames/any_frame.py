@@ -26,7 +26,6 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
-from rt_frames._schema.compare import new_columns
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
@@ -106,13 +105,25 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
 
 def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
     """Return a source in its portable schema; refuse columns that cannot be sent."""
-    casts = {**source.casts, **options.casts}
-    table = options.table
     names = source.schema.names
-    _check_casts(casts, names)
+    _check_casts({**source.casts, **options.casts}, names)
     check_column_names(names)
     check_no_dots(names)
+    source = _laid_out(source, options, refusals)
+    source.check_values(refusals)
+    refusals.check(names)
+    check_keys(options.keys, source.schema, options.table)
+    if options.keys and source.nbytes is not None:
+        source.check_keys()
+        return dataclasses.replace(source, keys=())
+    return source
+
+
+def _laid_out(source: Source, options: Options, refusals: Refusals) -> Source:
+    """Return a source with what its rows are converted to."""
+    casts = {**source.casts, **options.casts}
     schema = source.schema
+    table = options.table
     exact = frozenset[str]()
     if table is not None:
         schema, fitted = fit(
@@ -121,7 +132,7 @@ def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
         exact = frozenset(fitted.keys() - casts.keys())
         casts = {**casts, **fitted}
     layout = portable_layout(schema, casts, refusals)
-    source = dataclasses.replace(
+    return dataclasses.replace(
         source,
         schema=layout.schema,
         layout=layout,
@@ -132,17 +143,6 @@ def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
         appends=table is not None,
         keys=options.keys,
     )
-    source.check_values(refusals)
-    refusals.check(names)
-    check_keys(options.keys, source.schema, table)
-    if source.keys and source.nbytes is not None:
-        source.check_keys()
-        source = dataclasses.replace(source, keys=())
-    if table is None or not options.add_columns:
-        return source
-    existing = set(table.names)
-    unknown = [field for field in source.schema if field.name not in existing]
-    return dataclasses.replace(source, added=new_columns(unknown, table.names))
 
 
 def arrow_schemas(

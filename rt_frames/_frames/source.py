@@ -25,8 +25,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 
-_NO_COLUMNS = pa.schema([])
-_UNKNOWN = Layout(_NO_COLUMNS)
+_UNKNOWN = Layout(pa.schema([]))
 
 
 class Chunk(NamedTuple):
@@ -109,8 +108,6 @@ class Source:
         Columns of which no fraction is rounded.
     appends : bool
         Whether those are cast to the types of a table that the rows are added to.
-    added : pyarrow.Schema
-        Columns that the table lacks and is to get.
     keys : tuple of str
         Columns of keys that are still to be checked, while the rows are converted.
     close : callable
@@ -128,7 +125,6 @@ class Source:
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
     appends: bool = False
-    added: pa.Schema = _NO_COLUMNS
     keys: tuple[str, ...] = ()
     layout: Layout = _UNKNOWN
     close: Callable[[], None] = lambda: None

@@ -29,6 +29,7 @@ from rt_frames._http.request import Failure, Purpose, Request, Result
 from rt_frames._http.response import parse_written
 from rt_frames._names import duplicates
 from rt_frames._progress import Progress
+from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.outcome import explain_append, explain_upsert
 from rt_frames._service.parts import not_there, send_in_parts
@@ -243,7 +244,10 @@ def _add_rows(
 ) -> WriteResult:
     """Append or upsert, after new columns were added."""
     name = str(purpose.table)
-    added = source.added
+    # any are those of add_columns=True
+    existing = set(table.schema.names) if table.schema else set[str]()
+    unknown = [field for field in source.schema if field.name not in existing]
+    added = new_columns(unknown, existing)
     if len(added):
         result = service.add_columns(
             name, added, exhausts_source=purpose.exhausts_source
