@@ -557,7 +557,7 @@ class Drawn:
         return self.hosted.tables["t"].rows
 
     def rows(self, extra: Sequence[str] = ()) -> pa.Table:
-        """Draw rows of the table's columns, and more columns, with keys of their own."""
+        """Draw rows of the table's columns and of more, each of another key."""
         keys = self.random.sample(range(12), self.random.randint(1, 6))
         columns = {"n": keys}
         for name in [*self.table.column_names, *extra]:
@@ -681,7 +681,7 @@ def upserted(number: int) -> pa.Table:
 
 
 def number_of(root: Path) -> int:
-    """Tell by which upsert a table's rows were written, which is one for all of them."""
+    """Tell which upsert wrote the rows of a table: one for all of them."""
     found = lance.dataset(str(root / "t.lance")).to_table().sort_by("n")
     number = found["run"][0].as_py()
     assert found.equals(upserted(number)), number
