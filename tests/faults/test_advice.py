@@ -187,7 +187,8 @@ def restore(client: rt.Client) -> None:
 
 NEW = [{"n": 4, "s": "D"}, {"n": 5, "s": "e"}]
 NO_X = [{**row, "x": None} for row in THERE.to_pylist()]
-CHANGES = {  # what is called: the requests that it makes, and the rows that are then there
+# by call: the requests that it makes, and the rows that are then there
+CHANGES = {
     upsert: (["merge_insert"], [*BEFORE.to_pylist(), *NEW]),
     upsert_wider: (
         ["add_columns", "merge_insert"],

@@ -6,18 +6,24 @@ F46 to F49 of the matrix in README.md.
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import random
 import re
 import socket
+import threading
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import rt_frames as rt
 from rt_frames import errors
+from rt_frames.local import LocalService
 from tests.faults.test_advice import (
     BEFORE,
     CHANGES,
@@ -38,6 +44,8 @@ from tests.faults.test_advice import (
 )
 from tests.support.faults import MIB, Source, assert_no_key, connected, fails
 from tests.support.hosted import Hosted, serving
+from tests.support.local import until
+from tests.support.processes import python
 from tests.support.servers import KEY, Connection, Server
 
 
@@ -662,3 +670,127 @@ def test_F46_F47_F48_F49_drawn_changes_through_drawn_faults_are_made_once(
                 except Exception as error:
                     error.add_note(f"seed {seed}: {drawn.told}")
                     raise
+
+
+KEYS = 20_000
+
+
+def upserted(number: int) -> pa.Table:
+    """Make rows of all keys that carry the number of their upsert."""
+    return pa.table({"n": range(KEYS), "run": pa.array([number] * KEYS, pa.int64())})
+
+
+def number_of(root: Path) -> int:
+    """Tell which upsert wrote the rows of a table: one for all of them."""
+    found = lance.dataset(str(root / "t.lance")).to_table().sort_by("n")
+    number = found["run"][0].as_py()
+    assert found.equals(upserted(number)), number
+    return number
+
+
+CLIENT = """
+import sys, time
+import pyarrow as pa
+import rt_frames as rt
+
+url, number, keys = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+client = rt.connect(url, dialect="lancedb")
+client.table("t").count()
+
+def batches():
+    for start in range(0, keys, keys // 20):
+        n = range(start, start + keys // 20)
+        yield pa.record_batch({"n": n, "run": [number] * len(n)})
+        time.sleep(0.01)
+
+print("begins", flush=True)
+client.create_table("t", batches(), if_exists="upsert", on="n")
+print("is done", flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
+def test_F46_a_client_that_is_killed_in_mid_upsert_has_upserted_all_or_nothing(
+    tmp_path, kills
+):
+    with LocalService(tmp_path, api_key=KEY) as service:
+        env = {**os.environ, "RT_FRAMES_API_KEY": KEY}
+        rt.connect(tmp_path, default=False).create_table("t", upserted(0))
+        last = 0
+        staging = tmp_path / ".rt_frames-staging"
+        for number in range(1, kills + 1):
+            with python("-c", CLIENT, service.url, number, KEYS, env=env) as program:
+                assert program.stdout.readline() == "begins\n"
+                time.sleep(random.Random(number).uniform(0, 0.4))
+                program.kill()
+                is_confirmed = "is done" in program.communicate()[0]
+            until(lambda: not [*staging.iterdir()])
+            found = number_of(tmp_path)
+            assert found in ((number,) if is_confirmed else (last, number))
+            last = found
+
+
+class Serving:
+    """``rt-frames serve`` on a folder, in a process that can be killed."""
+
+    def __init__(self, root: Path) -> None:
+        env = {**os.environ, "RT_FRAMES_API_KEY": KEY}
+        self.process = python("-m", "rt_frames.cli", "serve", root, env=env)
+        self.url = self.process.stdout.readline().strip().partition("=")[2]
+
+    def connect(self) -> rt.Client:
+        return rt.connect(
+            self.url, api_key=KEY, dialect="lancedb", retries=0, default=False
+        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+# what is certain of an upsert by the words of its error
+CERTAIN = {
+    "nothing was sent": False,
+    "could not describe": False,
+    "its outcome could not be looked at; look at the table": None,
+}
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.long)])
+def test_F46_of_a_service_that_is_killed_in_mid_upsert_the_error_is_true(
+    tmp_path, caplog, kills
+):
+    rt.connect(tmp_path, default=False).create_table("t", upserted(0))
+    number = last = 0
+    for kill in range(kills):
+        serving = Serving(tmp_path)
+        client = serving.connect()
+        client.table("t").count()
+        seconds = random.Random(kill).uniform(0.02, 0.6)
+        timer = threading.Timer(seconds, serving.process.kill)
+        timer.start()
+        try:
+            while True:
+                number += 1
+                upsert_all(client, number)
+                last = number
+        except errors.RemoteError as error:
+            assert_no_key(error, caplog)
+            said = str(error)
+        timer.join()
+        serving.kill()
+        found = number_of(tmp_path)
+        is_done = [done for words, done in CERTAIN.items() if words in said]
+        assert is_done, said
+        assert found in ((last,) if is_done[0] is False else (last, number)), said
+        again = Serving(tmp_path)
+        upsert_all(again.connect(), number)
+        assert number_of(tmp_path) == number
+        last = number
+        again.kill()
+
+
+def upsert_all(client: rt.Client, number: int) -> None:
+    rows = upserted(number)
+    client.create_table("t", rows, if_exists="upsert", on="n")

@@ -1,6 +1,6 @@
 """Ctrl-C at each step, and at the end of the interpreter.
 
-F45 of the matrix in README.md.
+F45, and what F46 to F49 have of it, of the matrix in README.md.
 """
 
 from __future__ import annotations
@@ -52,9 +52,32 @@ calls = {{
     "reader": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow())),
     "compressed": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow()), "zstd"),
     "generator": lambda: create(slow()),
+    "upsert": lambda: upsert(pa.table({{"a": np.arange(2**21)}})),
+    "reading upsert": lambda: upsert(slow_keys()),
+    "add": lambda: changing.alter_columns("t", rt.plan_alterations(SCHEMA, WIDER, add_columns=True)),
+    "drop": lambda: changing.alter_columns("t", rt.plan_alterations(WIDER, SCHEMA, drop_columns=["b"])),
+    "delete": lambda: changing.table("t").delete("a > 1"),
+    "restore": lambda: changing.table("t", version=1).restore(),
 }}
+WIDER = SCHEMA.append(pa.field("b", pa.int8()))
+
+def slow_keys():
+    yield from (pa.record_batch([np.arange(n, n + 2**17)], SCHEMA) for n in range(0, 2**19, 2**17))
+    over.wait({seconds})
+    yield BATCH
+
+def upsert(data):
+    changing.create_table("t", data, if_exists="upsert", on="a", compression=None)
+
 client = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, default=False)
+changing = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, dialect="lancedb", default=False)
 """
+DESCRIBED = {
+    "version": 1,
+    "schema": {
+        "fields": [{"name": "a", "type": {"type": "int64"}, "nullable": True}],
+    },
+}
 
 IN_TURN = """
 try:
@@ -140,10 +163,12 @@ class Stalling:
     def __call__(self, connection: Connection) -> None:
         while True:
             request = connection.head()
-            if not self.step or request.method != self.method:
+            is_look = "/describe/" in request.path
+            if not self.step or request.method != self.method or is_look:
                 connection.body(request)
+                answer = DESCRIBED if is_look else {}
                 connection.answer(
-                    200, {"tables": []} if request.method == "GET" else {}
+                    200, {"tables": []} if request.method == "GET" else answer
                 )
                 continue
             step, self.step = self.step, ""
@@ -192,9 +217,37 @@ def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_
     stalling,
 ):
     server, verify = stalling
+    interrupt_each(server, verify, STEPS["tls" if server.tls else "plain"])
+
+
+CHANGES = [
+    ("upsert", "body"),
+    ("upsert", "answer"),
+    ("reading upsert", "batch"),
+    ("add", "answer"),
+    ("drop", "pause"),
+    ("drop", "answer"),
+    ("delete", "pause"),
+    ("delete", "answer"),
+    ("restore", "answer"),
+]
+
+
+@pytest.mark.parametrize("stalling", ["plain"], indirect=True)
+def test_F46_F47_F48_F49_an_interrupt_ends_a_change_at_once_and_the_next_call_works(
+    stalling,
+):
+    server, verify = stalling
+    interrupt_each(server, verify, CHANGES)
+    changed = [request for request in server.posts if "/describe/" not in request.path]
+    assert len(changed) == len(CHANGES)
+
+
+def interrupt_each(server: Server, verify: object, steps: list) -> None:
+    """Interrupt calls, each at a step of its request; then one more call works."""
     script = server.script
     with Calling(server, verify, IN_TURN) as program:
-        for call, step in STEPS["tls" if server.tls else "plain"]:
+        for call, step in steps:
             script.stalled.clear()
             script.step = step
             script.method = "GET" if call == "list" else "POST"
