@@ -25,7 +25,7 @@ from rt_frames.errors import (
 )
 from tests.client.conftest import Place
 from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table, serving
+from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
 
 BASE = pa.table({"id": [1, 2, 3], "s": ["x", "y", None], "x": [0.5, None, 2.5]})
 ROWS = pa.table({"s": ["Y", None, "new"], "id": [2, 1, 9]})
@@ -621,6 +621,41 @@ def test_who_loses_it_with_rows_that_come_once_is_told(hosted):
         upsert(client, iter([ROWS]))
     assert hosted.tables["t"].versions == [[BASE]]
     assert upsert(client, iter([ROWS])).updated == 2
+
+
+@pytest.fixture
+def in_parts(hosted):
+    """A client that sends the first upsert of a table in parts."""
+    hosted, _ = hosted
+    del hosted.tables["t"]
+    with connected(hosted.server, dialect=SMALL_PARTS, timeout=20) as client:
+        client.list_tables()
+        del hosted.steps[:]
+        yield hosted, client
+
+
+def parts(ids):
+    for number in ids:
+        yield pa.table({"id": [number], "s": [bytes(60_000)]})
+
+
+def test_the_first_upsert_may_go_in_parts(in_parts):
+    hosted, client = in_parts
+    made = upsert(client, parts(range(4)))
+    assert (made.created, made.rows, made.inserted) == (True, 4, None)
+    assert hosted.steps.count("part") > 1
+    assert "merge_insert" not in hosted.steps
+    assert hosted.tables["t"].rows["id"].to_pylist() == [0, 1, 2, 3]
+    assert upsert(client, pa.table({"id": [3, 4]})).inserted == 1
+
+
+def test_its_keys_are_checked_before_the_commit(in_parts):
+    hosted, client = in_parts
+    with pytest.raises(UnsupportedTypeError, match="rows 0 and 3 have the same key"):
+        upsert(client, parts([5, 6, 7, 5]))
+    assert "complete" not in hosted.steps
+    assert not hosted.tables
+    assert not hosted.uploads
 
 
 # Bodies of any size
