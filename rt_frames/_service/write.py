@@ -245,7 +245,10 @@ def _add_rows(
     added = source.added
     if len(added):
         result = service.add_columns(
-            name, added, exhausts_source=purpose.exhausts_source
+            name,
+            added,
+            before=table.version,
+            exhausts_source=purpose.exhausts_source,
         )
         table = table._replace(version=result.value)
     explain = explain_append
