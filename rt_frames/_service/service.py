@@ -281,7 +281,12 @@ class Service:
         return result.value
 
     def add_columns(
-        self, name: str, columns: pa.Schema, *, exhausts_source: bool = False
+        self,
+        name: str,
+        columns: pa.Schema,
+        *,
+        before: int | None = None,
+        exhausts_source: bool = False,
     ) -> Result:
         """Add columns of nulls; the value is the new version.
 
@@ -299,6 +304,7 @@ class Service:
             parse_version,
             _RUN_AGAIN,
             content_type=MIME,
+            before=before,
             is_done=lambda schema: added.items() <= _stored_types(schema).items(),
             exhausts_source=exhausts_source,
         )
@@ -352,18 +358,21 @@ class Service:
         advice: str,
         *,
         content_type: str = JSON,
+        before: int | None = None,
         is_done: Callable[[pa.Schema], bool] | None = None,
         exhausts_source: bool = False,
     ) -> Result:
         """Make one change of an existing table, in one commit.
 
-        If its outcome is unknown, the table is described once. Where ``is_done`` finds
-        the change in its columns, that is a success; else the error reports the version
+        The table is described first, unless its version ``before`` is known. If the
+        outcome is unknown, the table is described once. Where ``is_done`` finds the
+        change in its columns, that is a success; else the error reports the version
         before and now, and the ``advice``.
         """
         self.check_name(name)
         path = self.dialect.path(operation, name)
-        before = self.describe(name).version
+        if before is None:
+            before = self.describe(name).version
         current = Description(None, None)
 
         def explain(failure: Failure) -> str:

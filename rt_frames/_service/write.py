@@ -250,7 +250,10 @@ def _add_rows(
     added = new_columns(unknown, existing)
     if len(added):
         result = service.add_columns(
-            name, added, exhausts_source=purpose.exhausts_source
+            name,
+            added,
+            before=table.version,
+            exhausts_source=purpose.exhausts_source,
         )
         table = table._replace(version=result.value)
     explain = explain_append

@@ -362,6 +362,19 @@ def test_columns_that_were_added_before_what_an_old_server_refuses_are_told(capl
     assert rows_of(hosted) == NO_X
 
 
+@pytest.mark.parametrize(
+    ("change", "step"), [(append_wider, "insert"), (upsert_wider, "merge_insert")]
+)
+def test_rows_with_new_columns_take_three_requests(change, step):
+    hosted = with_versions(Hosted())
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        change(client)
+    assert hosted.steps == ["describe", "add_columns", step]
+
+
 @pytest.mark.parametrize("change", [append_wider, upsert_wider])
 @pytest.mark.parametrize("fault", ["lose the answer", "fail when done", "truncate"])
 def test_F47_rows_follow_columns_that_were_added_without_an_answer(
