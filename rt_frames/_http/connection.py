@@ -76,7 +76,7 @@ _SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 ]
-# seconds of silence before the first probe; old versions of Windows have no option for it
+# seconds of silence before the first probe; an old Windows has no option for it
 if sys.platform == "darwin":
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, 60))
 elif hasattr(socket, "TCP_KEEPIDLE"):

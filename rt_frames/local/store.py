@@ -126,7 +126,7 @@ class Store:
         folder = self._folder(name)
         if not (folder / "_versions").is_dir():
             return False
-        # a file system that folds case finds table a by the name of A; its list does not
+        # a file system that folds case finds table a by the path of A; its list shows a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
         return not folds_case or folder in self.root.glob("*.lance")
 
