@@ -176,6 +176,10 @@ def check_shell(text: str) -> None:
     assert not [*Path(tempfile.gettempdir()).iterdir()]
     command("show", "odd", "--rows", "2", "--key-file", "key")
     command("alter", "latin", "--rename", "name=größe")
+    for suffix in ("csv", "ndjson", "parquet", "arrow"):
+        command("export", "odd", f"exported.{suffix}")
+        command("export", "odd", f"exported.{suffix}", "--force")
+    command("delete", "odd", "--where", "true", "--yes")
     command("show", "latin", "--rows", "2", "--json", code=2)
     command("drop", "latin", "--yes")
     command("show", "latin", code=1)
