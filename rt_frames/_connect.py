@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ _default_client: Client | None = None
 _default_settings: dict[str, Secret] | None = None
 
 _HOST_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+# how a string that names a folder begins
+_FOLDER = r"\.{1,2}/|/(?!/)|~"
+if sys.platform == "win32":
+    _FOLDER += r"|\.{0,2}\\|[A-Za-z]:[\\/]"
 _THREE_WAYS = """connect in one of these ways:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
@@ -226,7 +231,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
                 f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}"
             )
         return target
-    if target in (".", "..") or re.match(r"\.{1,2}/|/(?!/)|~", target):
+    if target in (".", "..") or re.match(_FOLDER, target):
         return _parse_folder(target)
     shown = target.rpartition("@")[2]
     text = (

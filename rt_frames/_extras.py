@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+
+# an extra → modules that it installs
+_MODULES = {"files": ["duckdb"], "local": ["cheroot", "lance"]}
 
 
-def require(extra: str, *modules: str) -> None:
-    """Raise ModuleNotFoundError if one of an extra's modules is not installed."""
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+def require(extra: str) -> None:
+    """Raise ImportError if an extra is not installed, or cannot be on this system."""
+    if extra == "local" and sys.platform == "win32":
+        raise ImportError(
+            "the embedded service needs Linux, macOS or WSL; on Windows, run rt-frames "
+            "serve in WSL, or connect to a hosted service"
+        )
+    missing = [
+        name for name in _MODULES[extra] if importlib.util.find_spec(name) is None
+    ]
     if missing:
         names = " and ".join(missing)
         raise ModuleNotFoundError(

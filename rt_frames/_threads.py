@@ -148,9 +148,10 @@ def end_at_next_interrupt() -> None:
 def allow_interrupts() -> None:
     """Let Ctrl-C interrupt a wait for a thread.
 
-    Polars sets SA_RESTART, with which the system resumes such a wait.
+    Polars sets SA_RESTART, with which the system resumes such a wait. Windows has none.
     """
-    signal.siginterrupt(signal.SIGINT, True)
+    if sys.platform != "win32":
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def prefetch(source: Iterator[T]) -> Generator[T]:

@@ -40,6 +40,7 @@ import queue
 import re
 import socket
 import ssl
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -75,7 +76,10 @@ _SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 ]
-if hasattr(socket, "TCP_KEEPIDLE"):
+# seconds of silence before the first probe; an old Windows has no option for it
+if sys.platform == "darwin":
+    _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, 60))
+elif hasattr(socket, "TCP_KEEPIDLE"):
     _SOCKET_OPTIONS.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60))
 # (adapter, body) of the request being sent: `is_connected` takes no arguments
 _sending: ContextVar[tuple[Any, Upload | None]] = ContextVar(
@@ -144,7 +148,7 @@ class UploadConnection(HTTPConnection):
             raise NewConnectionError(
                 self, str(error) or type(error).__name__
             ) from error
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        if sys.platform != "win32":
             # TLS inside TLS is no socket
             with contextlib.suppress(OSError, AttributeError):
                 self.sock.setsockopt(

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import os
 import secrets
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -84,11 +85,13 @@ _running_services: dict[tuple[int, Path], tuple[LocalService, int]] = {}
 # a client may be collected while another is made
 _services_lock = threading.RLock()
 _services_key = Key(secrets.token_urlsafe(32))
-os.register_at_fork(
-    before=_services_lock.acquire,
-    after_in_parent=_services_lock.release,
-    after_in_child=_services_lock.release,
-)
+# Windows has no forks
+if sys.platform != "win32":
+    os.register_at_fork(
+        before=_services_lock.acquire,
+        after_in_parent=_services_lock.release,
+        after_in_child=_services_lock.release,
+    )
 
 
 def _start_service(key: tuple[int, Path]) -> str:

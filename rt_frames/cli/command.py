@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import logging
 import shlex
+import sys
 import traceback
 import warnings
 from typing import Any
@@ -94,6 +96,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and end the process as its outcome says."""
         verbose = _take_verbosity(ctx)
+        # what the character set of a console or a file lacks must not end a command
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)

@@ -101,7 +101,7 @@ def open_csv(files: list[InputFile], options: FileOptions) -> Opened:
 
     Types that neither the caller nor a table gives follow from each file's first rows.
     """
-    require("files", "duckdb")
+    require("files")
     names = _read_names(files[0], options)
     for file in files[1:]:
         check_column_names(file, _read_names(file, options), files[0], names)

@@ -158,20 +158,24 @@ def _readable_path(
     packed = PACKED.get(path.suffix.lower())
     if path.is_file() and not packed and not encoding:
         return path
-    copy = undo.enter_context(tempfile.NamedTemporaryFile(prefix="rt_frames-"))  # noqa: SIM115  # mode 0600
+    # others may not read it, and Windows opens no named temporary file a second time
+    folder = undo.enter_context(
+        tempfile.TemporaryDirectory(prefix="rt_frames-", ignore_cleanup_errors=True)
+    )
+    copied = Path(folder) / "copy"
     with errors_named_after(InputFile(path, path)), contextlib.ExitStack() as stack:
         raw: Any = sys.stdin.buffer
         if path != PIPE:
             raw = stack.enter_context(path.open("rb"))
         stream: Any = pa.input_stream(raw, compression=packed)
+        copy = stack.enter_context(copied.open("wb"))
         if encoding:
             text = io.TextIOWrapper(io.BufferedReader(stream), encoding, newline="")
             for part in iter(functools.partial(text.read, 2**20), ""):
                 copy.write(part.encode())
         else:
             shutil.copyfileobj(stream, copy, 2**20)
-    copy.flush()
-    return Path(copy.name)
+    return copied
 
 
 def _open(form: str, files: list[InputFile], options: FileOptions) -> Opened:

@@ -498,6 +498,10 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is
     logged on standard error.
     """
+    require("local")
+    # refused already, but type checkers do not know
+    if sys.platform == "win32":
+        return
     # nohup and a shell's & start processes that ignore a signal: it stays ignored, and
     # would not be if it was blocked
     ends = {
@@ -570,7 +574,7 @@ def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
 
     On the embedded service, with FILE or a generated calendar.
     """
-    require("local", "cheroot", "lance")
+    require("local")
     from rt_frames.cli.demo import run
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from rt_frames._extras import require
 from rt_frames._names import DialectName, check_table_name
 from rt_frames.cli.command import usage_error
 
@@ -78,14 +79,16 @@ def connect(
     from rt_frames._connect import connect, parse_target
 
     target = parse_target(url, None, None)
-    if isinstance(target, Path) and not make_folder and not target.is_dir():
-        raise ValueError(
-            f"{target}: there is no such folder; create and serve make one"
-        )
+    if isinstance(target, Path):
+        require("local")
+        if not make_folder and not target.is_dir():
+            raise ValueError(
+                f"{target}: there is no such folder; create and serve make one"
+            )
     # no variable holds the key, as tracebacks may show it
     client = connect(
         target,
-        api_key=key_file.read_text().strip() if key_file else None,
+        api_key=key_file.read_text("utf-8-sig").strip() if key_file else None,
         default=False,
         **options,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,10 @@ def _draw(table: pa.Table) -> str:
         for name in table.column_names
     ]
     width = shutil.get_terminal_size((120, 24)).columns
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    has_lines = encoding.lower().startswith("utf")
     with pl.Config(
+        tbl_formatting=None if has_lines else "ASCII_FULL_CONDENSED",
         tbl_width_chars=width,
         tbl_rows=-1,
         tbl_hide_dataframe_shape=True,

@@ -7,7 +7,7 @@ client.
 
 from rt_frames._extras import require
 
-require("local", "cheroot", "lance")
+require("local")
 
 from rt_frames.local.server import LocalService  # noqa: E402  # it imports the extra
 

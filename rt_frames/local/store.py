@@ -18,6 +18,7 @@ import fcntl
 import os
 import re
 import shutil
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -109,13 +110,25 @@ class Store:
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
             return HTTPError(409, f"table {name!r} already exists")
+        for other in self.names():
+            with contextlib.suppress(FileNotFoundError):
+                if self._folder(other).samefile(self._folder(name)):
+                    return HTTPError(
+                        409,
+                        f"table {other!r} already exists, and this file system does not tell {name!r} from it",
+                    )
         what = "is in the service's folder and no table, so it may be somebody's"
         return HTTPError(
             400, f"'{name}.lance' {what}; remove it there, or choose another name"
         )
 
     def _is_table(self, name: str) -> bool:
-        return (self._folder(name) / "_versions").is_dir()
+        folder = self._folder(name)
+        if not (folder / "_versions").is_dir():
+            return False
+        # a file system that folds case finds table a by the path of A; its list shows a
+        folds_case = folder.with_name(folder.name.swapcase()).exists()
+        return not folds_case or folder in self.root.glob("*.lance")
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
@@ -224,7 +237,7 @@ class Store:
             # otherwise a starting process could wipe it before it is locked
             with locked(self.staging):
                 folder.mkdir()
-                locks.enter_context(locked(folder, fcntl.LOCK_SH))
+                locks.enter_context(locked(folder, shared=True))
             try:
                 yield folder
             finally:
@@ -245,7 +258,7 @@ class Store:
                         < unused
                     ):
                         continue
-                    with locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    with locked(folder, wait=False):
                         shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
@@ -336,8 +349,17 @@ def _in_parts(staged: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, lock_mode: int = fcntl.LOCK_EX) -> Iterator[int]:
-    """Lock a folder, also against other processes; yield its descriptor."""
+def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator[int]:
+    """Lock a folder, also against other processes; yield its descriptor.
+
+    Unless it waits, a lock that somebody else holds raises BlockingIOError.
+    """
+    # it has no such locks, and `rt_frames.local` refused it already
+    if sys.platform == "win32":
+        raise NotImplementedError
+    lock_mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    if not wait:
+        lock_mode |= fcntl.LOCK_NB
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:

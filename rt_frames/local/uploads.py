@@ -9,7 +9,6 @@ with its table.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -131,7 +130,7 @@ class Uploads:
                     or (folder / UPLOAD).read_text() != name
                 ):
                     raise _NoUpload
-                locks.enter_context(locked(folder.parent, fcntl.LOCK_SH))
+                locks.enter_context(locked(folder.parent, shared=True))
             except FileNotFoundError:
                 raise _NoUpload from None
             yield folder

@@ -1,0 +1,222 @@
+"""README on Windows, as far as Linux can show it: ``-m tests.support.windows FOLDER``.
+
+A program of its own: libraries are imported as they are here, then all that Windows
+lacks is taken away, then ``rt_frames`` is imported. ``RT_FRAMES_URL`` and the others
+name a service in another process.
+"""
+
+# ruff: noqa: F401  # libraries are imported before anything is taken away
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import click
+import dask.dataframe
+import duckdb
+import pandas as pd
+import polars as pl
+import polars.testing
+import pyarrow.dataset
+import pyarrow.parquet
+import requests
+import tqdm.auto
+import urllib3
+
+LACKS = {
+    os: """
+        chown chroot confstr ctermid fchmod fchown fork forkpty fdatasync getegid geteuid
+        getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups
+        killpg lchown lockf mkfifo mknod nice openpty pathconf pipe2 posix_fadvise
+        posix_fallocate posix_spawn posix_spawnp pread preadv pwrite pwritev readv
+        register_at_fork sched_getaffinity sched_setaffinity sched_yield sendfile setegid
+        seteuid setgid setgroups setpgid setpriority setsid setuid statvfs sync sysconf
+        tcgetpgrp ttyname uname wait wait3 wait4 waitid writev
+    """,
+    signal: """
+        ITIMER_REAL SIGALRM SIGBUS SIGCHLD SIGCONT SIGHUP SIGIO SIGKILL SIGPIPE SIGQUIT
+        SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGUSR1 SIGUSR2 SIG_BLOCK SIG_SETMASK SIG_UNBLOCK
+        alarm getitimer pause pthread_kill pthread_sigmask setitimer siginterrupt
+        sigpending sigtimedwait sigwait sigwaitinfo
+    """,
+    socket: """
+        AF_UNIX MSG_DONTWAIT MSG_NOSIGNAL SO_REUSEPORT TCP_CORK TCP_KEEPIDLE
+        TCP_NOTSENT_LOWAT TCP_QUICKACK TCP_USER_TIMEOUT
+    """,
+    select: "epoll poll",
+    # there, its file cannot be opened a second time
+    tempfile: "NamedTemporaryFile",
+}
+MODULES = "cheroot fcntl grp lance posix pty pwd readline resource syslog termios tty"
+README = Path(__file__).parents[2] / "README.md"
+NEEDS = (
+    "the embedded service needs Linux, macOS or WSL; on Windows, run rt-frames serve in "
+    "WSL, or connect to a hosted service"
+)
+
+
+def become_windows() -> None:
+    """Take away what Windows lacks."""
+    sys.platform = "win32"
+    for module, names in LACKS.items():
+        for name in names.split():
+            delattr(module, name)
+    for name in MODULES.split():
+        assert name not in ("cheroot", "lance") or name not in sys.modules
+        # an import of it fails
+        sys.modules[name] = None
+    warnings.simplefilter("ignore", EncodingWarning)
+    warnings.filterwarnings("error", category=EncodingWarning, module="rt_frames")
+
+
+def main() -> None:
+    """Do what README shows."""
+    text = README.read_text("utf-8")
+    os.chdir(sys.argv[1])
+    become_windows()
+    import rt_frames as rt
+
+    check_folders(rt)
+    names = {"__name__": "__main__", "rt": rt}
+    example(text, names)
+    # it prints what DuckDB and Polars draw, which needs more characters than cp1252
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec("\n".join(blocks(text, "python")), names)
+    check_errors(rt)
+    check_shell(text)
+    assert "rt_frames.local" not in sys.modules
+
+
+def blocks(text: str, kind: str) -> list[str]:
+    """Return README's code of one kind."""
+    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+
+
+def example(text: str, names: dict) -> None:
+    """Run the first example; it prints what stands there, but for the folder."""
+    pycon = blocks(text, "pycon")[0].replace("\n\n", "\n<BLANKLINE>\n")
+    for step in doctest.DocTestParser().get_examples(pycon):
+        if "rt.connect" in step.source:
+            continue
+        if not step.want:
+            exec(step.source, names)
+            continue
+        want = step.want.replace("<BLANKLINE>", "")
+        want = want.replace("at tables", f"at {os.environ['RT_FRAMES_URL']}")
+        found = f"{eval(step.source, names)!r}\n"
+        assert alike(found) == alike(want), found
+
+
+def alike(printed: str) -> str:
+    """Leave out how many bytes were sent."""
+    return re.sub(r"[\d.]+ k?B sent", "", printed)
+
+
+def check_folders(rt) -> None:
+    """Check how folders are written, and what is said of the embedded service."""
+    for folder in (
+        "./tables",
+        "../tables",
+        "~/tables",
+        Path("tables"),
+        ".\\tables",
+        "..\\tables",
+        "\\tables",
+        "C:\\tables",
+        "c:/tables",
+        "\\\\host\\share\\tables",
+    ):
+        with raises(ImportError, NEEDS):
+            rt.connect(folder)
+    for other in ("tables", "a\\b", "C:", "C:tables", "//host/share", "1:\\tables"):
+        with raises(ValueError, "is neither a URL nor a folder"):
+            rt.connect(other)
+    with raises(ImportError, NEEDS):
+        from rt_frames.local import LocalService
+
+
+def check_errors(rt) -> None:
+    """Check errors of arguments, of the service and of the network."""
+    frame = pd.DataFrame({"region": ["north"]})
+    with raises(rt.errors.TableExistsError, "choose another name"):
+        frame.remote.to_table("sales")
+    with raises(rt.errors.TableNotFoundError, "nowhere"):
+        rt.table("nowhere").to_pandas()
+    with raises(rt.errors.UnsupportedTypeError, "period"):
+        pd.DataFrame({"at": pd.period_range("2024", periods=2)}).remote.to_table("t")
+    # a socket that is bound and does not listen refuses
+    with socket.socket() as closed, raises(rt.errors.ConnectError, "nothing was sent"):
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        rt.connect(url, api_key="k", retries=0, default=False).list_tables()
+
+
+def check_shell(text: str) -> None:
+    """Run README's commands, and others, in a console of cp1252."""
+    Path("preise.csv").write_text("tag;preis\n1;2,50\n", "utf-8")
+    for line in blocks(text, "sh run")[0].splitlines():
+        if line.startswith("rt-frames"):
+            command(*shlex.split(line)[1:])
+    rows = pl.DataFrame({"zażółć": ["日本", "x" * 100]})
+    rows.write_parquet("odd.parquet")
+    Path("latin.csv").write_text("name\nGröße\n", "cp1252")
+    Path("key").write_text(os.environ["RT_FRAMES_API_KEY"], "utf-8-sig")
+    command("create", "odd", "odd.parquet", "--if-exists", "replace")
+    command("create", "latin", "latin.csv", "--encoding", "cp1252")
+    assert not [*Path(tempfile.gettempdir()).iterdir()]
+    command("show", "odd", "--rows", "2", "--key-file", "key")
+    command("alter", "latin", "--rename", "name=größe")
+    for suffix in ("csv", "ndjson", "parquet", "arrow"):
+        command("export", "odd", f"exported.{suffix}")
+        command("export", "odd", f"exported.{suffix}", "--force")
+    command("delete", "odd", "--where", "true", "--yes")
+    command("show", "latin", "--rows", "2", "--json", code=2)
+    command("drop", "latin", "--yes")
+    command("show", "latin", code=1)
+    command("tables", "--url", ".\\tables", code=1)
+    command("create", "t", "odd.parquet", "--url", "C:\\tables", code=1)
+    command("serve", ".\\tables", code=1)
+    command("demo", code=1)
+
+
+def command(*words: str, code: int = 0) -> None:
+    """Run a command of the shell, which ends with an exit code."""
+    from rt_frames.cli.main import main as run
+
+    try:
+        ended = run(words)
+    except SystemExit as error:
+        ended = error.code
+    assert ended == code, (words, ended)
+
+
+class raises:  # noqa: N801  # pytest's name
+    """Expect an error whose text has some words, as pytest does, which stays away."""
+
+    def __init__(self, kind: type[Exception], words: str) -> None:
+        self.kind = kind
+        self.words = words
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, self.kind):
+            assert self.words in str(error), error
+            return True
+        assert error is not None, f"no {self.kind.__name__}"
+        return False
+
+
+if __name__ == "__main__":
+    main()
