@@ -436,6 +436,9 @@ class RemoteTable:
         Dropping the reader closes the connection.
         """
         content = query(columns, where, limit, params)
+        self._service.check_moments(
+            self.name, where, params, version=self._read_version, since=self._since
+        )
         content["version"] = self._read_version
         if limit != 0:
             rows = self._query(content)

@@ -29,6 +29,8 @@ _DECIMAL_256 = 76
 _EPOCH = datetime.datetime(1970, 1, 1)
 # that 64 bits hold as a whole
 _YEARS_OF_NANOSECONDS = range(1678, 2262)
+UNITS = ("s", "ms", "us", "ns")
+_NANOSECONDS = (10**9, 10**6, 10**3, 1)
 _EXPECTED = "expected bytes, text, a bool, a number, Decimal, UUID, date, time, datetime or None"
 
 
@@ -95,6 +97,39 @@ def bind_where(where: Any, params: Any = None) -> str:
         bound.append(next(literals) if quoted is None else quoted)
         bound.append(following)
     return "".join(bound)
+
+
+def finest_unit(params: Any) -> str:
+    """Return the unit that the finest moment or time among values needs."""
+    needed = 0
+    for value in _list_values(params):
+        nanoseconds = _fraction(value)
+        while nanoseconds % _NANOSECONDS[needed]:
+            needed += 1
+    return UNITS[needed]
+
+
+def _fraction(value: Any) -> int:
+    """Return a moment's nanoseconds since its last full second."""
+    if _is_a(value, "numpy", "datetime64"):
+        moment = value.item()
+        # a number of nanoseconds, which Python's datetime cannot hold
+        if isinstance(moment, int):
+            return moment % 10**9
+        value = moment
+    is_moment = isinstance(value, datetime.datetime | datetime.time)
+    # a datetime to Python
+    if not is_moment or _is_a(value, "pandas", "NaTType"):
+        return 0
+    # nanoseconds are of pandas alone
+    return 1000 * value.microsecond + int(getattr(value, "nanosecond", 0))
+
+
+def names_column(where: str, name: str) -> bool:
+    """Return whether a condition may be about a column."""
+    quoted = re.findall("`([^`]*)`", where)
+    words = re.findall(r"\w+", re.sub(_QUOTED, " ", where))
+    return name.lower() in {word.lower() for word in (*quoted, *words)}
 
 
 def bind_optional(where: Any, params: Any = None) -> str | None:

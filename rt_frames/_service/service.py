@@ -36,9 +36,15 @@ from rt_frames._http.response import (
 )
 from rt_frames._http.rows import Rows, query
 from rt_frames._http.session import Session, fresh_headers
-from rt_frames._http.where import bind_optional, bind_where
+from rt_frames._http.where import (
+    UNITS,
+    bind_optional,
+    bind_where,
+    finest_unit,
+    names_column,
+)
 from rt_frames._names import check_table_name, duplicates
-from rt_frames._schema.data_type import map_types, storage, to_schema
+from rt_frames._schema.data_type import iter_fields, map_types, storage, to_schema
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
@@ -226,6 +232,32 @@ class Service:
         """Query all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
+    def check_moments(
+        self,
+        name: str,
+        where: str | None,
+        params: Sequence[object] | None,
+        *,
+        version: int | None = None,
+        since: int | None = None,
+    ) -> None:
+        """Refuse moments finer than a column of the condition.
+
+        The engine would cut them to the column's unit, and find other rows.
+        """
+        unit = finest_unit(params)
+        if where is None or unit == "s":
+            return
+        schema = self.describe(name, version=version, since=since).schema
+        for path, column, _ in iter_fields(schema or ()):
+            column_unit = getattr(column.type, "unit", unit)
+            is_finer = UNITS.index(unit) > UNITS.index(column_unit)
+            if is_finer and names_column(where, column.name):
+                raise ValueError(
+                    f"params: a value has {unit}, and column {path!r} is {column.type}, "
+                    f"to which the engine would cut it; round it to {column_unit} first"
+                )
+
     def count(
         self,
         name: str,
@@ -239,6 +271,7 @@ class Service:
         """Count rows."""
         content: dict[str, Any] = {"version": version}
         condition = bind_optional(where, params)
+        self.check_moments(name, where, params, version=version, since=since)
         if condition is not None:
             content["predicate"] = condition
         number: int = self._read(
@@ -332,7 +365,9 @@ class Service:
             "running it again gives the same result, unless somebody added such rows "
             "meanwhile"
         )
-        body = json.dumps({"predicate": bind_where(where, params)}).encode()
+        condition = bind_where(where, params)
+        self.check_moments(name, where, params)
+        body = json.dumps({"predicate": condition}).encode()
         result = self._change("delete", name, body, parse_deleted, advice)
         version, rows = result.value
         number = "an unknown number of" if rows is None else f"{rows:,}"

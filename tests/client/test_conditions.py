@@ -386,3 +386,32 @@ def test_values_and_conditions_that_do_not_belong_together_are_refused(server, g
         with pytest.raises(TypeError, match=r"^params: expected a list of values"):
             table.count("n = ?", params=collection)
     assert server.requests == []
+
+
+FINER = [
+    ("ms", dt.datetime(2024, 1, 1, microsecond=999)),
+    ("ms", dt.datetime(2024, 1, 1, microsecond=999, tzinfo=dt.UTC)),
+    ("us", pd.Timestamp("2024-01-01 00:00:00.000000500")),
+    ("us", np.datetime64("2024-01-01T00:00:00.000000500", "ns")),
+    ("s", dt.datetime(2024, 1, 1, microsecond=500_000)),
+]
+
+
+@pytest.mark.parametrize(("unit", "value"), FINER, ids=str)
+def test_a_moment_finer_than_its_column_is_refused_not_cut(folder, unit, value):
+    moments = pa.array([dt.datetime(2024, 1, 1)], pa.timestamp(unit))
+    times = pa.array([dt.time(1)], pa.time64("us"))
+    data = pa.table({"at": moments, "time": times, "n": [1]})
+    table = folder.create_table("cut", data, if_exists="replace")
+    for call in (
+        table.count,
+        table.delete,
+        lambda w, params: table.to_arrow(where=w, params=params),
+    ):
+        for where in ("at = ?", "n = 1 AND ? <= `at`"):
+            with pytest.raises(
+                ValueError, match=rf"'at' is timestamp\[{unit}\], .*cut"
+            ):
+                call(where, params=[value])
+    assert table.count("n = ?", params=[1]) == 1
+    assert table.count("at = ?", params=[dt.datetime(2024, 1, 1)]) == 1
