@@ -117,12 +117,14 @@ def _fraction(value: Any) -> int:
         if isinstance(moment, int):
             return moment % 10**9
         value = moment
-    is_moment = isinstance(value, datetime.datetime | datetime.time)
     # a datetime to Python
-    if not is_moment or _is_a(value, "pandas", "NaTType"):
+    if _is_a(value, "pandas", "NaTType"):
+        return 0
+    if not isinstance(value, datetime.datetime | datetime.time):
         return 0
     # nanoseconds are of pandas alone
-    return 1000 * value.microsecond + int(getattr(value, "nanosecond", 0))
+    nanoseconds: int = getattr(value, "nanosecond", 0)
+    return 1000 * value.microsecond + nanoseconds
 
 
 def names_column(where: str, name: str) -> bool:

@@ -435,6 +435,11 @@ def _finish(
     ]
     if updated is not None and inserted is not None:
         facts.append(f"{updated:,} updated and {inserted:,} inserted")
+        if updated + inserted > stream.rows:
+            log.warning(
+                "table %s has several rows with one key, and all of them were updated",
+                purpose.table,
+            )
     log.info(
         "%s table %s, %s, %.0f ms, %s",
         _DONE.get(operation, f"{operation}d"),

@@ -357,13 +357,14 @@ def test_a_column_of_nulls_alone_fits_every_column_and_makes_values_null(place, 
     ]
 
 
-def test_rows_of_the_table_with_one_key_are_all_updated_and_null_keys_never(
-    place, name
+def test_rows_of_the_table_with_one_key_are_all_updated_with_a_warning_and_null_keys_never(
+    place, name, caplog
 ):
     keys = pa.array([1, 1, None], pa.int64())
     place.create(name, pa.table({"id": keys, "s": ["a", "b", "c"]}))
     table = place.upsert(name, pa.table({"id": [1], "s": ["n"]}))
     assert (table.updated, table.inserted) == (2, 0)
+    assert "several rows with one key" in caplog.text
     assert sorted(place.read(name)["s"].to_pylist()) == ["c", "n", "n"]
 
 
