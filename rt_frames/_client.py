@@ -271,9 +271,9 @@ class Client:
             result = self._service.drop_columns(name, plan.dropped)
         else:
             hints: Hints = {}
-            if isinstance(alterations, AlterationPlan) and len(plan.requests()) > 1:
+            if len(plan.requests()) > 1:
                 advice = (
-                    "plan_alterations(…).requests() gives two; send each of them with "
+                    "rt.AlterationPlan(…).requests() gives two; send each of them with "
                     f"rt.alter_columns({name!r}, …)"
                 )
                 hints = {errors.BadRequest: (advice, {})}
@@ -725,6 +725,8 @@ class RemoteTable:
         OutcomeUnknown
             If no response confirms it. Running it again gives the same result, unless
             somebody added such rows meanwhile.
+        ServerError
+            If the service failed, and may have deleted them.
         RemoteError
             If the service refuses or cannot be reached; nothing was deleted.
 
@@ -763,6 +765,8 @@ class RemoteTable:
             If the handle has no version of its own, or the service cannot restore one.
         TableNotFoundError
             If the service keeps no such version.
+        OutcomeUnknown, ServerError
+            If it may have been done; restoring it again gives the same rows.
         RemoteError
             If the service refuses or cannot be reached; nothing was changed.
 
@@ -778,7 +782,8 @@ class RemoteTable:
         """
         if not self._pinned or self.version is None:
             raise ValueError(
-                f"restore: which version? rt.table({self.name!r}, version=…).restore()"
+                "restore: which version? The handle of each write has its .version: "
+                f"rt.table({self.name!r}, version=…).restore()"
             )
         result = self._service.restore(self.name, self.version)
         return RemoteTable(
@@ -863,14 +868,14 @@ class RemoteTable:
         self._check_newest()
         plan = as_plan(alterations)
         if not plan:
-            return replace(self, _changed=plan)
+            unchanged = replace(self, _changed=plan)
+            object.__setattr__(unchanged, "_since", self._since)
+            return unchanged
         try:
-            altered = self.client.alter_columns(self.name, alterations)
-        except (errors.OutcomeUnknown, errors.ServerError):
+            return self.client.alter_columns(self.name, plan)
+        finally:
+            # also after an error: the outcome may be unknown
             forget_schema(self)
-            raise
-        forget_schema(self)
-        return altered
 
     @hide_traceback
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
@@ -1005,10 +1010,8 @@ def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
 def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Change, add and drop columns, in this order, a request each."""
     check_can_alter(table, plan)
-    if not plan:
-        return table.alter_columns(plan)
     done: list[str] = []
-    altered = table
+    altered = table.alter_columns(AlterationPlan())
     for part in by_kind(plan):
         try:
             altered = table.alter_columns(part)

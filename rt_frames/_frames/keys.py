@@ -7,7 +7,8 @@ checked before the end of the stream is sent: a stream without its end stores no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,9 +66,12 @@ class KeyCheck:
         self._keys = [*keys]
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
+        # for their types
+        self._first: Sequence[pa.Array] = ()
 
-    def add(self, columns: Iterable[pa.Array]) -> None:
+    def add(self, columns: Sequence[pa.Array]) -> None:
         """Keep the key columns of a batch; a null is refused."""
+        self._first = columns
         arrays = [_values(column) for column in columns]
         if not arrays:
             return
@@ -100,7 +104,12 @@ class KeyCheck:
             pl.struct(self._keys) == twice[0].select(self._keys).to_struct()
         )
         first, second = same[""][:2]
-        values = [show_value(keys[name][first].as_py()) for name in self._keys]
+        values = []
+        for name, array in zip(self._keys, self._first, strict=True):
+            value = keys[name][first].as_py()
+            if isinstance(array, pa.UuidArray):
+                value = str(uuid.UUID(bytes=value))
+            values.append(show_value(value))
         key = ", ".join(map("{}={}".format, self._keys, values))
         raise UnsupportedTypeError(
             f"rows {first} and {second} have the same key, {key}; keep one of them",

@@ -276,6 +276,9 @@ def _advise(failure: Failure, *, is_read: bool) -> str:
         return ""
     if status == STORED_NOTHING and message:
         return "nothing was stored"
+    # the table is there, and has no such version
+    if kind is errors.TableNotFoundError and "version" in message.lower():
+        return ""
     # the service's own words name the key
     if kind is errors.AuthenticationError and "key" in message.lower():
         return ""

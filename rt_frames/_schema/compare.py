@@ -128,8 +128,11 @@ def _check_drops(
             )
         if name in before.names:
             drops.append(name)
-        elif not stored:
-            offer = did_you_mean(name, before.names)
+            continue
+        other_case = [known for known in before.names if known.lower() == name.lower()]
+        # of a stored table, it may have been dropped before
+        if not stored or other_case:
+            offer = did_you_mean(name, other_case or before.names)
             raise AlterationError(
                 f"drop_columns: before has no column {name!r}; {offer}"
             )
@@ -383,13 +386,14 @@ class _Comparison:
         gone = []
         come = []
         pairs = []
-        for prefix, old_columns, new_columns in self.one_sided:
-            gone += [prefix + old.name for old in old_columns]
-            come += [prefix + new.name for new in new_columns]
-            for old, new in _pair_up(old_columns, new_columns):
+        is_nested = False
+        for prefix, old_side, new_side in self.one_sided:
+            gone += [prefix + old.name for old in old_side]
+            come += [prefix + new.name for new in new_side]
+            is_nested = is_nested or bool(prefix and new_side)
+            for old, new in _pair_up(old_side, new_side):
                 pairs.append((prefix + old.name, old, new))
         text = self._describe_sides(gone, come)
-        is_nested = any("." in name for name in come)
         if is_nested:
             text += "; no field can be added inside a struct"
         if pairs:

@@ -68,8 +68,10 @@ class FolderService(Service):
         return super().session
 
     def close(self) -> None:
-        super().close()
-        self._release()
+        # a session opened meanwhile has a release of its own
+        with self._reopening:
+            super().close()
+            self._release()
 
     def __str__(self) -> str:
         return str(self._folder)

@@ -6,7 +6,6 @@ fails before its commit started.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 from typing import TYPE_CHECKING, NamedTuple
@@ -114,16 +113,16 @@ def _create_empty(
                 "asked for it twice, so drop it and send again"
             )
             raise errors.TableExistsError(text, **vars(error)) from None
-        if if_exists != "replace":
+        exists = _exists(service, name) if if_exists == "replace" else None
+        if exists is None:
             raise
-        if not _exists(service, name):
+        if not exists:
             raise not_there(error, name) from None
         return None
     except (errors.OutcomeUnknown, errors.ServerError) as error:
         adds_rows = if_exists in ("append", "upsert") and source.replayable
-        if if_exists != "replace" and not adds_rows:
-            raise
-        if not _exists(service, name):
+        is_welcome = adds_rows or if_exists == "replace"
+        if not is_welcome or not _exists(service, name):
             raise
         if adds_rows:
             raise errors.TableExistsError(str(error), table=name) from None
@@ -170,11 +169,15 @@ def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError
     return errors.ConflictError(text, **vars(error))
 
 
-def _exists(service: Service, name: str) -> bool:
-    with contextlib.suppress(errors.RemoteError):
+def _exists(service: Service, name: str) -> bool | None:
+    """Return whether a table exists, or None if the service does not say."""
+    try:
         service.describe(name)
-        return True
-    return False
+    except errors.TableNotFoundError:
+        return False
+    except errors.RemoteError:
+        return None
+    return True
 
 
 def _clean_up(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hmac
 import json
@@ -287,8 +286,11 @@ class Service:
     def list_indices(self, name: str) -> list[str]:
         """List a table's indices. Empty if the service cannot list them."""
         indices: list[str] = []
-        with contextlib.suppress(errors.ResponseError):
+        try:
             indices = self._read("indices", name, {"version": None}, parse_indices)
+        except errors.ResponseError as error:
+            if error.status not in _NO_SUCH_OPERATION:
+                raise
         return indices
 
     def _read(
@@ -438,13 +440,13 @@ class Service:
         try:
             return self.session.send(request)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
-            self.explain_missing(operation, name, error)
+            self.refuse_missing(operation, name, error)
             if current.schema is None or is_done is None or not is_done(current.schema):
                 raise
         log.info("the columns of table %s are as asked for, %s", name, request.id)
         return Result(current.version, request.id, len(body))
 
-    def explain_missing(
+    def refuse_missing(
         self, operation: Operation, name: str, error: errors.RemoteError
     ) -> None:
         """Raise ValueError if a server refused an operation because it has none such.

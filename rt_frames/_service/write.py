@@ -383,7 +383,7 @@ def _send_upsert(
     try:
         return service.session.send(upsert)
     except errors.ResponseError as error:
-        service.explain_missing("upsert", str(request.purpose.table), error)
+        service.refuse_missing("upsert", str(request.purpose.table), error)
         raise
 
 
