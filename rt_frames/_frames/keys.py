@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._names import did_you_mean
+from rt_frames._schema.data_type import storage, value_type
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -44,7 +45,9 @@ def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) 
             raise ValueError(f"on: the {side} has no column {missing[0]!r}; {offer}")
     for name in keys:
         arrow = schema.field(name).type
-        if not any(is_key(_value_type(arrow)) for is_key in _IS_KEY):
+        # JSON is text to the engine, and has no form of its own to be found by
+        plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
+        if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
                 f"column {name!r} is {arrow}, which cannot be a key of an upsert; a key "
                 "is a whole number, text, binary, a date, a time, a decimal, a boolean, "
@@ -129,14 +132,6 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         width = pa.binary(arrow.byte_width)
         return pa.chunked_array([chunk.view(width) for chunk in column.chunks], width)
     return column
-
-
-def _value_type(arrow: pa.DataType) -> pa.DataType:
-    if types.is_dictionary(arrow):
-        return arrow.value_type
-    if isinstance(arrow, pa.UuidType):
-        return arrow.storage_type
-    return arrow
 
 
 def _values(column: pa.Array) -> pa.Array:

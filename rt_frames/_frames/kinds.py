@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.casts import family
-from rt_frames._schema.data_type import map_types, storage
+from rt_frames._schema.data_type import map_types, storage, value_type
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import Message
 from rt_frames.errors import UnsupportedTypeError
@@ -60,7 +60,7 @@ def not_in_table(
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) -> None:
     """Refuse values of another kind than those of the first batch."""
     became = to_portable(have, path)
-    if _decoded(became) != _decoded(target) and not (
+    if value_type(became) != value_type(target) and not (
         _is_text(became) and _is_text(target)
     ):
         raise not_alike(became, target, path, origin)
@@ -88,8 +88,8 @@ def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
 
 def is_layout(have: pa.DataType, target: pa.DataType) -> bool:
     """Return whether two types are layouts of one, such as text and its categories."""
-    have = _decoded(have)
-    target = _decoded(target)
+    have = value_type(have)
+    target = value_type(target)
     if have == target:
         return True
     return family(have) == family(target) and family(have) in ("text", "binary")
@@ -115,15 +115,11 @@ def _family(arrow: pa.DataType) -> str:
 
 
 def _stored(arrow: pa.DataType) -> pa.DataType:
-    return _decoded(map_types(arrow, storage))
-
-
-def _decoded(arrow: pa.DataType) -> pa.DataType:
-    return arrow.value_type if types.is_dictionary(arrow) else arrow
+    return value_type(map_types(arrow, storage))
 
 
 def _is_text(arrow: pa.DataType) -> bool:
-    arrow = _decoded(arrow)
+    arrow = value_type(arrow)
     return bool(types.is_string(arrow) or types.is_large_string(arrow))
 
 

@@ -13,7 +13,6 @@ from rt_frames._display import Listing, as_html, as_text
 from rt_frames._names import duplicates, has_control_characters
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.casts import (
-    INSTEAD,
     lossy_reason,
     refusal_reason,
     split_reason,
@@ -402,7 +401,7 @@ def _row(one: Alteration) -> tuple[str, ...]:
 
 
 def check_values_kept(
-    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message] | None = None
+    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message]
 ) -> None:
     """Refuse what the engine refuses, and casts that may lose values unless ``lossy``.
 
@@ -418,7 +417,7 @@ def check_values_kept(
         elif one.data_type is not None and one.before is None:
             lost.append(f"{one.path}: its type so far is not known")
     if refused:
-        other = instead() if instead else Message(INSTEAD)
+        other = instead()
         text = (
             f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
         )

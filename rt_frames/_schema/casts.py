@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._schema.data_type import is_list, list_kind
+from rt_frames._schema.data_type import is_list, list_kind, value_type
 
 _FAMILIES = {
     "integers": (types.is_integer,),
@@ -47,8 +47,8 @@ def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     """
     if is_list(before) and is_list(after):
         return lossy_reason(before.value_type, after.value_type)
-    before = _value_type(before)
-    after = _value_type(after)
+    before = value_type(before)
+    after = value_type(after)
     kind = family(before)
     is_same_kind = kind == family(after)
     if before == after or (is_same_kind and kind in ("integers", "text", "binary")):
@@ -122,8 +122,8 @@ def _scalar_refusal_reason(before: pa.DataType, after: pa.DataType) -> str | Non
     # the one type without a family that is cast to itself
     if before == after and types.is_boolean(after):
         return None
-    before = _value_type(before)
-    after = _value_type(after)
+    before = value_type(before)
+    after = value_type(after)
     kind = family(before)
     if kind and kind == family(after):
         return _corruption_reason(before, after)
@@ -176,10 +176,6 @@ def split_reason(
         if is_mixed_up and name is not None and join_path(parent, name) in given_up:
             return f"one request cannot rename {path!r} to a name that is in use together with a cast"
     return None
-
-
-def _value_type(arrow: pa.DataType) -> pa.DataType:
-    return arrow.value_type if types.is_dictionary(arrow) else arrow
 
 
 @functools.lru_cache

@@ -117,6 +117,11 @@ def storage(arrow: pa.DataType) -> pa.DataType:
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
+def value_type(arrow: pa.DataType) -> pa.DataType:
+    """Return the type of a dictionary's values; any other type as it is."""
+    return arrow.value_type if types.is_dictionary(arrow) else arrow
+
+
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     """Return the fields of a nested type; none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]

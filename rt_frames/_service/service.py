@@ -49,7 +49,6 @@ from rt_frames._text import list_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rt_frames._http.dialects import Dialect
     from rt_frames._http.request import Failure
     from rt_frames._http.response import Response
     from rt_frames.errors import Operation
