@@ -31,14 +31,19 @@ def calendar() -> pa.Table:
     columns = {
         "year": day.dt.year().cast(pl.Int64),
         "week": day.dt.week(),
-        "weekday": day.dt.strftime("%A").cast(pl.Categorical),
+        "weekday": day.dt.strftime("%A"),
         "weekend": day.dt.weekday() > 5,
         "month_end": pl.when(day == day.dt.month_end()).then(day),
         "begins": pl.when(day.dt.day() == 1).then(day.dt.strftime("%B")),
         "weeks_passed": (day - first).dt.total_days() / 7,
     }
     days = pl.DataFrame({"day": pl.date_range(first, last, eager=True)})
-    return days.with_columns(**columns).to_arrow(compat_level=pl.CompatLevel.oldest())
+    days = days.with_columns(**columns)
+    table = days.to_arrow(compat_level=pl.CompatLevel.oldest())
+    # with signed codes, which pandas reads; those of Polars were unsigned once
+    categories = table["weekday"].dictionary_encode()
+    at = table.schema.get_field_index("weekday")
+    return table.set_column(at, "weekday", categories)
 
 
 def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:

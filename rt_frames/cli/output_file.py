@@ -104,9 +104,23 @@ class _Counted:
 
 
 def _write_parquet(rows: _Counted, file: Any) -> None:
+    # Parquet has no seconds, and older versions of pyarrow wrap large ones around
+    fields = [
+        field.with_type(map_types(field.type, _without_seconds))
+        for field in rows.schema
+    ]
+    as_written = pa.schema(fields)
     with pq.ParquetWriter(file, rows.schema) as writer:
         for group in _join(rows):
+            if not as_written.equals(rows.schema):
+                group.cast(as_written)
             writer.write_table(group)
+
+
+def _without_seconds(arrow: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(arrow) and arrow.unit == "s":
+        return pa.timestamp("ms", arrow.tz)
+    return arrow
 
 
 def _join(rows: _Counted) -> Iterator[pa.Table]:

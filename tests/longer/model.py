@@ -185,6 +185,10 @@ class Frame:
             if arrow == pa.uuid():
                 stored = [None if one is None else one.bytes for one in values]
                 arrays[name] = pa.array(stored, arrow)
+            elif pa.types.is_dictionary(arrow):
+                # older versions make no dictionary of large text
+                plain = pa.array(values, arrow.value_type)
+                arrays[name] = plain.dictionary_encode()
             else:
                 arrays[name] = pa.array(values, arrow)
         return pa.table(arrays)
