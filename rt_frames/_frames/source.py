@@ -1,8 +1,8 @@
 """A `Source`: the data to send, as a schema in portable types and record batches of it.
 
 Each library's file makes one of its frames. A source yields chunks (frames, partitions
-or record batches), which can be sliced by rows; the size of the batches is decided
-here.
+or record batches), which are cut here to the size of a batch; `ipc.py` cuts again to
+what the link wants.
 """
 
 from __future__ import annotations
