@@ -97,6 +97,8 @@ def _make(task: Any) -> bool:
         # without this frame, which runs on
         outer = error.__traceback__ and error.__traceback__.tb_next
         reply.put((None, error.with_traceback(outer)))
+        # from Python 3.13 on, the frame may outlive the call
+        del outer
     del task, reply, call, arguments
     return True
 

@@ -191,8 +191,9 @@ class IPCStream:
                 if remaining == 0:
                     keys.check()
                     buffers = [*buffers, _END_OF_STREAM]
-                rows, codec, before, *_ = message
-                yield _Encoded(rows, codec, before, buffers, begins)
+                yield message._replace(
+                    buffers=buffers, begins=begins, batch=None, keys=()
+                )
                 if remaining == 0:
                     return
                 # before the next is made: they may hold all of a frame

@@ -292,7 +292,7 @@ def test_conditions_read_as_they_do_everywhere(folder):
     assert table.count(**one) == 1
     assert table.count("n-?=?", params=[-1, 8]) == 1
     assert table.count("text = '?'", params=[]) == 0
-    for missing in (None, pd.NA, pd.NaT, np.datetime64("NaT")):
+    for missing in (None, pd.NA, pd.NaT, np.datetime64("NaT", "ns")):
         assert table.count("n = ?", params=[missing]) == 0
         assert table.count("n = 7 AND ? IS NULL", params=[missing]) == 1
 

@@ -39,7 +39,7 @@ LACKS = {
         getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups
         killpg lchown lockf mkfifo mknod nice openpty pathconf pipe2 posix_fadvise
         posix_fallocate posix_spawn posix_spawnp pread preadv pwrite pwritev readv
-        register_at_fork sched_getaffinity sched_setaffinity sched_yield sendfile setegid
+        register_at_fork sched_setaffinity sched_yield sendfile setegid
         seteuid setgid setgroups setpgid setpriority setsid setuid statvfs sync sysconf
         tcgetpgrp ttyname uname wait wait3 wait4 waitid writev
     """,
