@@ -78,7 +78,8 @@ def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     counts = writers.run(count, seed=1)
     assert counts.total() == count
     assert counts["middle: 2 confirmed"]
-    assert counts["together: 2 confirmed"]
+    # How many of these are confirmed depends on which call is faster.
+    assert any(what.startswith("together") for what in counts)
 
 
 @times(50)
