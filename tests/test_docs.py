@@ -69,6 +69,7 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
         exec(
             compile(blocks("python"), "README.md", "exec"), names
         )  # the README is ours
+        assert names["deleted"] == 1
     shell = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", blocks("sh run")],
         capture_output=True,
@@ -99,7 +100,7 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
     }.items():
         assert lance.dataset(f"tables/{name}.lance").count_rows() == rows
     assert lance.dataset("tables/prices_2013.lance").to_table().to_pylist() == [
-        {"tag": 1, "preis": 2.5}
+        {"id": 1, "price": 2.5}
     ]
     assert pl.read_parquet("far.parquet").height == 9 * 12
 
@@ -186,7 +187,13 @@ def test_the_readmes_way_to_look_at_what_was_stored_works_as_written(tmp_path, c
             )  # the README is ours
         finally:
             served.terminate()
-    assert capsys.readouterr().out.split() == ["region", "0", "west"]
+    assert capsys.readouterr().out.split() == [
+        "region",
+        "units",
+        "0",
+        "west",
+        "5",
+    ]
 
 
 def test_the_readme_names_every_public_name():

@@ -163,7 +163,7 @@ def check_errors(rt) -> None:
 
 def check_shell(text: str) -> None:
     """Run README's commands, and others, in a console of cp1252."""
-    Path("preise.csv").write_text("tag;preis\n1;2,50\n", "utf-8")
+    Path("prices.csv").write_text("id;price\n1;2,50\n", "utf-8")
     for line in blocks(text, "sh run")[0].splitlines():
         if line.startswith("rt-frames"):
             command(*shlex.split(line)[1:])
