@@ -1,4 +1,4 @@
-"""The arguments of a client, checked first. Each error names its argument."""
+"""Check the arguments of a client. Each error names its argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from urllib3.util import parse_url
 from rt_frames._display import hide_traceback
 from rt_frames._text import Message, show_value
 
-# below the limit of sockets, 2**31 ms
+# sockets allow less than 2**31 ms
 MAX_SECONDS = 10**6
 # characters; a shorter key may occur inside ordinary words
 SHORT_KEY_CHARS = 8
@@ -84,7 +84,10 @@ class Secrets(tuple[Secret, ...]):
     """Secrets to redact from server messages: the key and extra header values."""
 
     def hide(self, text: str) -> str:
-        """Redact the secrets, escaped or not; a short key only as a whole word."""
+        """Redact the secrets, also if they are escaped.
+
+        A short key is redacted only as a whole word.
+        """
         for number, secret in enumerate(self):
             is_short = len(secret) < SHORT_KEY_CHARS
             # the key is the first
@@ -103,7 +106,7 @@ class Secrets(tuple[Secret, ...]):
 
 
 def _unescape(text: str) -> str:
-    """Resolve the escapes of JSON."""
+    """Resolve JSON escapes."""
     return re.sub(r"\\(?:u00([0-9a-fA-F]{2})|(.))", _unescape_json, text)
 
 
@@ -116,14 +119,14 @@ def _unescape_json(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """How a service is spoken to; `parse_options` makes and checks them.
+    """Options of a connection, which `parse_options` checks.
 
     Parameters
     ----------
     timeouts : Timeouts
         Seconds.
     retries : int
-        Repetitions after the first attempt.
+        Retries after the first attempt.
     headers : dict of str to str
         Extra headers of every request.
     verify : bool or str
@@ -140,7 +143,10 @@ class ConnectionOptions:
 def parse_options(
     timeout: Any, retries: Any, headers: Any, verify: Any
 ) -> ConnectionOptions:
-    """Read the options of `rt_frames.connect`; ``headers`` are hidden already."""
+    """Check the options of `rt_frames.connect`.
+
+    `hide_values` has wrapped the values of ``headers`` already.
+    """
     return ConnectionOptions(
         parse_timeouts(timeout),
         parse_retries(retries),
@@ -150,7 +156,7 @@ def parse_options(
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:
-    """Read ``timeout``: None, seconds, or ``(connect, write, read)``."""
+    """Check ``timeout``: None, seconds, or ``(connect, write, read)``."""
     if timeout is None:
         return Timeouts()
     parts = timeout if isinstance(timeout, tuple) else (timeout,) * 3
@@ -171,16 +177,16 @@ def _is_positive(number: Any) -> bool:
 
 
 def parse_retries(retries: Any) -> int:
-    """Read ``retries``."""
+    """Check ``retries``, a non-negative integer."""
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ValueError(f"retries: expected a non-negative integer, got {retries!r}")
     return retries
 
 
 def hide_values(headers: Any) -> Any:
-    """Wrap header values in `Secret`; a non-string becomes None.
+    """Wrap header values in `Secret`. A value that is not a string becomes None.
 
-    Values of LanceDB's own headers name a database and the like, which is no secret.
+    Values of LanceDB's own headers, such as a database's name, are no secrets.
     """
     if not isinstance(headers, Mapping):
         return headers
@@ -196,7 +202,7 @@ def hide_values(headers: Any) -> Any:
 
 
 def parse_headers(headers: Any) -> dict[str, str]:
-    """Check extra headers, whose values are wrapped."""
+    """Check extra headers, whose values `hide_values` has wrapped."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -222,12 +228,12 @@ def parse_headers(headers: Any) -> dict[str, str]:
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
-    """Check and normalize ``https://host[:port]``, without a slash at the end."""
+    """Check a URL, and return it as ``https://host[:port]``, without a final slash."""
     if not isinstance(url, str):
         raise TypeError(f"address: expected a string, got {type(url).__name__}")
     shown = url.rpartition("@")[2][:100]
     try:
-        # the parser that the sender uses
+        # by urllib3, as when the request is sent
         parts = parse_url(url)
     except ValueError:
         raise ValueError(
@@ -258,7 +264,10 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
 
 
 def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
-    """Return the CA bundle to verify with; raise if the configured one is unusable."""
+    """Return the CA bundle to verify with, or ``verify`` as a bool.
+
+    Raise ValueError if the configured bundle is unusable.
+    """
     if isinstance(verify, str):
         return _check_ca_bundle("verify", verify)
     if not verify or not base.startswith("https:"):
@@ -266,7 +275,7 @@ def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if path := os.environ.get(name):
             return _check_ca_bundle(name, path)
-    # like OpenSSL, ignore those that do not exist
+    # like OpenSSL, skip paths that do not exist
     folders = os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)
     return next(
         filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True
@@ -292,7 +301,7 @@ def _check_ca_bundle(name: str, path: str) -> str:
 
 
 def is_loopback(base: str) -> bool:
-    """Return whether an address is this machine's own."""
+    """Return whether the host of a URL is this machine."""
     host = parse_url(base).host or ""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

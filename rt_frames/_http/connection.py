@@ -8,8 +8,8 @@
 - The read timeout covers the whole response, not each read.
 - A body reuses a pooled connection only if it is small or one part of a write, and only
   right after a response: if the server closes the connection meanwhile, the outcome is
-  unknown. Once that has happened, no body reuses one. A connection whose body was cut
-  off is never pooled.
+  unknown. Once that has happened, no body reuses a connection. A connection whose body
+  was truncated is never pooled.
 
 Internals of requests, urllib3 and http.client that this depends on, each covered by a
 test in tests/http or tests/faults:
@@ -118,14 +118,17 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and notices early responses."""
 
-    # http.client's own would print the key
+    # http.client's debug output would show the key
     debuglevel = 0
     _upload: Upload | None = None
     _reuse_until = 0.0
 
     @property
     def is_connected(self) -> bool:
-        """Whether the next request may reuse it; most uploads open a new one."""
+        """Whether the next request may reuse the connection.
+
+        Most uploads open a new one.
+        """
         adapter, body = _sending.get()
         is_recent = time.monotonic() < self._reuse_until
         is_open = super().is_connected
@@ -144,12 +147,12 @@ class UploadConnection(HTTPConnection):
         except ssl.SSLCertVerificationError:
             raise
         except OSError as error:
-            # a handshake that fails or stalls sent nothing either
+            # if the TLS handshake fails or stalls, nothing was sent either
             raise NewConnectionError(
                 self, str(error) or type(error).__name__
             ) from error
         if sys.platform != "win32":
-            # TLS inside TLS is no socket
+            # urllib3's SSLTransport, for TLS inside TLS, has no setsockopt
             with contextlib.suppress(OSError, AttributeError):
                 self.sock.setsockopt(
                     socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES
@@ -157,7 +160,7 @@ class UploadConnection(HTTPConnection):
 
     def _tunnel(self) -> None:
         try:
-            # for the whole response of the proxy
+            # the timeout covers the proxy's whole response
             self._read_answers(cast("float", self.timeout))
             super()._tunnel()
         except OSError as error:
@@ -173,7 +176,7 @@ class UploadConnection(HTTPConnection):
     ) -> None:
         """Make http.client read ``early``, then the socket, for at most ``seconds``.
 
-        These are for the whole response, or for each read if they are ``per_read``.
+        The timeout covers the whole response, or each read if ``per_read``.
         """
 
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
@@ -222,7 +225,8 @@ class UploadConnection(HTTPConnection):
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(upload.sent)
-        # otherwise the rest would be read as the next request
+        # a body shorter than its length: the server would read the next request as its
+        # rest
         upload.complete = upload.length in (None, upload.sent)
 
     def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
@@ -249,10 +253,10 @@ class UploadConnection(HTTPConnection):
         timeout = sock.gettimeout()
         sock.settimeout(0)
         try:
-            # TLS inside TLS may say 0
+            # SSLTransport, for TLS inside TLS, may return 0
             received = sock.recv(RECEIVE_BYTES) or b""
         except (BlockingIOError, ssl.SSLWantReadError):
-            # a TLS record that carries no data
+            # a TLS record without data
             return False
         except OSError as error:
             upload.fail(error)
@@ -293,7 +297,7 @@ class UploadConnection(HTTPConnection):
         except BaseException as error:
             if self._is_reused and isinstance(error, ConnectionError):
                 _sending.get()[0].saw_unannounced_close = True
-            # TLS inside TLS has none
+            # SSLTransport, for TLS inside TLS, has no shutdown
             with contextlib.suppress(OSError, AttributeError):
                 sock.shutdown(socket.SHUT_RDWR)
             raise
@@ -359,7 +363,7 @@ class _HTTPResponse(http.client.HTTPResponse):
         while self.status < 200 and self.status != 101:
             self.headers = None  # type: ignore[assignment]  # as before the first head
             super().begin()
-        # malformed header lines, which urllib3 would log; they may repeat the key
+        # malformed header lines may repeat the key, and urllib3 would log them
         self.msg.defects.clear()
         self.msg.set_payload("")
         # the service may read the next request as the rest of this body, or may still
@@ -368,7 +372,7 @@ class _HTTPResponse(http.client.HTTPResponse):
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Raw reader over the bytes received while sending, then the socket."""
+    """A raw reader of the bytes received while sending, then of the socket."""
 
     def __init__(
         self, sock: Any, early: bytes, seconds: float, *, per_read: bool

@@ -37,7 +37,7 @@ _ADDING = ("replace", "append", "upsert")
 
 
 class Dialect(NamedTuple):
-    """The path of each operation, with ``{}`` for the table; None if unsupported.
+    """The path of each operation, with ``{}`` for the table's name.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Dialect(NamedTuple):
     tables, create, alter : str
         The operations that every server has.
     replace, append, upsert, … : str or None
-        The operations that some servers have; None if they do not.
+        The operations that some servers have; None if this dialect has none.
     names : str
         Regular expression for valid table names.
     part_bytes : int or None
@@ -73,11 +73,14 @@ class Dialect(NamedTuple):
     multipart_complete: str | None = None
     multipart_abort: str | None = None
     names: str = r"(?s:.*)"
-    # hosted services refuse more than 100 MB; fewer parts wait for fewer responses
+    # hosted services refuse more than 100 MB; large parts mean few round trips
     part_bytes: int | None = 90_000_000
 
     def path(self, operation: Operation | str, name: str) -> str:
-        """Return the path of an operation on one table; raise if it is unsupported."""
+        """Return the path of an operation on one table.
+
+        Raise ValueError if the dialect does not have the operation.
+        """
         template: str | None = getattr(self, operation)
         if template is None:
             text = f"this dialect has no endpoint to {UNDOCUMENTED[operation]}"
@@ -143,7 +146,7 @@ DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
 
 
 def parse_dialect(dialect: Any) -> Dialect:
-    """Read ``dialect``: a name, or a dialect itself."""
+    """Return a dialect by its name. A `Dialect` is returned as it is."""
     if isinstance(dialect, Dialect):
         return dialect
     if isinstance(dialect, str) and dialect in DIALECTS:

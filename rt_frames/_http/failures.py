@@ -1,6 +1,6 @@
-"""What a failed attempt means: a status, a missing response, a doubtful success.
+"""Explain a failed attempt: a status, a missing response, a doubtful success.
 
-`interpret` reads a response, `explain_no_response` the error that came instead. Both
+`interpret` reads a response, `explain_no_response` the error raised instead. Both
 decide by how much of the body was sent; `session.py` has the table.
 """
 
@@ -41,7 +41,7 @@ MAX_MESSAGE = 300
 MAX_BODY_SHOWN = 2000
 # http.client's message, before the rest of the status
 REFUSED_BY_PROXY = "Tunnel connection failed: 4"
-# of a commit that may have been carried out when a proxy asked for it first
+# of a commit that a proxy may have sent twice, and the first time with success
 _ASKED_TWICE = (404, 413, 429)
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
@@ -212,7 +212,7 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
         answer = f"the service answered {status}, {message}".rstrip(", ")
         reason = f"{answer}, and may have been asked twice"
         return _explain_unconfirmed(request, upload, reason)
-    # parts are appended to a table that exists, and are invisible until the commit
+    # parts are appended to an existing table, and are invisible until the commit
     is_part = request.multipart_step in ("part", "complete")
     operation = "append" if is_part else purpose.operation
     kind = _error_class(response, operation, message)
@@ -243,7 +243,7 @@ def _error_class(
     is_create = operation == "create"
     if is_create and status == 400 and "already exists" in message.lower():
         return errors.TableExistsError
-    # not about a table
+    # the path, not the table, was not found
     if status == 404 and operation in ("list", "create", "replace"):
         return errors.ResponseError
     if status == 409 and operation in READ_OPERATIONS:
@@ -262,7 +262,7 @@ def _error_class(
 
 
 def _advise(failure: Failure, *, is_read: bool) -> str:
-    """Return what to do about a refusal, or nothing."""
+    """Return the cure for a refusal, or ""."""
     kind = failure.kind
     status = failure.facts["status"]
     message = failure.facts["message"]
@@ -276,10 +276,10 @@ def _advise(failure: Failure, *, is_read: bool) -> str:
         return ""
     if status == STORED_NOTHING and message:
         return "nothing was stored"
-    # the table is there, and has no such version
+    # the table exists, but not its version
     if kind is errors.TableNotFoundError and "version" in message.lower():
         return ""
-    # the service's own words name the key
+    # the server's message names the key already
     if kind is errors.AuthenticationError and "key" in message.lower():
         return ""
     return _ADVICE.get(status) or _ADVICE.get(kind, "")
@@ -343,7 +343,7 @@ def _show_body(response: Response) -> str:
 
 
 def _find_message(body: bytes) -> str:
-    """Find the sentence for people in an error's body: JSON, HTML or plain text."""
+    """Find the message in an error's body: JSON, HTML or plain text."""
     text = body[: 2**16].decode("utf-8", "replace")
     content = decode_json(body)
     if content is not None:
@@ -372,7 +372,7 @@ def _find_sentence(value: Any, levels: int = 9) -> str:
 
 
 def explain_safely(explain_outcome: Callable[[Failure], str], failure: Failure) -> str:
-    """Ask what became of a write; a second error must not mask the first."""
+    """Explain the outcome of a write. A second error must not mask the first."""
     with contextlib.suppress(Exception):
         return explain_outcome(failure)
     return "its outcome could not be looked at; look at the table before sending again"
@@ -391,7 +391,7 @@ def reclassify_exists(
 
 
 def describe_outcome(purpose: Purpose, failure: Failure, listed: bool | None) -> str:
-    """Say what the list makes certain after a create or replace of unknown outcome."""
+    """Explain the outcome of a create or replace by the list of tables."""
     table = f"table {purpose.table!r}"
     if purpose.operation == "replace" and listed is not False:
         return f"it is not known whether {table} holds the old rows or the new ones; check it, or replace it again"

@@ -1,4 +1,4 @@
-"""A service's response: read within bounds, never trusted, and parsed.
+"""Read a service's response, within bounds and without trust, and parse it.
 
 A body that cannot be read becomes a `Response` with a ``problem``; one that cannot be
 parsed raises ValueError.
@@ -21,7 +21,7 @@ from rt_frames._http.arguments import Secrets
 
 
 class Response(NamedTuple):
-    """Status, headers and body; ``problem`` says why the body is not whole."""
+    """A response, with the reason why its body is incomplete, if any."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,13 +43,13 @@ class Response(NamedTuple):
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
-    """Return the Content-Encoding, or "" if none; we accept only identity."""
+    """Return the Content-Encoding, or "" for identity, the only supported one."""
     encoding = headers.get("Content-Encoding", "").strip().lower()
     return "" if encoding == "identity" else encoding
 
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
-    """Read a body of at most ``max_bytes``; the connection has the deadline."""
+    """Read a body of at most ``max_bytes``. The connection has the deadline."""
     body = bytearray()
     problem = None
     encoding = find_encoding(response.headers)
@@ -70,7 +70,7 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode JSON. None if it is none, or nested too deeply."""
+    """Decode JSON. None if the body is not JSON, or nested too deeply."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(body)
     return None
@@ -82,7 +82,7 @@ def get_field(content: Any, name: str) -> Any:
 
 
 def _decode_whole(response: Response) -> Any:
-    """Parse a JSON response that must be complete."""
+    """Decode a JSON response, or raise ValueError."""
     if response.problem:
         raise ValueError(f"the answer could not be read: {response.problem}")
     content = decode_json(response.body)
@@ -92,11 +92,11 @@ def _decode_whole(response: Response) -> Any:
 
 
 def parse_table_names(response: Response) -> tuple[list[str], str | None]:
-    """Read a list of tables in any known form, and the token of its next page.
+    """Return the names in a list of tables, and the token of the next page.
 
-    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an
-    Arrow stream with a ``name`` column; the service's documentation leaves the form
-    open.
+    The service's documentation leaves the form open: ``{"tables": [...], "page_token":
+    ...}``, a bare array, objects with ``name``, or an Arrow stream with a ``name``
+    column.
     """
     names: Any
     token = None
@@ -117,7 +117,7 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
 
 
 def parse_schema(response: Response) -> Any:
-    """Read the schema in a table's description, or None if it has none."""
+    """Return the schema in a table's description, or None."""
     return get_field(_decode_whole(response), "schema")
 
 
@@ -138,7 +138,7 @@ def parse_no_rows(response: Response) -> None:
 
 
 def parse_upload_id(response: Response) -> str:
-    """Read the id of a multipart write."""
+    """Return the id of a multipart write."""
     upload_id = get_field(_decode_whole(response), "upload_id")
     if not isinstance(upload_id, str) or not upload_id:
         raise ValueError("the answer has no upload_id")
@@ -146,7 +146,7 @@ def parse_upload_id(response: Response) -> str:
 
 
 def parse_indices(response: Response) -> list[str]:
-    """Read the names of a table's indices."""
+    """Return the names of a table's indices."""
     indices = get_field(_decode_whole(response), "indexes")
     if not isinstance(indices, list):
         return []
@@ -155,9 +155,9 @@ def parse_indices(response: Response) -> list[str]:
 
 
 def parse_count(response: Response) -> int:
-    """Read a number of rows."""
+    """Return a number of rows."""
     rows = _decode_whole(response)
-    # a bool is an int, too
+    # type(), as True is an int
     if type(rows) is not int or rows < 0:
         raise ValueError("the answer is not a number of rows")
     return rows
@@ -177,7 +177,7 @@ class Written(NamedTuple):
 
 
 def parse_written(response: Response) -> Written:
-    """Return what the response to a write of rows reports."""
+    """Return the version and numbers of rows of a write, where reported."""
     return Written(
         parse_version(response),
         _whole_number(response, "num_updated_rows"),

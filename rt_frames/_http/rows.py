@@ -1,8 +1,8 @@
-"""Read an Arrow stream or file response as it arrives; a truncated one is an error.
+"""Read the rows of a response as they arrive, an Arrow stream or file.
 
-Arrow accepts a stream that is cut between two messages, so its end marker is checked
-here. An Arrow file is such a stream after a padded word, followed by a footer that ends
-in that word.
+A truncated response is an error: Arrow accepts a stream that ends between two messages,
+so its end marker is checked here. An Arrow file is such a stream after the padded word
+ARROW1, followed by a footer that ends in that word.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 def query(
     columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
 ) -> dict[str, Any]:
-    """Return the body of a query, in the form of the protocol's official client."""
+    """Return the body of a query, in the form of the official client."""
     body: dict[str, Any] = {
         "k": _ALL,
         "prefilter": True,
@@ -71,16 +71,17 @@ class Rows:
     Parameters
     ----------
     response : requests.Response
-        A response whose head was read, and no more.
+        A response of which only the head was read.
     fail : callable
-        Called with why the response is not whole; returns the exception to raise.
+        Called with the reason why the response is incomplete; returns the exception to
+        raise.
     query : dict
-        What was asked for.
+        The body of the query.
 
     Raises
     ------
     ValueError
-        If the response is no Arrow data, or has not the columns that were asked for.
+        If the response is not Arrow data, or has other columns than requested.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Rows:
             self._answer.close()
 
     def close(self) -> None:
-        """Close the response, whether everything was read or not."""
+        """Close the response, even if rows are unread."""
         self._answer.close()
 
 
@@ -138,7 +139,7 @@ def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:
 
 
 class _Answer:
-    """A response body as a file for Arrow; a read beyond its end is an error."""
+    """A response body as a file for Arrow. A read beyond its end is an error."""
 
     closed = False
 
@@ -155,7 +156,7 @@ class _Answer:
         self._start = start
 
     def read(self, size: int) -> bytes:
-        """Return exactly ``size`` bytes; memory grows only as they arrive."""
+        """Return exactly ``size`` bytes. Memory grows only as they arrive."""
         start = self._start[:size]
         self._start = self._start[size:]
         data = start + self._receive(size - len(start))

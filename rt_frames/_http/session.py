@@ -1,4 +1,4 @@
-"""The shared HTTP session: key, timeouts, retries, and the outcome of each attempt.
+"""Send requests, retry them if that is safe, and classify the outcome.
 
 `retry` is the loop, `_may_repeat` decides, and `failures.py` knows what was sent::
 
@@ -8,13 +8,13 @@
     all sent         → a read is retried; a write without a response is OutcomeUnknown
     doubtful 2xx     → early, 202 or HTML: a write is OutcomeUnknown;
                        not to be parsed: a read is retried
-    429              → retried while the body can be iterated again
+    429              → retried if the body can be iterated again
     500 502 503 504  → a read is retried; a write is ServerError, its outcome unknown
     anything else    → never retried
 
-At most ``retries`` retries, with full jitter up to 0.5·2ⁿ s (8 s at most) between them,
-60 s in all; the server's Retry-After is obeyed up to 60 s. `multipart.py` retries whole
-multipart writes by the same loop.
+There are at most ``retries`` retries, within 60 s. Before the n-th, `retry` waits a
+random time of up to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After
+says. `multipart.py` retries whole multipart writes by the same loop.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ LIST = Purpose("list")
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:
-    """Return headers for LanceDB's servers to read past their cache.
+    """Return headers with which LanceDB's servers bypass their cache.
 
-    They read what is stored now, and at least ``version``.
+    They then read the newest version, and at least ``version``.
     """
     now = datetime.datetime.now(datetime.UTC)
     headers = {"x-lancedb-min-timestamp": now.isoformat(timespec="microseconds")}
@@ -93,7 +93,7 @@ class Session:
     base : str
         ``https://host[:port]``, without a slash at the end.
     dialect : Dialect
-        Where tables are listed.
+        Has the path of the list of tables.
     key : Key
         The API key.
     options : ConnectionOptions
@@ -117,14 +117,14 @@ class Session:
         self._headers = options.headers
         extra = [v for v in options.headers.values() if isinstance(v, Secret)]
         self._secrets = Secrets([key, *extra])
-        # with the process that opened its connections
+        # (id of the process, its adapter)
         self._opened: tuple[int, Adapter] | None = None
-        # until a response header shows it
+        # False until a response header shows it
         self.takes_parts = False
         self.is_embedded = False
 
     def close(self) -> None:
-        """Close all connections; the next request opens new ones."""
+        """Close all connections. The next request opens new ones."""
         opened = self._opened
         self._opened = None
         if opened is not None:
@@ -165,7 +165,7 @@ class Session:
             path = f"{first}{separator}page_token={token}"
 
     def send(self, request: Request, retries: int | None = None) -> Result:
-        """Send a request, again if that is safe; raise its error if it fails."""
+        """Send a request, with retries if that is safe. Raise its error if it fails."""
         outcome = self.try_send(request, retries)
         if isinstance(outcome, Result):
             return outcome
@@ -178,13 +178,13 @@ class Session:
         raise self._error(outcome, purpose)
 
     def try_send(self, request: Request, retries: int | None = None) -> Outcome:
-        """Send a request, again if that is safe; return how it ended."""
+        """Send a request, with retries if that is safe. Return the outcome."""
         if retries is None:
             retries = self.retries
         return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
 
     def _error(self, failure: Failure, purpose: Purpose) -> errors.RemoteError:
-        """Build the exception, after checking the list or the server's dialect."""
+        """Make the exception, after checking the list or the server's dialect."""
         status = failure.facts.get("status")
         # a 404 about a table is a TableNotFoundError
         no_such_address = status in (405, 406, 501) or (
@@ -207,7 +207,7 @@ class Session:
         return purpose.error(failure.with_advice(advice))
 
     def _advise(self, failure: Failure, purpose: Purpose) -> str:
-        """Say what to do if the outcome is unknown."""
+        """Return the cure if the outcome is unknown."""
         if purpose.is_read:
             return ""
         if purpose.operation == "drop":
@@ -226,7 +226,7 @@ class Session:
         return None
 
     def _find_dialect(self) -> str | None:
-        """Ask once in each other dialect, for the message alone."""
+        """Return the dialect in which the server lists its tables, or None."""
         with contextlib.suppress(Exception):
             for name, other in DIALECTS.items():
                 if name == self._dialect.name:
@@ -261,7 +261,7 @@ class Session:
                 return self._explain_no_response(request, upload, error)
             source_error = upload.source_error
         finally:
-            # its frames hold the upload
+            # the error's frames hold the upload
             upload.source_error = None
             log.debug(
                 "%s %s %s, %d bytes sent, %.1f ms, %s",
@@ -272,7 +272,7 @@ class Session:
                 (time.monotonic() - start) * 1000,
                 request.id,
             )
-        # here, so that the request's error does not become its context
+        # outside the try, so that the request's error does not become its context
         try:
             raise source_error
         finally:
@@ -354,13 +354,13 @@ class Session:
     ) -> Failure:
         try:
             proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
-            # without what it is logged in with
+            # without user and password
             proxy = proxy.rpartition("@")[2].rpartition("://")[2]
             return explain_no_response(
                 request, upload, error, self.base, proxy, self._secrets
             )
         finally:
-            # they form a cycle with the error that keeps the callers' data alive
+            # the frames form a cycle with the error, and keep the callers' data alive
             for cause in iter_causes(error):
                 traceback.clear_frames(cause.__traceback__)
 
@@ -374,14 +374,17 @@ class Session:
             self.takes_parts = is_new and self._dialect.multipart_create is not None
 
     def _proxies(self) -> dict[str, str]:
-        """Take proxies from the environment, for https alone: they read plain http."""
+        """Return the environment's proxies, for https only.
+
+        A proxy could read the key in plain http.
+        """
         if is_loopback(self.base) or not self.base.startswith("https:"):
             return {}
         proxies = get_environ_proxies(self.base)
         proxy = select_proxy(self.base, proxies)
         if not proxy:
             return proxies
-        # its message shows the password
+        # the error would show the proxy's password
         with contextlib.suppress(ValueError, TypeError):
             if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
                 return proxies
@@ -395,7 +398,7 @@ def retry(
     retries: int,
     deadline: float = math.inf,
 ) -> Outcome:
-    """Make attempts until one succeeds or must not be repeated."""
+    """Make attempts until one succeeds or must not be retried."""
     start = time.monotonic()
     attempts = 0
     while True:
@@ -410,7 +413,7 @@ def retry(
         if attempts > retries or is_late or not may_repeat(outcome, request):
             outcome.facts.update(request_id=request.id, attempts=attempts)
             return outcome
-        # a response may repeat the request, so only its status is logged
+        # a server may echo the request, so only its status is logged
         status = outcome.facts.get("status")
         reason = one_line(outcome.text, 300)
         if status:
