@@ -212,7 +212,10 @@ def _write_float(value: float) -> str:
     if math.isnan(value):
         raise ValueError("it equals nothing; ask for it by isnan(column)")
     if math.isinf(value):
-        raise ValueError("it has no literal; write column > 1.7976931348623157e308")
+        bound = "> 1.7976931348623157e308"
+        if value < 0:
+            bound = "< -1.7976931348623157e308"
+        raise ValueError(f"it has no literal; write column {bound}")
     return float.__repr__(value)
 
 
