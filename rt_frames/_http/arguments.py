@@ -49,7 +49,7 @@ class Secret(str):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "keys and further headers are secrets and are not pickled; connect again in the other process"
+            "API keys and extra headers are secrets, which cannot be pickled; connect again in the other process"
         )
 
 
@@ -67,8 +67,8 @@ class Key(Secret):
         """Raise ValueError if no header can carry the key."""
         if not self or not all("!" <= char <= "~" for char in self):
             raise ValueError(
-                "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
-                "check how it was copied or read from its file"
+                "api_key: expected visible ASCII characters, without spaces or line ends, at least one; check "
+                "how the key was copied or read from its file"
             )
 
     @functools.lru_cache(maxsize=16)  # noqa: B019  # for a few keys; each part of a cluster's write needs one
@@ -218,11 +218,11 @@ def parse_headers(headers: Any) -> dict[str, str]:
             raise ValueError(f"headers: the value of {name!r} is not a string")
         if not value.isascii() or not value.isprintable() or value != value.strip():
             raise ValueError(
-                f"headers: the value of {name!r} contains characters that are not allowed in a header"
+                f"headers: the value of {name!r} contains characters that a header cannot have"
             )
         if name.lower() in _OWN_HEADERS:
             raise ValueError(
-                f"headers: {name!r} is set by this package; the key goes into api_key"
+                f"headers: {name!r} is set by this package; leave it out, and pass the key as api_key"
             )
     return dict(headers)
 
@@ -230,36 +230,31 @@ def parse_headers(headers: Any) -> dict[str, str]:
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
     """Check a URL, and return it as ``https://host[:port]``, without a final slash."""
     if not isinstance(url, str):
-        raise TypeError(f"address: expected a string, got {type(url).__name__}")
+        raise TypeError(f"url: expected a string, got {type(url).__name__}")
     shown = url.rpartition("@")[2][:100]
     try:
         # by urllib3, as when the request is sent
         parts = parse_url(url)
     except ValueError:
         raise ValueError(
-            f"address: expected https://HOST or https://HOST:PORT, got {shown!r}"
+            f"url: expected https://HOST or https://HOST:PORT, got {shown!r}"
         ) from None
     if parts.scheme not in ("http", "https") or not parts.host:
-        raise ValueError(f"address: expected https://HOST, got {shown!r}")
+        raise ValueError(f"url: expected https://HOST, got {shown!r}")
     is_odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
     if is_odd or (parts.auth, parts.query, parts.fragment) != (None, None, None):
         raise ValueError(
-            "address: expected https://HOST alone, without user, query, fragment or odd characters"
+            "url: expected https://HOST without user name, query, fragment or special characters"
         )
     base = parts.url.rstrip("/")
     if base.endswith("/v1"):
         raise ValueError(
-            f"address: leave out /v1, got {shown!r}; every request adds it"
+            f"url: {shown!r} ends in /v1, which every request adds; leave out /v1"
         )
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
-        text = f"address: {shown!r} is plain http, which would show the API key to everybody in between"
-        raise ValueError(
-            Message(
-                text,
-                "use https, or {} if the network in between is safe",
-                allow_insecure=True,
-            )
-        )
+        text = f"url: {shown!r} would send the API key unencrypted"
+        hint = "use https, or {} on a trusted network"
+        raise ValueError(Message(text, hint, allow_insecure=True))
     return base
 
 
@@ -290,7 +285,7 @@ def _check_ca_bundle(name: str, path: str) -> str:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
     except ssl.SSLError:
         raise ValueError(
-            f"{name}: there is no certificate in PEM form in {path!r}"
+            f"{name}: {path!r} contains no certificate in PEM format"
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -401,7 +401,7 @@ class _DeadlineReader(io.RawIOBase):
         if not self._per_read:
             seconds = self._deadline - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError("the answer did not arrive in time")
+            raise TimeoutError("the response did not arrive in time")
         self._sock.settimeout(seconds)
         return self._raw.readinto(buffer)  # type: ignore[no-any-return]  # sockets' raw files are untyped
 

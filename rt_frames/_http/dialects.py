@@ -30,9 +30,7 @@ UNDOCUMENTED: dict[str, str] = {
     "multipart_complete": "write a table in parts",
     "multipart_abort": "write a table in parts",
 }
-_ELSEWHERE = "connect with {} where the server speaks it"
-
-
+_OTHER_API = "if the server offers LanceDB's API, connect with {}"
 _ADDING = ("replace", "append", "upsert")
 
 
@@ -83,16 +81,16 @@ class Dialect(NamedTuple):
         """
         template: str | None = getattr(self, operation)
         if template is None:
-            text = f"this dialect has no endpoint to {UNDOCUMENTED[operation]}"
-            raise ValueError(Message(text, _ELSEWHERE, dialect=LANCEDB.name))
+            text = f'cannot {UNDOCUMENTED[operation]} with dialect="{self.name}"'
+            raise ValueError(Message(text, _OTHER_API, dialect=LANCEDB.name))
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
         """Raise ValueError if servers of this dialect cannot address the name."""
         if not re.fullmatch(self.names, name):
             raise ValueError(
-                f"name: {name!r:.100} is not a table name in dialect={self.name!r}; it has 1 to 128 of the letters "
-                "A to Z and a to z, digits, and . _ - ($ would lead into another namespace)"
+                f'name: {name!r:.100} is not valid with dialect="{self.name}"; use 1 to 128 '
+                "of A-Z, a-z, 0-9, . _ and - ($ would lead into another namespace)"
             )
 
     def check_if_exists(self, if_exists: Any) -> None:
@@ -101,13 +99,13 @@ class Dialect(NamedTuple):
         possible += [word for word in _ADDING if getattr(self, word)]
         if if_exists in possible:
             return
-        others = " or ".join(f'"{word}"' for word in possible)
+        *others, last = [f'"{word}"' for word in possible]
+        expected = f"{', '.join(others)} or {last}"
         if if_exists not in _ADDING:
-            raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
-        missing = UNDOCUMENTED[if_exists]
-        text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {missing}; use {others}'
-        text += ", or another name"
-        raise ValueError(Message(text, _ELSEWHERE, dialect=LANCEDB.name))
+            raise ValueError(f"if_exists: expected {expected}, got {if_exists!r:.100}")
+        text = f'if_exists="{if_exists}": not possible with dialect="{self.name}"'
+        hint = f"use {expected}, or another name, or, {_OTHER_API}"
+        raise ValueError(Message(text, hint, dialect=LANCEDB.name))
 
 
 DOCUMENTED = Dialect(

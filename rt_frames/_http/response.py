@@ -63,7 +63,7 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
             if len(body) > max_bytes:
                 problem = f"it is longer than {max_bytes // 2**20} MiB"
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        problem = f"it broke off ({type(error).__name__})"
+        problem = f"it was interrupted ({type(error).__name__})"
     return Response(
         response.status_code, response.headers, bytes(body[:max_bytes]), problem
     )
@@ -84,10 +84,10 @@ def get_field(content: Any, name: str) -> Any:
 def _decode_whole(response: Response) -> Any:
     """Decode a JSON response, or raise ValueError."""
     if response.problem:
-        raise ValueError(f"the answer could not be read: {response.problem}")
+        raise ValueError(f"the response could not be read: {response.problem}")
     content = decode_json(response.body)
     if content is None:
-        raise ValueError("the answer is not JSON")
+        raise ValueError("the response is not JSON")
     return content
 
 
@@ -110,9 +110,11 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     if isinstance(names, list):
         names = [name.get("name") if isinstance(name, dict) else name for name in names]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError('the answer is not a list of tables such as {"tables": ["a"]}')
+        raise ValueError(
+            'the response is not a list of tables such as {"tables": ["a"]}'
+        )
     if not isinstance(token, str | None):
-        raise ValueError("the answer's page_token is not a string")
+        raise ValueError("the response's page_token is not a string")
     return names, quote(token, safe="") if token else None
 
 
@@ -123,25 +125,25 @@ def parse_schema(response: Response) -> Any:
 
 def _read_arrow_names(body: bytes) -> Any:
     if not body.endswith(b"\xff\xff\xff\xff\0\0\0\0"):
-        raise ValueError("the answer is an Arrow stream without its end")
+        raise ValueError("the response is a truncated Arrow stream")
     try:
         return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
         raise ValueError(
-            f"the answer is not an Arrow stream with a name column ({error})"
+            f"the response is not an Arrow stream with a name column ({error})"
         ) from None
 
 
 def parse_no_rows(response: Response) -> None:
     """Raise ValueError for a success that carries no rows."""
-    raise ValueError(f"the service answered {response.status}, which gives no rows")
+    raise ValueError(f"the {response.status} response has no rows")
 
 
 def parse_upload_id(response: Response) -> str:
     """Return the id of a multipart write."""
     upload_id = get_field(_decode_whole(response), "upload_id")
     if not isinstance(upload_id, str) or not upload_id:
-        raise ValueError("the answer has no upload_id")
+        raise ValueError("the response has no upload_id")
     return upload_id
 
 
@@ -159,7 +161,7 @@ def parse_count(response: Response) -> int:
     rows = _decode_whole(response)
     # type(), as True is an int
     if type(rows) is not int or rows < 0:
-        raise ValueError("the answer is not a number of rows")
+        raise ValueError("the response is not a number of rows")
     return rows
 
 

@@ -102,7 +102,7 @@ class Rows:
             response.close()
             if isinstance(error, pa.ArrowException):
                 raise ValueError(
-                    f"the answer is no Arrow stream ({one_line(str(error), 200)})"
+                    f"the response is not an Arrow stream ({one_line(str(error), 200)})"
                 ) from None
             raise
 
@@ -116,14 +116,13 @@ class Rows:
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
                 if rows > self._max_rows:
-                    raise OSError(
-                        f"it has more than the {count(self._max_rows, 'row')} that were asked for"
-                    )
+                    requested = count(self._max_rows, "row")
+                    raise OSError(f"more than the {requested} requested")
                 yield batch
                 batch = next(self._reader, None)
             self._answer.check_end()
         except (*_BROKEN, pa.ArrowException) as error:
-            reason = f"the answer failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
+            reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
             raise self._fail(reason) from None
         finally:
             self._answer.close()
@@ -135,7 +134,9 @@ class Rows:
 
 def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:
     if duplicates(names) or names != query.get("columns", names):
-        raise ValueError(f"it was asked for other columns than {list_names(names)}")
+        raise ValueError(
+            f"the response has other columns than requested, {list_names(names)}"
+        )
 
 
 class _Answer:
@@ -146,13 +147,13 @@ class _Answer:
     def __init__(self, response: requests.Response) -> None:
         self._response = response
         if encoding := find_encoding(response.headers):
-            raise ValueError(f"the answer is encoded as {encoding!r:.40}")
+            raise ValueError(f"the response is encoded as {encoding!r:.40}")
         start = self._receive(len(_FILE))
         self._is_file = start == _FILE
         if self._is_file:
             start = self._skip_padding()
         if not start.startswith(_MESSAGE):
-            raise ValueError(f"the answer is no Arrow stream, it starts with {start!r}")
+            raise ValueError(f"the response is not an Arrow stream, got {start!r}")
         self._start = start
 
     def read(self, size: int) -> bytes:
@@ -161,7 +162,7 @@ class _Answer:
         self._start = self._start[size:]
         data = start + self._receive(size - len(start))
         if len(data) < size:
-            raise OSError("it ends before its end marker")
+            raise OSError("truncated before its end marker")
         return data
 
     def check_end(self) -> None:
@@ -170,7 +171,7 @@ class _Answer:
         while piece := self._response.raw.read(RECEIVE_BYTES, decode_content=False):
             last = (last + piece)[-len(_FILE) :]
         if last[-6:] != (_FILE[:6] if self._is_file else b""):
-            raise OSError("it does not end as Arrow data do")
+            raise OSError("no end marker at its end")
 
     def close(self) -> None:
         self._response.close()

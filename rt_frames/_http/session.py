@@ -154,10 +154,10 @@ class Session:
                 return names
             problem = ""
             if token in tokens:
-                problem = "the service gave the same page_token twice; tell the people who run it"
+                problem = "the service returned the same page_token twice; report this to its operator"
             tokens.add(token)
             if time.monotonic() > deadline:
-                problem = f"{len(tokens):,} pages took all {self.timeouts.read:g} s; allow more"
+                problem = f"{len(tokens):,} pages took the whole read timeout, {self.timeouts.read:g} s; increase it"
             if problem:
                 text = f"could not list tables: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
@@ -193,7 +193,9 @@ class Session:
         if no_such_address:
             dialect = self._find_dialect()
             if dialect:
-                hint = "this server speaks another dialect: connect with {}, or else check the URL"
+                hint = (
+                    "this server offers another API; connect with {}, or check the URL"
+                )
                 return purpose.error(
                     failure._replace(hint=(hint, {"dialect": dialect}))
                 )
@@ -203,7 +205,7 @@ class Session:
         elif failure.outcome_unknown:
             advice = self._advise(failure, purpose)
         if no_such_address and not advice:
-            advice = "there is no such project at this address; check the URL, or the database, region and domain"
+            advice = "check the URL, or the database, region and domain"
         return purpose.error(failure.with_advice(advice))
 
     def _advise(self, failure: Failure, purpose: Purpose) -> str:
@@ -211,9 +213,9 @@ class Session:
         if purpose.is_read:
             return ""
         if purpose.operation == "drop":
-            return "wait until the service's time-out is over, then list the tables to see whether it is there"
+            return "wait until the service's time-out is over, then list the tables to see whether it exists"
         if not purpose.writes_rows:
-            return "look at the table's columns before sending the change again"
+            return "check the table's columns before sending the change again"
         listed = self._is_listed(purpose.table)
         failure.facts.update(listed=listed, listed_before=purpose.listed_before)
         return describe_outcome(purpose, failure, listed)
@@ -249,7 +251,7 @@ class Session:
             is_part=request.multipart_step == "part",
             complete=request.body is None,
         )
-        status = "no answer"
+        status = "no response"
         try:
             stream = self._exchange(request, upload)
             status = str(stream.status_code)
@@ -345,7 +347,7 @@ class Session:
         try:
             return Result(Rows(stream, fail, request.query or {}), request.id, 0)
         except ValueError as error:
-            text = f"could not {purpose.action}: {error}; check the address"
+            text = f"could not {purpose.action}: {error}; check the URL"
             facts = {"status": stream.status_code}
             return Failure(errors.ResponseError, self._secrets.hide(text), facts)
 
@@ -388,7 +390,7 @@ class Session:
         with contextlib.suppress(ValueError, TypeError):
             if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
                 return proxies
-        raise InvalidProxyURL("it is not a URL")
+        raise InvalidProxyURL("not a URL")
 
 
 def retry(
@@ -417,9 +419,9 @@ def retry(
         status = outcome.facts.get("status")
         reason = one_line(outcome.text, 300)
         if status:
-            reason = f"the service answered {status}"
+            reason = f"status {status}"
         log.info(
-            "%s %s is sent again in %.1f s: %s",
+            "%s %s is retried in %.1f s: %s",
             request.method,
             request.path,
             pause,

@@ -50,14 +50,14 @@ def check_where(where: Any) -> str:
         )
     if ";" in bare:
         raise ValueError(
-            "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
+            "where: the engine ignores what follows a semicolon; leave it out"
         )
     depth = 0
     for char in bare:
         depth += (char == "(") - (char == ")")
         if depth < 0:
             raise ValueError(
-                f"where: a parenthesis is closed that was not opened in {show_value(where)}"
+                f"where: {show_value(where)} closes a parenthesis that was not opened; leave it out"
             )
     return f"({where})"
 
@@ -85,7 +85,7 @@ def bind_where(where: Any, params: Any = None) -> str:
         )
     if values and (unclear := _UNCLEAR.search(bare)):
         raise ValueError(
-            f"where: {unclear[0]} outside closed quotes cannot stand beside params; leave it out"
+            f"where: {unclear[0]} outside closed quotes cannot be combined with params; leave it out"
         )
     literals = (
         # in spaces: x-? with -1 would become a comment, x--1
@@ -168,7 +168,7 @@ def _literal(value: Any, position: int) -> str:
         ) from None
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"params: value {position} is {show_value(value)}; {error}"
+            f"params: value {position} is {show_value(value)}: {error}"
         ) from None
 
 
@@ -210,18 +210,18 @@ def _write_int(value: int) -> str:
 
 def _write_float(value: float) -> str:
     if math.isnan(value):
-        raise ValueError("it equals nothing; ask for it by isnan(column)")
+        raise ValueError("it equals nothing; use isnan(column)")
     if math.isinf(value):
         bound = "> 1.7976931348623157e308"
         if value < 0:
             bound = "< -1.7976931348623157e308"
-        raise ValueError(f"it has no literal; write column {bound}")
+        raise ValueError(f"it has no literal; use column {bound}")
     return float.__repr__(value)
 
 
 def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
-        raise ValueError("no decimal column holds it")
+        raise ValueError("a decimal column cannot hold it")
     if value and abs(value.adjusted()) > _DECIMAL_256:
         raise ValueError(f"decimals have at most {_DECIMAL_256} digits")
     text = f"{value:f}" if value else "0"
