@@ -23,6 +23,7 @@ from rt_frames._text import Message, show_value
 MAX_SECONDS = 10**6
 # characters; a shorter key may occur inside ordinary words
 SHORT_KEY_CHARS = 8
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _OWN_HEADERS = {
     "x-api-key",
     "content-type",
@@ -89,20 +90,24 @@ class Secrets(tuple[Secret, ...]):
         A short key is redacted only as a whole word.
         """
         for number, secret in enumerate(self):
-            is_short = len(secret) < SHORT_KEY_CHARS
-            # the key is the first
-            if is_short and number > 0:
-                continue
-            pattern = (
-                rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
-            )
-            plain = text
-            # JSON may be nested in JSON
-            for read in (str, html.unescape, unquote, _unescape, _unescape):
-                plain = read(plain)
-                if re.search(pattern, plain):
-                    text = plain = re.sub(pattern, "***", plain)
+            is_key = number == 0
+            if is_key or len(secret) >= SHORT_KEY_CHARS:
+                text = _redact(text, secret)
         return text
+
+
+def _redact(text: str, secret: str) -> str:
+    pattern = re.escape(secret)
+    if len(secret) < SHORT_KEY_CHARS:
+        pattern = rf"(?<!\w){pattern}(?!\w)"
+    decoded = text
+    # twice, as JSON may be nested in JSON
+    for decode in (str, html.unescape, unquote, _unescape, _unescape):
+        decoded = decode(decoded)
+        if re.search(pattern, decoded):
+            decoded = re.sub(pattern, "***", decoded)
+            text = decoded
+    return text
 
 
 def _unescape(text: str) -> str:
@@ -210,9 +215,7 @@ def parse_headers(headers: Any) -> dict[str, str]:
             f"headers: expected a dict of strings, got {type(headers).__name__}"
         )
     for name, value in headers.items():
-        if not isinstance(name, str) or not re.fullmatch(
-            r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII
-        ):
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"headers: {show_value(name)} is not a valid header name")
         if not isinstance(value, str):
             raise ValueError(f"headers: the value of {name!r} is not a string")
@@ -241,8 +244,8 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         ) from None
     if parts.scheme not in ("http", "https") or not parts.host:
         raise ValueError(f"url: expected https://HOST, got {shown!r}")
-    is_odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
-    if is_odd or (parts.auth, parts.query, parts.fragment) != (None, None, None):
+    is_plain = url.isascii() and url.isprintable() and not re.search(r"[ \\]", url)
+    if not is_plain or (parts.auth, parts.query, parts.fragment) != (None, None, None):
         raise ValueError(
             "url: expected https://HOST without user name, query, fragment or special characters"
         )
@@ -271,10 +274,12 @@ def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
         if path := os.environ.get(name):
             return _check_ca_bundle(name, path)
     # like OpenSSL, skip paths that do not exist
+    file = os.environ.get("SSL_CERT_FILE", "")
     folders = os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)
-    return next(
-        filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True
-    )
+    for path in (file, *folders):
+        if os.path.exists(path):  # noqa: PTH110  # the path is passed on unchanged
+            return path
+    return True
 
 
 def _check_ca_bundle(name: str, path: str) -> str:

@@ -161,17 +161,17 @@ class UploadConnection(HTTPConnection):
     def _tunnel(self) -> None:
         try:
             # the timeout covers the proxy's whole response
-            self._read_answers(cast("float", self.timeout))
+            self._set_response_reader(cast("float", self.timeout))
             super()._tunnel()
         except OSError as error:
             raise ProxyError(str(error), error) from error
 
-    def _read_answers(
+    def _set_response_reader(
         self,
         seconds: float,
         early: bytes = b"",
         *,
-        broken_off: bool = False,
+        request_truncated: bool = False,
         per_read: bool = False,
     ) -> None:
         """Make http.client read ``early``, then the socket, for at most ``seconds``.
@@ -182,7 +182,7 @@ class UploadConnection(HTTPConnection):
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
             reader = _DeadlineReader(sock, early, seconds, per_read=per_read)
             response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the subset of a socket that is used
-            response.broken_off = broken_off
+            response.request_truncated = request_truncated
             return response
 
         self.response_class = response_class  # type: ignore[assignment]  # the only method that http.client calls
@@ -202,7 +202,7 @@ class UploadConnection(HTTPConnection):
         self._early = b""
         self._is_reused = time.monotonic() < self._reuse_until
         if body is not None:
-            body.begun = True
+            body.started = True
             self.timeout = min(body.timeout, POLL_AFTER)
             # TLS inside TLS cannot resume a record that was sent in part
             if isinstance(sock, SSLTransport):
@@ -225,21 +225,21 @@ class UploadConnection(HTTPConnection):
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(upload.sent)
-        # a body shorter than its length: the server would read the next request as its
-        # rest
+        # after a body of another length, the server would misread the next request
         upload.complete = upload.length in (None, upload.sent)
 
-    def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
+    def _send_piece(self, sock: Any, upload: Upload, piece: memoryview) -> bool:
         """Send one piece, polling for a response.
 
         Return False if the server responded or the connection failed.
         """
         deadline = time.monotonic() + upload.timeout
-        while left:
+        unsent = piece
+        while unsent:
             if self._poll_response(sock, upload):
                 return False
             try:
-                left = left[sock.send(left) :]
+                unsent = unsent[sock.send(unsent) :]
             except OSError as error:
                 if not isinstance(error, TimeoutError) or time.monotonic() > deadline:
                     upload.fail(error)
@@ -269,7 +269,7 @@ class UploadConnection(HTTPConnection):
         if received and is_interim and len(early) < RECEIVE_BYTES:
             # nothing yet, or the start of another interim response
             return False
-        upload.answered = bool(early)
+        upload.responded_early = bool(early)
         return True
 
     def getresponse(self) -> Any:
@@ -277,17 +277,20 @@ class UploadConnection(HTTPConnection):
         upload = self._upload
         # a pooled connection must not keep the caller's data
         self._upload = None
-        broken_off = upload is not None and not upload.complete
-        if broken_off:
+        request_truncated = upload is not None and not upload.complete
+        if request_truncated:
             seconds = min(seconds, DRAIN_SECONDS)
         per_read = upload is not None and upload.timeout_per_read
-        self._read_answers(
-            seconds, self._early, broken_off=broken_off, per_read=per_read
+        self._set_response_reader(
+            seconds,
+            self._early,
+            request_truncated=request_truncated,
+            per_read=per_read,
         )
         with self._shut_down_on_error(self.sock):
-            answer = super().getresponse()
-        self._reuse_until = time.monotonic() + _reuse_seconds(answer)
-        return answer
+            response = super().getresponse()
+        self._reuse_until = time.monotonic() + _reuse_seconds(response)
+        return response
 
     @contextlib.contextmanager
     def _shut_down_on_error(self, sock: Any) -> Iterator[None]:
@@ -303,11 +306,11 @@ class UploadConnection(HTTPConnection):
             raise
 
 
-def _reuse_seconds(answer: Any) -> float:
+def _reuse_seconds(response: Any) -> float:
     """Return for how many seconds a body may reuse the connection."""
-    if answer.version < 11:
+    if response.version < 11:
         return 0.0
-    keep_alive = answer.headers.get("Keep-Alive", "")
+    keep_alive = response.headers.get("Keep-Alive", "")
     match = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", keep_alive)
     return min(REUSE_SECONDS, int(match[1]) / 2) if match else REUSE_SECONDS
 
@@ -354,8 +357,7 @@ _POOLS = {"http": _Pool, "https": _TLSPool}
 class _HTTPResponse(http.client.HTTPResponse):
     """An HTTPResponse that skips every 1xx and closes connections in doubt."""
 
-    # whether it came before the whole body was sent
-    broken_off = False
+    request_truncated = False
 
     def begin(self) -> None:
         super().begin()
@@ -368,7 +370,7 @@ class _HTTPResponse(http.client.HTTPResponse):
         self.msg.set_payload("")
         # the service may read the next request as the rest of this body, or may still
         # respond
-        self.will_close = self.will_close or self.broken_off or self.status < 200
+        self.will_close = self.will_close or self.request_truncated or self.status < 200
 
 
 class _DeadlineReader(io.RawIOBase):

@@ -42,7 +42,7 @@ MAX_BODY_SHOWN = 2000
 # http.client's message, before the rest of the status
 REFUSED_BY_PROXY = "Tunnel connection failed: 4"
 # of a commit that a proxy may have sent twice, and the first time with success
-_ASKED_TWICE = (404, 413, 429)
+_SENT_TWICE = (404, 413, 429)
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 _BY_STATUS = {
@@ -76,7 +76,7 @@ _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     411: "the server needs the length first; send a frame in memory, with compression=None",
     STORED_NOTHING: "nothing was stored; try again when there is room",
 }
-_MESSAGE_NAMES = (
+_MESSAGE_FIELDS = (
     "error",
     "detail",
     "message",
@@ -99,7 +99,7 @@ def interpret(
     if status < 200:
         doubt = f"the connection closed after an interim {status} response"
     elif not upload.complete:
-        upload.answered = True
+        upload.responded_early = True
         doubt = f"the service responded {status} before the whole body was sent"
     elif not request.purpose.is_read:
         doubt = _find_doubt(response.without(secrets))
@@ -125,17 +125,17 @@ def explain_no_response(
     last = causes[-1]
     reason = make_printable(secrets.hide(str(last) or type(last).__name__))
     reason = shorten(reason, 200)
-    if upload.begun:
+    if upload.started:
         return _explain_unconfirmed(request, upload, reason)
-    through = f"proxy {proxy} for " if _have(causes, *_BY_PROXY) else ""
+    through = f"proxy {proxy} for " if _contains(causes, *_BY_PROXY) else ""
     unsent = "this request was not" if request.multipart_step else "nothing was"
     endpoint = f"{through}{base}: {reason}; {unsent} sent"
-    if _have(causes, ssl.SSLCertVerificationError):
+    if _contains(causes, ssl.SSLCertVerificationError):
         advice = "check the host name, or set REQUESTS_CA_BUNDLE to its CA bundle"
         text = f"could not verify the certificate of {endpoint}; {advice}"
         hint = "or pass {}", {"verify": "PATH"}
         return Failure(errors.TLSError, text, {}, hint)
-    if request.purpose.is_read and not _have(causes, *_NEVER_CONNECTED):
+    if request.purpose.is_read and not _contains(causes, *_NEVER_CONNECTED):
         text = f"could not {request.purpose.action}: no response from {base} ({reason}); try again"
         return Failure(errors.TransportError, text, {})
     advice = _advise_connecting(reason, through)
@@ -161,12 +161,19 @@ def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        reasons = [getattr(error, "reason", None), *error.args]
-        reasons += [error.__cause__, error.__context__]
-        error = next((e for e in reasons if isinstance(e, BaseException)), None)
+        error = _find_cause(error)
 
 
-def _have(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
+def _find_cause(error: BaseException) -> BaseException | None:
+    candidates = [getattr(error, "reason", None), *error.args]
+    candidates += [error.__cause__, error.__context__]
+    for candidate in candidates:
+        if isinstance(candidate, BaseException):
+            return candidate
+    return None
+
+
+def _contains(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
     return any(isinstance(cause, kinds) for cause in causes)
 
 
@@ -178,7 +185,9 @@ def _explain_unconfirmed(request: Request, upload: Upload, reason: str) -> Failu
         text = f"could not {purpose.action}: {reason}; try again"
         return Failure(errors.TransportError, text, {})
     kind: type[errors.RemoteError] = errors.OutcomeUnknown
-    is_truncated = purpose.writes_rows and not upload.complete and not upload.answered
+    is_truncated = (
+        purpose.writes_rows and not upload.complete and not upload.responded_early
+    )
     if step == "complete":
         text = f"the commit began, but the outcome is unknown ({reason})"
     elif step == "empty":
@@ -207,7 +216,7 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     purpose = request.purpose
     status = response.status
     message = _find_message(response.body)
-    if status in _ASKED_TWICE and request.multipart_step == "complete":
+    if status in _SENT_TWICE and request.multipart_step == "complete":
         answer = f"{status}, {message}".rstrip(", ")
         reason = f"{answer}; a proxy may have sent it twice"
         return _explain_unconfirmed(request, upload, reason)
@@ -318,8 +327,8 @@ def _find_doubt(response: Response) -> str:
         return ""
     content = decode_json(response.body)
     if not isinstance(content, dict):
-        start = _show_body(response)[:100]
-        return f"the {status} response is not a JSON object: {start!r}"
+        shown = _show_body(response)[:100]
+        return f"the {status} response is not a JSON object: {shown!r}"
     if not content.get("error"):
         return ""
     message = _find_message(response.body) or "without a message"
@@ -349,9 +358,8 @@ def _find_message(body: bytes) -> str:
     elif "<" in text[:200]:
         # html.parser takes minutes for 64 kB of unclosed tags
         text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
-    printable = "".join(
-        char if char.isprintable() and char != "\ufffd" else " " for char in text
-    )
+    text = text.replace("\ufffd", " ")
+    printable = "".join(char if char.isprintable() else " " for char in text)
     return one_line(printable, MAX_MESSAGE)
 
 
@@ -362,7 +370,7 @@ def _find_sentence(value: Any, levels: int = 9) -> str:
         sentences = [_find_sentence(item, levels - 1) for item in value[:5]]
         return "; ".join(filter(None, sentences))
     if levels and isinstance(value, dict):
-        for name in _MESSAGE_NAMES:
+        for name in _MESSAGE_FIELDS:
             sentence = _find_sentence(value.get(name), levels - 1)
             if sentence:
                 return sentence

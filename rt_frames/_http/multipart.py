@@ -107,32 +107,35 @@ class MultipartUpload:
         if isinstance(created, Failure):
             return created
         upload = f"?upload_id={quote(created.value, safe='')}"
-        path = self._path("append") + upload
-        if request.purpose.operation in ("replace", "alter"):
-            path += "&mode=overwrite"
         try:
-            sent, failure = self._send(replace(request, path=path))
-            self._sent += sent
-            if failure is not None:
-                return failure
-            complete = replace(
-                self._control("multipart_complete", upload),
-                headers=self._condition,
-                replayable=False,
-                multipart_step="complete",
-            )
-            self.commit_started = True
-            outcome = self._session.try_send(complete)
-            if isinstance(outcome, Result):
-                return outcome._replace(sent=sent)
-            # certainly not committed if it was not sent, or if there was no room
-            no_room = outcome.facts.get("status") == STORED_NOTHING
-            did_nothing = no_room or outcome.kind is errors.ConnectError
-            self.commit_started = not did_nothing
-            return outcome
+            return self._send_and_commit(request, upload)
         finally:
             if not self.commit_started:
                 self._abort(upload)
+
+    def _send_and_commit(self, request: Request, upload: str) -> Outcome:
+        path = self._path("append") + upload
+        if request.purpose.operation in ("replace", "alter"):
+            path += "&mode=overwrite"
+        sent, failure = self._send(replace(request, path=path))
+        self._sent += sent
+        if failure is not None:
+            return failure
+        complete = replace(
+            self._control("multipart_complete", upload),
+            headers=self._condition,
+            replayable=False,
+            multipart_step="complete",
+        )
+        self.commit_started = True
+        outcome = self._session.try_send(complete)
+        if isinstance(outcome, Result):
+            return outcome._replace(sent=sent)
+        # certainly not committed if it was not sent, or if there was no room
+        no_room = outcome.facts.get("status") == STORED_NOTHING
+        did_nothing = no_room or outcome.kind is errors.ConnectError
+        self.commit_started = not did_nothing
+        return outcome
 
     def _may_repeat(self, failure: Failure, request: Request) -> bool:
         if not request.replayable:
@@ -205,5 +208,8 @@ def part_id(partition: int, number: int) -> uuid.UUID:
 
     The rest is random.
     """
-    rest = 0x8 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
-    return uuid.UUID(int=partition << 96 | number << 80 | rest)
+    position = partition << 96 | number << 80
+    version = 8 << 76
+    variant = 0b10 << 62
+    random_bits = secrets.randbits(12) << 64 | secrets.randbits(62)
+    return uuid.UUID(int=position | version | variant | random_bits)

@@ -30,16 +30,14 @@ class Response(NamedTuple):
 
     def without(self, secrets: Secrets) -> Response:
         """Return a copy with secrets redacted: a server may echo the key."""
-        body = secrets.hide(
-            self.body.decode(json.detect_encoding(self.body), "replace")
-        ).encode()
-        headers = {name: secrets.hide(value) for name, value in self.headers.items()}
-        return Response(
-            self.status,
-            CaseInsensitiveDict(headers),
-            body,
-            self.problem and secrets.hide(self.problem),
-        )
+        text = self.body.decode(json.detect_encoding(self.body), "replace")
+        headers = CaseInsensitiveDict[str]()
+        for name, value in self.headers.items():
+            headers[name] = secrets.hide(value)
+        problem = self.problem
+        if problem is not None:
+            problem = secrets.hide(problem)
+        return Response(self.status, headers, secrets.hide(text).encode(), problem)
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
@@ -56,9 +54,10 @@ def read_response(response: requests.Response, max_bytes: int) -> Response:
     if encoding:
         problem = f"it is encoded as {encoding!r:.40}"
     try:
-        while problem is None and (
-            piece := response.raw.read1(2**16, decode_content=False)
-        ):
+        while problem is None:
+            piece = response.raw.read1(2**16, decode_content=False)
+            if not piece:
+                break
             body += piece
             if len(body) > max_bytes:
                 problem = f"it is longer than {max_bytes // 2**20} MiB"

@@ -69,8 +69,9 @@ log = logging.getLogger("rt_frames")
 # seconds for all attempts of one request together
 RETRY_DEADLINE = 60.0
 MAX_LIST_BYTES = 16 * 2**20
-MAX_ANSWER_BYTES = 2**20
+MAX_RESPONSE_BYTES = 2**20
 LIST = Purpose("list")
+_OTHER_API = "this server offers another API; connect with {}, or check the URL"
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:
@@ -115,8 +116,9 @@ class Session:
         self._dialect = dialect
         self._key = key
         self._headers = options.headers
-        extra = [v for v in options.headers.values() if isinstance(v, Secret)]
-        self._secrets = Secrets([key, *extra])
+        values = options.headers.values()
+        secrets = [value for value in values if isinstance(value, Secret)]
+        self._secrets = Secrets([key, *secrets])
         # (id of the process, its adapter)
         self._opened: tuple[int, Adapter] | None = None
         # False until a response header shows it
@@ -187,24 +189,19 @@ class Session:
         """Make the exception, after checking the list or the server's dialect."""
         status = failure.facts.get("status")
         # a 404 about a table is a TableNotFoundError
-        no_such_address = status in (405, 406, 501) or (
-            status == 404 and failure.kind is errors.ResponseError
-        )
-        if no_such_address:
+        is_other_404 = status == 404 and failure.kind is errors.ResponseError
+        lacks_endpoint = is_other_404 or status in (405, 406, 501)
+        if lacks_endpoint:
             dialect = self._find_dialect()
             if dialect:
-                hint = (
-                    "this server offers another API; connect with {}, or check the URL"
-                )
-                return purpose.error(
-                    failure._replace(hint=(hint, {"dialect": dialect}))
-                )
+                hint = _OTHER_API, {"dialect": dialect}
+                return purpose.error(failure._replace(hint=hint))
         advice = ""
         if purpose.explain_outcome is not None:
             advice = explain_safely(purpose.explain_outcome, failure)
         elif failure.outcome_unknown:
             advice = self._advise(failure, purpose)
-        if no_such_address and not advice:
+        if lacks_endpoint and not advice:
             advice = "check the URL, or the database, region and domain"
         return purpose.error(failure.with_advice(advice))
 
@@ -241,16 +238,7 @@ class Session:
     def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and log it."""
         start = time.monotonic()
-        upload = Upload(
-            request.body or (),
-            request.length,
-            self.timeouts.write,
-            request.on_sent,
-            request.nbytes,
-            timeout_per_read=request.query is not None,
-            is_part=request.multipart_step == "part",
-            complete=request.body is None,
-        )
+        upload = self._new_upload(request)
         status = "no response"
         try:
             stream = self._exchange(request, upload)
@@ -281,17 +269,36 @@ class Session:
             # a cycle of error and frame would keep the caller's data alive
             del source_error
 
-    def _exchange(self, request: Request, upload: Upload) -> requests.Response:
-        """Send the head and body, and read the head of the response."""
+    def _new_upload(self, request: Request) -> Upload:
+        return Upload(
+            request.body or (),
+            request.length,
+            self.timeouts.write,
+            request.on_sent,
+            request.nbytes,
+            timeout_per_read=request.query is not None,
+            is_part=request.multipart_step == "part",
+            complete=request.body is None,
+        )
+
+    def _headers_for(self, request: Request) -> dict[str, str]:
+        """Return all headers but the key's."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
-            "Accept": JSON if request.query is None else "*/*",
+            "Accept": "*/*",
             "Accept-Encoding": "identity",
-            **self._headers,
-            "Content-Type": request.content_type,
-            "x-request-id": request.id,
-            **request.headers,
         }
+        if request.query is None:
+            headers["Accept"] = JSON
+        headers.update(self._headers)
+        headers["Content-Type"] = request.content_type
+        headers["x-request-id"] = request.id
+        headers.update(request.headers)
+        return headers
+
+    def _exchange(self, request: Request, upload: Upload) -> requests.Response:
+        """Send the head and body, and read the head of the response."""
+        headers = self._headers_for(request)
         url = self.base + request.path
         prepared = requests.Request(request.method, url, headers=headers).prepare()
         if request.body is not None:
@@ -322,7 +329,7 @@ class Session:
         """Read the body of a response, or the first rows in it."""
         if request.query and stream.status_code == 200 and upload.complete:
             return self._open_rows(request, stream)
-        max_bytes = MAX_ANSWER_BYTES
+        max_bytes = MAX_RESPONSE_BYTES
         if request.purpose.is_read and stream.ok:
             max_bytes = MAX_LIST_BYTES
         with stream:
@@ -415,19 +422,19 @@ def retry(
         if attempts > retries or is_late or not may_repeat(outcome, request):
             outcome.facts.update(request_id=request.id, attempts=attempts)
             return outcome
-        # a server may echo the request, so only its status is logged
-        status = outcome.facts.get("status")
-        reason = one_line(outcome.text, 300)
-        if status:
-            reason = f"status {status}"
-        log.info(
-            "%s %s is retried in %.1f s: %s",
-            request.method,
-            request.path,
-            pause,
-            reason,
-        )
+        _log_retry(request, outcome, pause)
         time.sleep(pause)
+
+
+def _log_retry(request: Request, failure: Failure, pause: float) -> None:
+    reason = one_line(failure.text, 300)
+    # a server may echo the request, so only its status is logged
+    status = failure.facts.get("status")
+    if status:
+        reason = f"status {status}"
+    log.info(
+        "%s %s is retried in %.1f s: %s", request.method, request.path, pause, reason
+    )
 
 
 def _may_repeat(failure: Failure, request: Request) -> bool:

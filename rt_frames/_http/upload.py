@@ -55,11 +55,11 @@ class Upload:
 
     Attributes
     ----------
-    begun, complete : bool
-        Whether sending began, and whether all was written to the socket.
+    started, complete : bool
+        Whether sending started, and whether all was written to the socket.
     sent : int
         Bytes written to the socket.
-    answered : bool
+    responded_early : bool
         Whether the server responded before the body was complete.
     cause : OSError or None
         Why sending ended early.
@@ -74,10 +74,10 @@ class Upload:
     nbytes: int | None = None
     timeout_per_read: bool = False
     is_part: bool = False
-    begun: bool = False
+    started: bool = False
     complete: bool = False
     sent: int = 0
-    answered: bool = False
+    responded_early: bool = False
     cause: OSError | None = None
     source_error: BaseException | None = None
 
@@ -105,7 +105,7 @@ class Upload:
         might end.
         """
         pending = bytearray()
-        last = time.monotonic()
+        last_yield = time.monotonic()
         with contextlib.closing(self._groups()) as groups:
             for group in groups:
                 buffers = [*self._framed(group), b""]
@@ -125,12 +125,12 @@ class Upload:
                     for start in range(0, end, WRITE_BYTES):
                         yield view[start : min(start + WRITE_BYTES, end)]
                     pending = bytearray(view[end:])
-                    last = time.monotonic()
-                is_slow = time.monotonic() - last > COALESCE_FOR
+                    last_yield = time.monotonic()
+                is_slow = time.monotonic() - last_yield > COALESCE_FOR
                 if len(pending) > (HOLD_BACK if is_slow else COALESCE_BELOW):
                     piece, pending = _split(pending)
                     yield piece
-                    last = time.monotonic()
+                    last_yield = time.monotonic()
         if self.length is None:
             pending += b"0\r\n\r\n"
         yield pending

@@ -54,7 +54,10 @@ def check_where(where: Any) -> str:
         )
     depth = 0
     for char in bare:
-        depth += (char == "(") - (char == ")")
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
         if depth < 0:
             raise ValueError(
                 f"where: {show_value(where)} closes a parenthesis that was not opened; leave it out"
@@ -74,10 +77,10 @@ def bind_where(where: Any, params: Any = None) -> str:
     """
     condition = check_where(where)
     values = _list_values(params)
-    pieces = re.split(rf"({_QUOTED})|\?", condition)
+    # every other piece is quoted, or a placeholder
+    pieces = re.split(rf"({_QUOTED}|\?)", condition)
     bare = "".join(pieces[::2])
-    # between two pieces is a quoted text, or None for a placeholder
-    placeholders = pieces[1::2].count(None)
+    placeholders = pieces.count("?")
     if len(values) != placeholders:
         raise ValueError(
             f"params: {placeholders} ? outside quotes, but {count(len(values), 'value')}; pass one "
@@ -87,16 +90,13 @@ def bind_where(where: Any, params: Any = None) -> str:
         raise ValueError(
             f"where: {unclear[0]} outside closed quotes cannot be combined with params; leave it out"
         )
-    literals = (
-        # in spaces: x-? with -1 would become a comment, x--1
-        f" {_literal(value, position)} "
-        for position, value in enumerate(values, 1)
-    )
-    bound = pieces[:1]
-    for quoted, following in zip(pieces[1::2], pieces[2::2], strict=True):
-        bound.append(next(literals) if quoted is None else quoted)
-        bound.append(following)
-    return "".join(bound)
+    unbound = enumerate(values, 1)
+    for number, piece in enumerate(pieces):
+        if piece == "?":
+            position, value = next(unbound)
+            # in spaces: x-? with -1 would become a comment, x--1
+            pieces[number] = f" {_literal(value, position)} "
+    return "".join(pieces)
 
 
 def finest_unit(params: Any) -> str:
@@ -131,7 +131,8 @@ def names_column(where: str, name: str) -> bool:
     """Return whether a condition may name a column."""
     quoted = re.findall("`([^`]*)`", where)
     words = re.findall(r"\w+", re.sub(_QUOTED, " ", where))
-    return name.lower() in {word.lower() for word in (*quoted, *words)}
+    names = {word.lower() for word in (*quoted, *words)}
+    return name.lower() in names
 
 
 def bind_optional(where: Any, params: Any = None) -> str | None:
@@ -160,9 +161,8 @@ def _literal(value: Any, position: int) -> str:
     try:
         return _write(value)
     except TypeError:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix(
-            "builtins."
-        )
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        kind = kind.removeprefix("builtins.")
         raise TypeError(
             f"params: value {position} is of type {kind}; {_EXPECTED}"
         ) from None
