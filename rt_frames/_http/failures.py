@@ -122,9 +122,9 @@ def explain_no_response(
 ) -> Failure:
     """Classify an attempt that got no response by how much of the body was sent."""
     causes = list(iter_causes(upload.cause or error))
-    last = causes[-1]
-    reason = make_printable(secrets.hide(str(last) or type(last).__name__))
-    reason = shorten(reason, 200)
+    root = causes[-1]
+    reason = secrets.hide(str(root) or type(root).__name__)
+    reason = shorten(make_printable(reason), 200)
     if upload.started:
         return _explain_unconfirmed(request, upload, reason)
     through = f"proxy {proxy} for " if _contains(causes, *_BY_PROXY) else ""
@@ -216,12 +216,13 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     purpose = request.purpose
     status = response.status
     message = _find_message(response.body)
-    if status in _SENT_TWICE and request.multipart_step == "complete":
+    is_commit = request.multipart_step == "complete"
+    if is_commit and status in _SENT_TWICE:
         answer = f"{status}, {message}".rstrip(", ")
         reason = f"{answer}; a proxy may have sent it twice"
         return _explain_unconfirmed(request, upload, reason)
     # parts are appended to an existing table, and are invisible until the commit
-    is_part = request.multipart_step in ("part", "complete")
+    is_part = is_commit or request.multipart_step == "part"
     operation = "append" if is_part else purpose.operation
     kind = _error_class(response, operation, message)
     facts = {"status": status, "message": message, "body": _show_body(response)}
@@ -233,8 +234,8 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     elif kind is errors.RedirectError:
         reason = f"redirected to {_find_new_host(response)}"
     failure = Failure(kind, f"could not {purpose.action}: {status}, {reason}", facts)
-    advice = _advise(failure, is_read=purpose.is_read)
-    if advice in reason or (kind is errors.ServerError and is_part):
+    advice = _advise(failure, request)
+    if advice in reason:
         return failure
     return failure.with_advice(advice)
 
@@ -265,9 +266,10 @@ def _error_class(
     return _BY_STATUS.get(status, errors.ResponseError)
 
 
-def _advise(failure: Failure, *, is_read: bool) -> str:
-    """Return the cure for a refusal, or ""."""
+def _advise(failure: Failure, request: Request) -> str:
+    """Return the state and the cure after a refusal, or ""."""
     kind = failure.kind
+    is_read = request.purpose.is_read
     status = failure.facts["status"]
     message = failure.facts["message"]
     if kind is errors.RateLimited:
@@ -278,6 +280,10 @@ def _advise(failure: Failure, *, is_read: bool) -> str:
         return "try again later"
     if is_read and kind is errors.BadRequest:
         return ""
+    if kind is errors.ServerError and request.multipart_step == "part":
+        return ""
+    if kind is errors.ServerError and request.multipart_step == "complete":
+        return _ADVICE[kind] if failure.outcome_unknown else ""
     if status == STORED_NOTHING and message:
         return "nothing was stored"
     # the table exists, but not its version
