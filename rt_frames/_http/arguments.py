@@ -68,8 +68,8 @@ class Key(Secret):
         """Raise ValueError if no header can carry the key."""
         if not self or not all("!" <= char <= "~" for char in self):
             raise ValueError(
-                "api_key: expected visible ASCII characters, without spaces or line ends, at least one; check "
-                "how the key was copied or read from its file"
+                "api_key: expected one or more visible ASCII characters, without spaces "
+                "or line ends; check how the key was copied or read from its file"
             )
 
     @functools.lru_cache(maxsize=16)  # noqa: B019  # for a few keys; each part of a cluster's write needs one

@@ -31,7 +31,7 @@ UNDOCUMENTED: dict[str, str] = {
     "multipart_abort": "write a table in parts",
 }
 _OTHER_API = "if the server offers LanceDB's API, connect with {}"
-_ADDING = ("replace", "append", "upsert")
+_OPTIONAL_CHOICES = ("replace", "append", "upsert")
 
 
 class Dialect(NamedTuple):
@@ -96,12 +96,12 @@ class Dialect(NamedTuple):
     def check_if_exists(self, if_exists: Any) -> None:
         """Raise ValueError if this dialect does not support ``if_exists``."""
         possible = ["fail", "skip"]
-        possible += [word for word in _ADDING if getattr(self, word)]
+        possible += [word for word in _OPTIONAL_CHOICES if getattr(self, word)]
         if if_exists in possible:
             return
         *others, last = [f'"{word}"' for word in possible]
         expected = f"{', '.join(others)} or {last}"
-        if if_exists not in _ADDING:
+        if if_exists not in _OPTIONAL_CHOICES:
             raise ValueError(f"if_exists: expected {expected}, got {if_exists!r:.100}")
         text = f'if_exists="{if_exists}": not possible with dialect="{self.name}"'
         hint = f"use {expected}, or another name, or, {_OTHER_API}"

@@ -159,7 +159,7 @@ class Session:
                 problem = "the service returned the same page_token twice; report this to its operator"
             tokens.add(token)
             if time.monotonic() > deadline:
-                problem = f"{len(tokens):,} pages took the whole read timeout, {self.timeouts.read:g} s; increase it"
+                problem = f"{len(tokens):,} pages took the whole read timeout, {self.timeouts.read:g} s; increase the timeout"
             if problem:
                 text = f"could not list tables: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
@@ -210,7 +210,10 @@ class Session:
         if purpose.is_read:
             return ""
         if purpose.operation == "drop":
-            return "wait until the service's time-out is over, then list the tables to see whether it exists"
+            return (
+                "wait until the service's time-out is over, then list the tables to see "
+                f"whether {purpose.table!r} exists"
+            )
         if not purpose.writes_rows:
             return "check the table's columns before sending the change again"
         listed = self._is_listed(purpose.table)
