@@ -1,4 +1,4 @@
-"""The errors of this package, as one tree.
+"""The exceptions of this package, as one tree.
 
 ::
 
@@ -46,7 +46,7 @@ Operation = Literal[
 
 
 class RemoteError(Exception):
-    """The parent of every error of this package.
+    """The base class of every exception of this package.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class RemoteError(Exception):
     rows : int or None
         Rows of the frame, if known.
     attempts : int
-        How many times the request was sent, or a connection attempted.
+        Number of attempts to send the request.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class RemoteError(Exception):
         self.add(**facts)
 
     def add(self, **facts: Any) -> None:
-        """Add facts that are known only to the caller."""
+        """Set attributes that only the caller knows."""
         for name, value in facts.items():
             if not hasattr(type(self), name):
                 raise TypeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -98,7 +98,9 @@ class NotConnectedError(RemoteError):
 
 
 class UnsupportedTypeError(RemoteError, TypeError):
-    """A column's type is not supported; the message names it and what to cast it to.
+    """A column's type is not supported.
+
+    The message names the column, and the type to cast it to.
 
     Attributes
     ----------
@@ -112,7 +114,7 @@ class UnsupportedTypeError(RemoteError, TypeError):
 class AlterationError(RemoteError, ValueError):
     """The schemas do not match, or a cast may change values.
 
-    The message shows what to pass.
+    The message shows the arguments to pass.
     """
 
 
@@ -144,11 +146,11 @@ class TransportError(RemoteError):
 
 
 class ConnectError(TransportError):
-    """The connection failed; nothing was sent."""
+    """The connection failed, and nothing was sent."""
 
 
 class TLSError(TransportError):
-    """The server's certificate was not accepted; nothing was sent."""
+    """The server's certificate was not accepted, and nothing was sent."""
 
 
 class UploadInterrupted(_Outcome, TransportError):
@@ -163,7 +165,7 @@ class UploadInterrupted(_Outcome, TransportError):
 
 
 class OutcomeUnknown(_Outcome, TransportError):
-    """The request may have taken effect; no response says whether it did.
+    """The request may have taken effect, but no response confirmed it.
 
     Attributes
     ----------
@@ -196,11 +198,11 @@ class AuthenticationError(ResponseError):
 
 
 class TableNotFoundError(ResponseError):
-    """404 on an existing table's own address: there is no such table."""
+    """404 for a table: it does not exist."""
 
 
 class TableExistsError(ResponseError):
-    """409, or a 400 that says so: the name is taken."""
+    """409, or 400 with such a message: the table exists already."""
 
 
 class ConflictError(ResponseError):
@@ -221,16 +223,16 @@ class RateLimited(ResponseError):
     Attributes
     ----------
     retry_after : float or None
-        Seconds that the service asks to wait, if it says so.
+        Seconds to wait, from the service's Retry-After header; None without one.
     """
 
     retry_after: float | None = None
 
 
 class RedirectError(ResponseError):
-    """3xx: the service is at another address.
+    """3xx: the service has another URL.
 
-    Redirects are never followed, as they would carry the key.
+    Redirects are never followed, as that would pass on the API key.
     """
 
 

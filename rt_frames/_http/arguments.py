@@ -1,4 +1,4 @@
-"""The arguments of a client, checked first. Each error names its argument."""
+"""Check the arguments of a client. Each error names its argument."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from urllib3.util import parse_url
 from rt_frames._display import hide_traceback
 from rt_frames._text import Message, show_value
 
-# below the limit of sockets, 2**31 ms
+# sockets allow less than 2**31 ms
 MAX_SECONDS = 10**6
 # characters; a shorter key may occur inside ordinary words
 SHORT_KEY_CHARS = 8
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _OWN_HEADERS = {
     "x-api-key",
     "content-type",
@@ -49,7 +50,7 @@ class Secret(str):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "keys and further headers are secrets and are not pickled; connect again in the other process"
+            "API keys and extra headers are secrets, which cannot be pickled; connect again in the other process"
         )
 
 
@@ -67,8 +68,8 @@ class Key(Secret):
         """Raise ValueError if no header can carry the key."""
         if not self or not all("!" <= char <= "~" for char in self):
             raise ValueError(
-                "api_key: expected a non-empty string of visible ASCII characters without spaces or line ends; "
-                "check how it was copied or read from its file"
+                "api_key: expected one or more visible ASCII characters, without spaces "
+                "or line ends; check how the key was copied or read from its file"
             )
 
     @functools.lru_cache(maxsize=16)  # noqa: B019  # for a few keys; each part of a cluster's write needs one
@@ -84,26 +85,33 @@ class Secrets(tuple[Secret, ...]):
     """Secrets to redact from server messages: the key and extra header values."""
 
     def hide(self, text: str) -> str:
-        """Redact the secrets, escaped or not; a short key only as a whole word."""
+        """Redact the secrets, also if they are escaped.
+
+        A short key is redacted only as a whole word.
+        """
         for number, secret in enumerate(self):
-            is_short = len(secret) < SHORT_KEY_CHARS
-            # the key is the first
-            if is_short and number > 0:
-                continue
-            pattern = (
-                rf"(?<!\w){re.escape(secret)}(?!\w)" if is_short else re.escape(secret)
-            )
-            plain = text
-            # JSON may be nested in JSON
-            for read in (str, html.unescape, unquote, _unescape, _unescape):
-                plain = read(plain)
-                if re.search(pattern, plain):
-                    text = plain = re.sub(pattern, "***", plain)
+            is_key = number == 0
+            if is_key or len(secret) >= SHORT_KEY_CHARS:
+                text = _redact(text, secret)
         return text
 
 
+def _redact(text: str, secret: str) -> str:
+    pattern = re.escape(secret)
+    if len(secret) < SHORT_KEY_CHARS:
+        pattern = rf"(?<!\w){pattern}(?!\w)"
+    decoded = text
+    # twice, as JSON may be nested in JSON
+    for decode in (str, html.unescape, unquote, _unescape, _unescape):
+        decoded = decode(decoded)
+        if re.search(pattern, decoded):
+            decoded = re.sub(pattern, "***", decoded)
+            text = decoded
+    return text
+
+
 def _unescape(text: str) -> str:
-    """Resolve the escapes of JSON."""
+    """Resolve JSON escapes."""
     return re.sub(r"\\(?:u00([0-9a-fA-F]{2})|(.))", _unescape_json, text)
 
 
@@ -116,14 +124,14 @@ def _unescape_json(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """How a service is spoken to; `parse_options` makes and checks them.
+    """Options of a connection, which `parse_options` checks.
 
     Parameters
     ----------
     timeouts : Timeouts
         Seconds.
     retries : int
-        Repetitions after the first attempt.
+        Retries after the first attempt.
     headers : dict of str to str
         Extra headers of every request.
     verify : bool or str
@@ -140,7 +148,10 @@ class ConnectionOptions:
 def parse_options(
     timeout: Any, retries: Any, headers: Any, verify: Any
 ) -> ConnectionOptions:
-    """Read the options of `rt_frames.connect`; ``headers`` are hidden already."""
+    """Check the options of `rt_frames.connect`.
+
+    `hide_values` has wrapped the values of ``headers`` already.
+    """
     return ConnectionOptions(
         parse_timeouts(timeout),
         parse_retries(retries),
@@ -150,7 +161,7 @@ def parse_options(
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:
-    """Read ``timeout``: None, seconds, or ``(connect, write, read)``."""
+    """Check ``timeout``: None, seconds, or ``(connect, write, read)``."""
     if timeout is None:
         return Timeouts()
     parts = timeout if isinstance(timeout, tuple) else (timeout,) * 3
@@ -171,16 +182,16 @@ def _is_positive(number: Any) -> bool:
 
 
 def parse_retries(retries: Any) -> int:
-    """Read ``retries``."""
+    """Check ``retries``, a non-negative integer."""
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ValueError(f"retries: expected a non-negative integer, got {retries!r}")
     return retries
 
 
 def hide_values(headers: Any) -> Any:
-    """Wrap header values in `Secret`; a non-string becomes None.
+    """Wrap header values in `Secret`. A value that is not a string becomes None.
 
-    Values of LanceDB's own headers name a database and the like, which is no secret.
+    Values of LanceDB's own headers, such as a database's name, are no secrets.
     """
     if not isinstance(headers, Mapping):
         return headers
@@ -196,7 +207,7 @@ def hide_values(headers: Any) -> Any:
 
 
 def parse_headers(headers: Any) -> dict[str, str]:
-    """Check extra headers, whose values are wrapped."""
+    """Check extra headers, whose values `hide_values` has wrapped."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -204,61 +215,57 @@ def parse_headers(headers: Any) -> dict[str, str]:
             f"headers: expected a dict of strings, got {type(headers).__name__}"
         )
     for name, value in headers.items():
-        if not isinstance(name, str) or not re.fullmatch(
-            r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII
-        ):
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"headers: {show_value(name)} is not a valid header name")
         if not isinstance(value, str):
             raise ValueError(f"headers: the value of {name!r} is not a string")
         if not value.isascii() or not value.isprintable() or value != value.strip():
             raise ValueError(
-                f"headers: the value of {name!r} contains characters that are not allowed in a header"
+                f"headers: the value of {name!r} contains characters that a header cannot have"
             )
         if name.lower() in _OWN_HEADERS:
             raise ValueError(
-                f"headers: {name!r} is set by this package; the key goes into api_key"
+                f"headers: {name!r} is set by this package; leave it out, and pass the key as api_key"
             )
     return dict(headers)
 
 
 def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
-    """Check and normalize ``https://host[:port]``, without a slash at the end."""
+    """Check a URL, and return it as ``https://host[:port]``, without a final slash."""
     if not isinstance(url, str):
-        raise TypeError(f"address: expected a string, got {type(url).__name__}")
+        raise TypeError(f"url: expected a string, got {type(url).__name__}")
     shown = url.rpartition("@")[2][:100]
     try:
-        # the parser that the sender uses
+        # by urllib3, as when the request is sent
         parts = parse_url(url)
     except ValueError:
         raise ValueError(
-            f"address: expected https://HOST or https://HOST:PORT, got {shown!r}"
+            f"url: expected https://HOST or https://HOST:PORT, got {shown!r}"
         ) from None
     if parts.scheme not in ("http", "https") or not parts.host:
-        raise ValueError(f"address: expected https://HOST, got {shown!r}")
-    is_odd = not url.isascii() or not url.isprintable() or " " in url or "\\" in url
-    if is_odd or (parts.auth, parts.query, parts.fragment) != (None, None, None):
+        raise ValueError(f"url: expected https://HOST, got {shown!r}")
+    is_plain = url.isascii() and url.isprintable() and not re.search(r"[ \\]", url)
+    if not is_plain or (parts.auth, parts.query, parts.fragment) != (None, None, None):
         raise ValueError(
-            "address: expected https://HOST alone, without user, query, fragment or odd characters"
+            "url: expected https://HOST without user name, query, fragment or special characters"
         )
     base = parts.url.rstrip("/")
     if base.endswith("/v1"):
         raise ValueError(
-            f"address: leave out /v1, got {shown!r}; every request adds it"
+            f"url: {shown!r} ends in /v1, which every request adds; leave out /v1"
         )
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
-        text = f"address: {shown!r} is plain http, which would show the API key to everybody in between"
-        raise ValueError(
-            Message(
-                text,
-                "use https, or {} if the network in between is safe",
-                allow_insecure=True,
-            )
-        )
+        text = f"url: {shown!r} would send the API key unencrypted"
+        hint = "use https, or {} on a trusted network"
+        raise ValueError(Message(text, hint, allow_insecure=True))
     return base
 
 
 def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
-    """Return the CA bundle to verify with; raise if the configured one is unusable."""
+    """Return the CA bundle to verify with, or ``verify`` as a bool.
+
+    Raise ValueError if the configured bundle is unusable.
+    """
     if isinstance(verify, str):
         return _check_ca_bundle("verify", verify)
     if not verify or not base.startswith("https:"):
@@ -266,11 +273,13 @@ def find_ca_bundle(verify: bool | str, base: str) -> bool | str:
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if path := os.environ.get(name):
             return _check_ca_bundle(name, path)
-    # like OpenSSL, ignore those that do not exist
+    # like OpenSSL, skip paths that do not exist
+    file = os.environ.get("SSL_CERT_FILE", "")
     folders = os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)
-    return next(
-        filter(os.path.exists, [os.environ.get("SSL_CERT_FILE", ""), *folders]), True
-    )
+    for path in (file, *folders):
+        if os.path.exists(path):  # noqa: PTH110  # the path is passed on unchanged
+            return path
+    return True
 
 
 def _check_ca_bundle(name: str, path: str) -> str:
@@ -281,7 +290,7 @@ def _check_ca_bundle(name: str, path: str) -> str:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
     except ssl.SSLError:
         raise ValueError(
-            f"{name}: there is no certificate in PEM form in {path!r}"
+            f"{name}: {path!r} contains no certificate in PEM format"
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -292,7 +301,7 @@ def _check_ca_bundle(name: str, path: str) -> str:
 
 
 def is_loopback(base: str) -> bool:
-    """Return whether an address is this machine's own."""
+    """Return whether the host of a URL is this machine."""
     host = parse_url(base).host or ""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

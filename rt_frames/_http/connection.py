@@ -8,8 +8,8 @@
 - The read timeout covers the whole response, not each read.
 - A body reuses a pooled connection only if it is small or one part of a write, and only
   right after a response: if the server closes the connection meanwhile, the outcome is
-  unknown. Once that has happened, no body reuses one. A connection whose body was cut
-  off is never pooled.
+  unknown. Once that has happened, no body reuses a connection. A connection whose body
+  was truncated is never pooled.
 
 Internals of requests, urllib3 and http.client that this depends on, each covered by a
 test in tests/http or tests/faults:
@@ -118,14 +118,17 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and notices early responses."""
 
-    # http.client's own would print the key
+    # http.client's debug output would show the key
     debuglevel = 0
     _upload: Upload | None = None
     _reuse_until = 0.0
 
     @property
     def is_connected(self) -> bool:
-        """Whether the next request may reuse it; most uploads open a new one."""
+        """Whether the next request may reuse the connection.
+
+        Most uploads open a new one.
+        """
         adapter, body = _sending.get()
         is_recent = time.monotonic() < self._reuse_until
         is_open = super().is_connected
@@ -144,12 +147,12 @@ class UploadConnection(HTTPConnection):
         except ssl.SSLCertVerificationError:
             raise
         except OSError as error:
-            # a handshake that fails or stalls sent nothing either
+            # if the TLS handshake fails or stalls, nothing was sent either
             raise NewConnectionError(
                 self, str(error) or type(error).__name__
             ) from error
         if sys.platform != "win32":
-            # TLS inside TLS is no socket
+            # urllib3's SSLTransport, for TLS inside TLS, has no setsockopt
             with contextlib.suppress(OSError, AttributeError):
                 self.sock.setsockopt(
                     socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES
@@ -157,29 +160,29 @@ class UploadConnection(HTTPConnection):
 
     def _tunnel(self) -> None:
         try:
-            # for the whole response of the proxy
-            self._read_answers(cast("float", self.timeout))
+            # the timeout covers the proxy's whole response
+            self._set_response_reader(cast("float", self.timeout))
             super()._tunnel()
         except OSError as error:
             raise ProxyError(str(error), error) from error
 
-    def _read_answers(
+    def _set_response_reader(
         self,
         seconds: float,
         early: bytes = b"",
         *,
-        broken_off: bool = False,
+        request_truncated: bool = False,
         per_read: bool = False,
     ) -> None:
         """Make http.client read ``early``, then the socket, for at most ``seconds``.
 
-        These are for the whole response, or for each read if they are ``per_read``.
+        The timeout covers the whole response, or each read if ``per_read``.
         """
 
         def response_class(sock: Any, *args: Any, **options: Any) -> _HTTPResponse:
             reader = _DeadlineReader(sock, early, seconds, per_read=per_read)
             response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the subset of a socket that is used
-            response.broken_off = broken_off
+            response.request_truncated = request_truncated
             return response
 
         self.response_class = response_class  # type: ignore[assignment]  # the only method that http.client calls
@@ -199,7 +202,7 @@ class UploadConnection(HTTPConnection):
         self._early = b""
         self._is_reused = time.monotonic() < self._reuse_until
         if body is not None:
-            body.begun = True
+            body.started = True
             self.timeout = min(body.timeout, POLL_AFTER)
             # TLS inside TLS cannot resume a record that was sent in part
             if isinstance(sock, SSLTransport):
@@ -222,20 +225,21 @@ class UploadConnection(HTTPConnection):
                 upload.sent += len(piece)
                 if upload.on_sent is not None:
                     upload.on_sent(upload.sent)
-        # otherwise the rest would be read as the next request
+        # after a body of another length, the server would misread the next request
         upload.complete = upload.length in (None, upload.sent)
 
-    def _send_piece(self, sock: Any, upload: Upload, left: memoryview) -> bool:
+    def _send_piece(self, sock: Any, upload: Upload, piece: memoryview) -> bool:
         """Send one piece, polling for a response.
 
         Return False if the server responded or the connection failed.
         """
         deadline = time.monotonic() + upload.timeout
-        while left:
+        unsent = piece
+        while unsent:
             if self._poll_response(sock, upload):
                 return False
             try:
-                left = left[sock.send(left) :]
+                unsent = unsent[sock.send(unsent) :]
             except OSError as error:
                 if not isinstance(error, TimeoutError) or time.monotonic() > deadline:
                     upload.fail(error)
@@ -249,10 +253,10 @@ class UploadConnection(HTTPConnection):
         timeout = sock.gettimeout()
         sock.settimeout(0)
         try:
-            # TLS inside TLS may say 0
+            # SSLTransport, for TLS inside TLS, may return 0
             received = sock.recv(RECEIVE_BYTES) or b""
         except (BlockingIOError, ssl.SSLWantReadError):
-            # a TLS record that carries no data
+            # a TLS record without data
             return False
         except OSError as error:
             upload.fail(error)
@@ -265,7 +269,7 @@ class UploadConnection(HTTPConnection):
         if received and is_interim and len(early) < RECEIVE_BYTES:
             # nothing yet, or the start of another interim response
             return False
-        upload.answered = bool(early)
+        upload.responded_early = bool(early)
         return True
 
     def getresponse(self) -> Any:
@@ -273,17 +277,20 @@ class UploadConnection(HTTPConnection):
         upload = self._upload
         # a pooled connection must not keep the caller's data
         self._upload = None
-        broken_off = upload is not None and not upload.complete
-        if broken_off:
+        request_truncated = upload is not None and not upload.complete
+        if request_truncated:
             seconds = min(seconds, DRAIN_SECONDS)
         per_read = upload is not None and upload.timeout_per_read
-        self._read_answers(
-            seconds, self._early, broken_off=broken_off, per_read=per_read
+        self._set_response_reader(
+            seconds,
+            self._early,
+            request_truncated=request_truncated,
+            per_read=per_read,
         )
         with self._shut_down_on_error(self.sock):
-            answer = super().getresponse()
-        self._reuse_until = time.monotonic() + _reuse_seconds(answer)
-        return answer
+            response = super().getresponse()
+        self._reuse_until = time.monotonic() + _reuse_seconds(response)
+        return response
 
     @contextlib.contextmanager
     def _shut_down_on_error(self, sock: Any) -> Iterator[None]:
@@ -293,17 +300,17 @@ class UploadConnection(HTTPConnection):
         except BaseException as error:
             if self._is_reused and isinstance(error, ConnectionError):
                 _sending.get()[0].saw_unannounced_close = True
-            # TLS inside TLS has none
+            # SSLTransport, for TLS inside TLS, has no shutdown
             with contextlib.suppress(OSError, AttributeError):
                 sock.shutdown(socket.SHUT_RDWR)
             raise
 
 
-def _reuse_seconds(answer: Any) -> float:
+def _reuse_seconds(response: Any) -> float:
     """Return for how many seconds a body may reuse the connection."""
-    if answer.version < 11:
+    if response.version < 11:
         return 0.0
-    keep_alive = answer.headers.get("Keep-Alive", "")
+    keep_alive = response.headers.get("Keep-Alive", "")
     match = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", keep_alive)
     return min(REUSE_SECONDS, int(match[1]) / 2) if match else REUSE_SECONDS
 
@@ -350,8 +357,7 @@ _POOLS = {"http": _Pool, "https": _TLSPool}
 class _HTTPResponse(http.client.HTTPResponse):
     """An HTTPResponse that skips every 1xx and closes connections in doubt."""
 
-    # whether it came before the whole body was sent
-    broken_off = False
+    request_truncated = False
 
     def begin(self) -> None:
         super().begin()
@@ -359,16 +365,16 @@ class _HTTPResponse(http.client.HTTPResponse):
         while self.status < 200 and self.status != 101:
             self.headers = None  # type: ignore[assignment]  # as before the first head
             super().begin()
-        # malformed header lines, which urllib3 would log; they may repeat the key
+        # malformed header lines may repeat the key, and urllib3 would log them
         self.msg.defects.clear()
         self.msg.set_payload("")
         # the service may read the next request as the rest of this body, or may still
         # respond
-        self.will_close = self.will_close or self.broken_off or self.status < 200
+        self.will_close = self.will_close or self.request_truncated or self.status < 200
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Raw reader over the bytes received while sending, then the socket."""
+    """A raw reader of the bytes received while sending, then of the socket."""
 
     def __init__(
         self, sock: Any, early: bytes, seconds: float, *, per_read: bool
@@ -397,7 +403,7 @@ class _DeadlineReader(io.RawIOBase):
         if not self._per_read:
             seconds = self._deadline - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError("the answer did not arrive in time")
+            raise TimeoutError("the response did not arrive in time")
         self._sock.settimeout(seconds)
         return self._raw.readinto(buffer)  # type: ignore[no-any-return]  # sockets' raw files are untyped
 

@@ -30,14 +30,12 @@ UNDOCUMENTED: dict[str, str] = {
     "multipart_complete": "write a table in parts",
     "multipart_abort": "write a table in parts",
 }
-_ELSEWHERE = "connect with {} where the server speaks it"
-
-
-_ADDING = ("replace", "append", "upsert")
+_OTHER_API = "if the server offers LanceDB's API, connect with {}"
+_OPTIONAL_CHOICES = ("replace", "append", "upsert")
 
 
 class Dialect(NamedTuple):
-    """The path of each operation, with ``{}`` for the table; None if unsupported.
+    """The path of each operation, with ``{}`` for the table's name.
 
     Parameters
     ----------
@@ -46,7 +44,7 @@ class Dialect(NamedTuple):
     tables, create, alter : str
         The operations that every server has.
     replace, append, upsert, … : str or None
-        The operations that some servers have; None if they do not.
+        The operations that some servers have; None if this dialect has none.
     names : str
         Regular expression for valid table names.
     part_bytes : int or None
@@ -73,38 +71,41 @@ class Dialect(NamedTuple):
     multipart_complete: str | None = None
     multipart_abort: str | None = None
     names: str = r"(?s:.*)"
-    # hosted services refuse more than 100 MB; fewer parts wait for fewer responses
+    # hosted services refuse more than 100 MB; large parts mean few round trips
     part_bytes: int | None = 90_000_000
 
     def path(self, operation: Operation | str, name: str) -> str:
-        """Return the path of an operation on one table; raise if it is unsupported."""
+        """Return the path of an operation on one table.
+
+        Raise ValueError if the dialect does not have the operation.
+        """
         template: str | None = getattr(self, operation)
         if template is None:
-            text = f"this dialect has no endpoint to {UNDOCUMENTED[operation]}"
-            raise ValueError(Message(text, _ELSEWHERE, dialect=LANCEDB.name))
+            text = f'cannot {UNDOCUMENTED[operation]} with dialect="{self.name}"'
+            raise ValueError(Message(text, _OTHER_API, dialect=LANCEDB.name))
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
         """Raise ValueError if servers of this dialect cannot address the name."""
         if not re.fullmatch(self.names, name):
             raise ValueError(
-                f"name: {name!r:.100} is not a table name in dialect={self.name!r}; it has 1 to 128 of the letters "
-                "A to Z and a to z, digits, and . _ - ($ would lead into another namespace)"
+                f'name: {name!r:.100} is not valid with dialect="{self.name}"; use 1 to 128 '
+                "of A-Z, a-z, 0-9, . _ and - ($ would lead into another namespace)"
             )
 
     def check_if_exists(self, if_exists: Any) -> None:
         """Raise ValueError if this dialect does not support ``if_exists``."""
         possible = ["fail", "skip"]
-        possible += [word for word in _ADDING if getattr(self, word)]
+        possible += [word for word in _OPTIONAL_CHOICES if getattr(self, word)]
         if if_exists in possible:
             return
-        others = " or ".join(f'"{word}"' for word in possible)
-        if if_exists not in _ADDING:
-            raise ValueError(f"if_exists: expected {others}, got {if_exists!r:.100}")
-        missing = UNDOCUMENTED[if_exists]
-        text = f'if_exists: "{if_exists}" is not possible: this dialect has no endpoint to {missing}; use {others}'
-        text += ", or another name"
-        raise ValueError(Message(text, _ELSEWHERE, dialect=LANCEDB.name))
+        *others, last = [f'"{word}"' for word in possible]
+        expected = f"{', '.join(others)} or {last}"
+        if if_exists not in _OPTIONAL_CHOICES:
+            raise ValueError(f"if_exists: expected {expected}, got {if_exists!r:.100}")
+        text = f'if_exists="{if_exists}": not possible with dialect="{self.name}"'
+        hint = f"use {expected}, or another name, or, {_OTHER_API}"
+        raise ValueError(Message(text, hint, dialect=LANCEDB.name))
 
 
 DOCUMENTED = Dialect(
@@ -143,7 +144,7 @@ DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
 
 
 def parse_dialect(dialect: Any) -> Dialect:
-    """Read ``dialect``: a name, or a dialect itself."""
+    """Return a dialect by its name. A `Dialect` is returned as it is."""
     if isinstance(dialect, Dialect):
         return dialect
     if isinstance(dialect, str) and dialect in DIALECTS:

@@ -1,6 +1,6 @@
-"""What a failed attempt means: a status, a missing response, a doubtful success.
+"""Explain a failed attempt: a status, a missing response, a doubtful success.
 
-`interpret` reads a response, `explain_no_response` the error that came instead. Both
+`interpret` reads a response, `explain_no_response` the error raised instead. Both
 decide by how much of the body was sent; `session.py` has the table.
 """
 
@@ -41,8 +41,8 @@ MAX_MESSAGE = 300
 MAX_BODY_SHOWN = 2000
 # http.client's message, before the rest of the status
 REFUSED_BY_PROXY = "Tunnel connection failed: 4"
-# of a commit that may have been carried out when a proxy asked for it first
-_ASKED_TWICE = (404, 413, 429)
+# of a commit that a proxy may have sent twice, and the first time with success
+_SENT_TWICE = (404, 413, 429)
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 _BY_STATUS = {
@@ -64,20 +64,19 @@ _BY_CODE = {
     19: errors.ConflictError,
 }
 _ADVICE: dict[type[errors.RemoteError] | int, str] = {
-    errors.AuthenticationError: "check the API key and that it belongs to this project",
-    errors.TableNotFoundError: "rt.list_tables(), or rt-frames tables, shows the names that exist",
+    errors.AuthenticationError: "check that the API key belongs to this project",
+    errors.TableNotFoundError: "check the name in rt.list_tables() (rt-frames tables)",
     errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
-    errors.PayloadTooLarge: "this server takes no more in one request; send less in one table",
+    errors.PayloadTooLarge: "send less in one call",
     errors.BadRequest: "nothing was changed",
-    errors.RedirectError: "connect to the address that the service moved to; redirects are not followed, they "
-    "would carry the API key",
-    errors.ServerError: "it is not known whether the service acted",
-    **dict.fromkeys((405, 406, 501), "it takes no such request at that address"),
-    408: "the body did not arrive in the time that it allows; collect a slow source into memory first",
-    411: "it wants the length first, which compression=None sends for a frame in memory",
+    errors.RedirectError: "not followed, as it would pass on the API key; connect to the new URL",
+    errors.ServerError: "the outcome is unknown",
+    **dict.fromkeys((405, 406, 501), "the server does not support this request"),
+    408: "the body took longer than the server allows; collect a slow source into memory first",
+    411: "the server needs the length first; send a frame in memory, with compression=None",
     STORED_NOTHING: "nothing was stored; try again when there is room",
 }
-_MESSAGE_NAMES = (
+_MESSAGE_FIELDS = (
     "error",
     "detail",
     "message",
@@ -100,8 +99,8 @@ def interpret(
     if status < 200:
         doubt = f"the connection closed after an interim {status} response"
     elif not upload.complete:
-        upload.answered = True
-        doubt = f"the service answered {status} before it had the whole body"
+        upload.responded_early = True
+        doubt = f"the service responded {status} before the whole body was sent"
     elif not request.purpose.is_read:
         doubt = _find_doubt(response.without(secrets))
     if doubt:
@@ -123,21 +122,21 @@ def explain_no_response(
 ) -> Failure:
     """Classify an attempt that got no response by how much of the body was sent."""
     causes = list(iter_causes(upload.cause or error))
-    last = causes[-1]
-    reason = make_printable(secrets.hide(str(last) or type(last).__name__))
-    reason = shorten(reason, 200)
-    if upload.begun:
+    root = causes[-1]
+    reason = secrets.hide(str(root) or type(root).__name__)
+    reason = shorten(make_printable(reason), 200)
+    if upload.started:
         return _explain_unconfirmed(request, upload, reason)
-    through = f"proxy {proxy} for " if _have(causes, *_BY_PROXY) else ""
+    through = f"proxy {proxy} for " if _contains(causes, *_BY_PROXY) else ""
     unsent = "this request was not" if request.multipart_step else "nothing was"
     endpoint = f"{through}{base}: {reason}; {unsent} sent"
-    if _have(causes, ssl.SSLCertVerificationError):
-        advice = "check the host name, or name the authority that signed it with REQUESTS_CA_BUNDLE"
-        text = f"the certificate was not accepted, {endpoint}; {advice}"
-        hint = "{} names it, too", {"verify": "PATH"}
+    if _contains(causes, ssl.SSLCertVerificationError):
+        advice = "check the host name, or set REQUESTS_CA_BUNDLE to its CA bundle"
+        text = f"could not verify the certificate of {endpoint}; {advice}"
+        hint = "or pass {}", {"verify": "PATH"}
         return Failure(errors.TLSError, text, {}, hint)
-    if request.purpose.is_read and not _have(causes, *_NEVER_CONNECTED):
-        text = f"could not {request.purpose.action} of {base}: no response ({reason}); try again"
+    if request.purpose.is_read and not _contains(causes, *_NEVER_CONNECTED):
+        text = f"could not {request.purpose.action}: no response from {base} ({reason}); try again"
         return Failure(errors.TransportError, text, {})
     advice = _advise_connecting(reason, through)
     return Failure(
@@ -147,13 +146,13 @@ def explain_no_response(
 
 def _advise_connecting(reason: str, through: str) -> str:
     if f"{REFUSED_BY_PROXY}07" in reason:
-        return "the proxy wants a login: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+        return "the proxy needs a login; set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
     if through:
-        return "check the proxy, which HTTPS_PROXY or ALL_PROXY names; NO_PROXY names hosts to go to without it"
+        return "check HTTPS_PROXY or ALL_PROXY, or name the host in NO_PROXY to use no proxy"
     # OpenSSL's wording before and since 3.1
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
         return "that port does not speak https; try http://"
-    return "check the address and the network, then try again"
+    return "check the URL and the network, then try again"
 
 
 def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -162,12 +161,19 @@ def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        reasons = [getattr(error, "reason", None), *error.args]
-        reasons += [error.__cause__, error.__context__]
-        error = next((e for e in reasons if isinstance(e, BaseException)), None)
+        error = _find_cause(error)
 
 
-def _have(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
+def _find_cause(error: BaseException) -> BaseException | None:
+    candidates = [getattr(error, "reason", None), *error.args]
+    candidates += [error.__cause__, error.__context__]
+    for candidate in candidates:
+        if isinstance(candidate, BaseException):
+            return candidate
+    return None
+
+
+def _contains(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
     return any(isinstance(cause, kinds) for cause in causes)
 
 
@@ -179,21 +185,23 @@ def _explain_unconfirmed(request: Request, upload: Upload, reason: str) -> Failu
         text = f"could not {purpose.action}: {reason}; try again"
         return Failure(errors.TransportError, text, {})
     kind: type[errors.RemoteError] = errors.OutcomeUnknown
-    is_truncated = purpose.writes_rows and not upload.complete and not upload.answered
+    is_truncated = (
+        purpose.writes_rows and not upload.complete and not upload.responded_early
+    )
     if step == "complete":
-        text = f"no response confirms that its parts were made visible ({reason})"
+        text = f"the commit began, but the outcome is unknown ({reason})"
     elif step == "empty":
-        text = (
-            f"no response confirms that it was made, without rows at first ({reason})"
-        )
+        text = f"creating it without rows began, but the outcome is unknown ({reason})"
     elif step == "part" or is_truncated:
         kind = errors.UploadInterrupted
         text = (
-            f"{_describe_amount(upload)} were sent and the connection broke ({reason})"
+            f"the connection failed after sending {_describe_amount(upload)} ({reason})"
         )
     else:
-        amount = "all" if upload.complete else format_bytes(upload.sent)
-        text = f"{amount} was sent, but no response confirms it ({reason})"
+        amount = "everything"
+        if not upload.complete:
+            amount = format_bytes(upload.sent)
+        text = f"{amount} was sent, but the outcome is unknown ({reason})"
     facts = {"bytes_sent": upload.sent}
     return Failure(kind, f"table {purpose.table!r}: {text}", facts)
 
@@ -208,12 +216,13 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     purpose = request.purpose
     status = response.status
     message = _find_message(response.body)
-    if status in _ASKED_TWICE and request.multipart_step == "complete":
-        answer = f"the service answered {status}, {message}".rstrip(", ")
-        reason = f"{answer}, and may have been asked twice"
+    is_commit = request.multipart_step == "complete"
+    if is_commit and status in _SENT_TWICE:
+        answer = f"{status}, {message}".rstrip(", ")
+        reason = f"{answer}; a proxy may have sent it twice"
         return _explain_unconfirmed(request, upload, reason)
-    # parts are appended to a table that exists, and are invisible until the commit
-    is_part = request.multipart_step in ("part", "complete")
+    # parts are appended to an existing table, and are invisible until the commit
+    is_part = is_commit or request.multipart_step == "part"
     operation = "append" if is_part else purpose.operation
     kind = _error_class(response, operation, message)
     facts = {"status": status, "message": message, "body": _show_body(response)}
@@ -221,16 +230,12 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
     if kind is errors.RateLimited:
         facts["retry_after"] = _parse_retry_after(response)
     elif kind is errors.PayloadTooLarge and not purpose.is_read:
-        reason += f", after {_describe_amount(upload)} were sent"
+        reason += f" (sent {_describe_amount(upload)})"
     elif kind is errors.RedirectError:
-        reason = f"it redirects to {_find_new_host(response)}"
-    failure = Failure(
-        kind,
-        f"could not {purpose.action}: the service answered {status}, {reason}",
-        facts,
-    )
-    advice = _advise(failure, is_read=purpose.is_read)
-    if advice in reason or (kind is errors.ServerError and is_part):
+        reason = f"redirected to {_find_new_host(response)}"
+    failure = Failure(kind, f"could not {purpose.action}: {status}, {reason}", facts)
+    advice = _advise(failure, request)
+    if advice in reason:
         return failure
     return failure.with_advice(advice)
 
@@ -243,7 +248,7 @@ def _error_class(
     is_create = operation == "create"
     if is_create and status == 400 and "already exists" in message.lower():
         return errors.TableExistsError
-    # not about a table
+    # the path, not the table, was not found
     if status == 404 and operation in ("list", "create", "replace"):
         return errors.ResponseError
     if status == 409 and operation in READ_OPERATIONS:
@@ -261,9 +266,10 @@ def _error_class(
     return _BY_STATUS.get(status, errors.ResponseError)
 
 
-def _advise(failure: Failure, *, is_read: bool) -> str:
-    """Return what to do about a refusal, or nothing."""
+def _advise(failure: Failure, request: Request) -> str:
+    """Return the state and the cure after a refusal, or ""."""
     kind = failure.kind
+    is_read = request.purpose.is_read
     status = failure.facts["status"]
     message = failure.facts["message"]
     if kind is errors.RateLimited:
@@ -274,12 +280,16 @@ def _advise(failure: Failure, *, is_read: bool) -> str:
         return "try again later"
     if is_read and kind is errors.BadRequest:
         return ""
+    if kind is errors.ServerError and request.multipart_step == "part":
+        return ""
+    if kind is errors.ServerError and request.multipart_step == "complete":
+        return _ADVICE[kind] if failure.outcome_unknown else ""
     if status == STORED_NOTHING and message:
         return "nothing was stored"
-    # the table is there, and has no such version
+    # the table exists, but not its version
     if kind is errors.TableNotFoundError and "version" in message.lower():
         return ""
-    # the service's own words name the key
+    # the server's message names the key already
     if kind is errors.AuthenticationError and "key" in message.lower():
         return ""
     return _ADVICE.get(status) or _ADVICE.get(kind, "")
@@ -309,31 +319,34 @@ def _find_doubt(response: Response) -> str:
     status = response.status
     start = response.body.lstrip()[:1]
     if status == 202:
-        return "the service answered 202, accepted but not done"
+        return "status 202, accepted but not done"
     if status not in (200, 201, 204):
-        return f"the service answered {status}, which confirms nothing"
+        return f"unexpected status {status}"
     # some frameworks label JSON so by default
     content_type = response.headers.get("Content-Type", "").lower()
     is_html = status != 204 and "text/html" in content_type
     if start == b"<" or (is_html and (start != b"{" or response.problem)):
-        return f"a web page answered {status}, check the address"
+        return f"the {status} response is a web page: check the URL"
     if response.problem:
-        return f"the service answered {status} with a body that cannot be read: {response.problem}"
+        return f"the {status} response cannot be read: {response.problem}"
     if not start:
         return ""
     content = decode_json(response.body)
     if not isinstance(content, dict):
-        return f"the service answered {status}, but with no JSON object: {_show_body(response)[:100]!r}"
+        shown = _show_body(response)[:100]
+        return f"the {status} response is not a JSON object: {shown!r}"
     if not content.get("error"):
         return ""
-    return f"the service answered {status} with an error, {_find_message(response.body) or 'without a message'}"
+    message = _find_message(response.body) or "without a message"
+    return f"the {status} response reports an error, {message}"
 
 
 def _explain_unreadable(request: Request, response: Response, problem: str) -> Failure:
     """Return the failure for a 2xx response that cannot be parsed."""
     body = _show_body(response)
     message = shorten(make_printable(problem), MAX_MESSAGE)
-    text = f"could not {request.purpose.action}: {message}; the answer starts with {body[:200]!r}; check the address"
+    shown = shorten(body, 100)
+    text = f"could not {request.purpose.action}: {message}; the body starts with {shown!r}; check the URL"
     facts = {"status": response.status, "message": message, "body": body}
     return Failure(errors.ResponseError, text, facts)
 
@@ -343,7 +356,7 @@ def _show_body(response: Response) -> str:
 
 
 def _find_message(body: bytes) -> str:
-    """Find the sentence for people in an error's body: JSON, HTML or plain text."""
+    """Find the message in an error's body: JSON, HTML or plain text."""
     text = body[: 2**16].decode("utf-8", "replace")
     content = decode_json(body)
     if content is not None:
@@ -351,9 +364,8 @@ def _find_message(body: bytes) -> str:
     elif "<" in text[:200]:
         # html.parser takes minutes for 64 kB of unclosed tags
         text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
-    printable = "".join(
-        char if char.isprintable() and char != "\ufffd" else " " for char in text
-    )
+    text = text.replace("\ufffd", " ")
+    printable = "".join(char if char.isprintable() else " " for char in text)
     return one_line(printable, MAX_MESSAGE)
 
 
@@ -364,7 +376,7 @@ def _find_sentence(value: Any, levels: int = 9) -> str:
         sentences = [_find_sentence(item, levels - 1) for item in value[:5]]
         return "; ".join(filter(None, sentences))
     if levels and isinstance(value, dict):
-        for name in _MESSAGE_NAMES:
+        for name in _MESSAGE_FIELDS:
             sentence = _find_sentence(value.get(name), levels - 1)
             if sentence:
                 return sentence
@@ -372,10 +384,10 @@ def _find_sentence(value: Any, levels: int = 9) -> str:
 
 
 def explain_safely(explain_outcome: Callable[[Failure], str], failure: Failure) -> str:
-    """Ask what became of a write; a second error must not mask the first."""
+    """Explain the outcome of a write. A second error must not mask the first."""
     with contextlib.suppress(Exception):
         return explain_outcome(failure)
-    return "its outcome could not be looked at; look at the table before sending again"
+    return "the table could not be checked; check it before sending again"
 
 
 def reclassify_exists(
@@ -383,25 +395,25 @@ def reclassify_exists(
 ) -> Failure:
     """Reclassify "already exists" when the list does not show the table."""
     if listed is None:
-        reason = f"the tables could not be listed, so it is not known whether table {table!r} is there"
+        reason = f"the tables could not be listed, so table {table!r} may exist"
     else:
-        reason = f"no table {table!r} is listed, so something else is in the way; nothing was stored"
+        reason = f"table {table!r} is not listed, so something else is in the way; nothing was stored"
     kind = errors.ConflictError if failure.facts["status"] == 409 else errors.BadRequest
     return failure._replace(kind=kind, text=f"{failure.text}; {reason}")
 
 
 def describe_outcome(purpose: Purpose, failure: Failure, listed: bool | None) -> str:
-    """Say what the list makes certain after a create or replace of unknown outcome."""
+    """Explain the outcome of a create or replace by the list of tables."""
     table = f"table {purpose.table!r}"
     if purpose.operation == "replace" and listed is not False:
-        return f"it is not known whether {table} holds the old rows or the new ones; check it, or replace it again"
+        return f"{table} may hold the old rows or the new ones; check it, or replace it again"
     if listed is None:
         return f"the tables could not be listed, so {table} may exist; check before sending again"
     if listed:
-        before = "it is not known whether it was before"
+        before = "but may have existed before"
         if purpose.listed_before is False:
-            before = "was not before"
-        return f"{table} is listed now, and {before}; check that it is complete before you go on"
+            before = "and was not before"
+        return f"{table} is listed now, {before}; check that it is complete before you go on"
     if failure.kind is errors.UploadInterrupted:
-        return f"no {table} is listed; it is safe to send again"
-    return f"no {table} is listed yet; check before sending again"
+        return f"{table} is not listed; it is safe to send again"
+    return f"{table} is not listed yet; check before sending again"

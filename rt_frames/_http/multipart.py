@@ -1,4 +1,4 @@
-"""Multipart writes: a payload split over several requests, committed by a last one.
+"""Multipart writes: several requests carry the rows, and a last one commits them.
 
 An upload is created, each part is a request with an Arrow stream of its own, and one
 last request commits them all. Until that request starts, nothing is visible, so the
@@ -80,12 +80,12 @@ class MultipartUpload:
         self._dialect = dialect
         self._send = send
         self._condition = {"If-Match": etag} if etag else {}
-        # bytes, by all attempts
+        # bytes of all attempts
         self._sent = 0
         self.commit_started = False
 
     def run(self, explain_outcome: Callable[[Failure], str]) -> Result:
-        """Send all parts and commit them, again if that is safe."""
+        """Send all parts and commit them, with retries if that is safe."""
         outcome = retry(
             self._attempt, self._may_repeat, self._request, self._session.retries
         )
@@ -107,32 +107,35 @@ class MultipartUpload:
         if isinstance(created, Failure):
             return created
         upload = f"?upload_id={quote(created.value, safe='')}"
-        path = self._path("append") + upload
-        if request.purpose.operation in ("replace", "alter"):
-            path += "&mode=overwrite"
         try:
-            sent, failure = self._send(replace(request, path=path))
-            self._sent += sent
-            if failure is not None:
-                return failure
-            complete = replace(
-                self._control("multipart_complete", upload),
-                headers=self._condition,
-                replayable=False,
-                multipart_step="complete",
-            )
-            self.commit_started = True
-            outcome = self._session.try_send(complete)
-            if isinstance(outcome, Result):
-                return outcome._replace(sent=sent)
-            # certain if it was not sent, or if there was no room for it
-            no_room = outcome.facts.get("status") == STORED_NOTHING
-            did_nothing = no_room or outcome.kind is errors.ConnectError
-            self.commit_started = not did_nothing
-            return outcome
+            return self._send_and_commit(request, upload)
         finally:
             if not self.commit_started:
                 self._abort(upload)
+
+    def _send_and_commit(self, request: Request, upload: str) -> Outcome:
+        path = self._path("append") + upload
+        if request.purpose.operation in ("replace", "alter"):
+            path += "&mode=overwrite"
+        sent, failure = self._send(replace(request, path=path))
+        self._sent += sent
+        if failure is not None:
+            return failure
+        complete = replace(
+            self._control("multipart_complete", upload),
+            headers=self._condition,
+            replayable=False,
+            multipart_step="complete",
+        )
+        self.commit_started = True
+        outcome = self._session.try_send(complete)
+        if isinstance(outcome, Result):
+            return outcome._replace(sent=sent)
+        # certainly not committed if it was not sent, or if there was no room
+        no_room = outcome.facts.get("status") == STORED_NOTHING
+        did_nothing = no_room or outcome.kind is errors.ConnectError
+        self.commit_started = not did_nothing
+        return outcome
 
     def _may_repeat(self, failure: Failure, request: Request) -> bool:
         if not request.replayable:
@@ -144,7 +147,7 @@ class MultipartUpload:
         return issubclass(failure.kind, _TRANSIENT) and not is_final
 
     def _control(self, operation: str, query: str = "") -> Request:
-        """Return a request about all parts, which has no body."""
+        """Return a request about the whole upload, without a body."""
         return replace(
             self._request,
             path=self._path(operation) + query,
@@ -160,7 +163,7 @@ class MultipartUpload:
         return self._dialect.path(operation, str(self._request.purpose.table))
 
     def _abort(self, upload: str) -> None:
-        """Ask the server to discard the parts; otherwise it expires them."""
+        """Ask the server to discard the parts, which otherwise expire."""
         request = self._control("multipart_abort", upload)
         for _ in range(2):
             attempt_id = str(uuid.uuid4())
@@ -176,7 +179,7 @@ def send_parts(
     request: Request,
     partition: int = 0,
 ) -> Sent:
-    """Send one body after the other, as the parts of one partition of a frame."""
+    """Send bodies one after the other, as the parts of one partition."""
     sent = 0
 
     def report(part_sent: int) -> None:
@@ -205,5 +208,8 @@ def part_id(partition: int, number: int) -> uuid.UUID:
 
     The rest is random.
     """
-    rest = 0x8 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
-    return uuid.UUID(int=partition << 96 | number << 80 | rest)
+    position = partition << 96 | number << 80
+    version = 8 << 76
+    variant = 0b10 << 62
+    random_bits = secrets.randbits(12) << 64 | secrets.randbits(62)
+    return uuid.UUID(int=position | version | variant | random_bits)

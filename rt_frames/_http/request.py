@@ -1,4 +1,4 @@
-"""A request as a value, the operation that it serves, and how it ended."""
+"""Values of a request: the request, its purpose, its result or failure."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ NO_HINTS: Hints = {}
 
 
 class Result(NamedTuple):
-    """What a successful request brought.
+    """The result of a successful request.
 
     Parameters
     ----------
     value : object
-        What `Request.parse` returned.
+        The value that `Request.parse` returned.
     request_id : str
-        Its id.
+        The id of the request.
     sent : int
-        Bytes of its body.
+        Bytes of the body.
     created : bool
-        False if the table existed, and may.
+        False if the table existed, which ``exist_ok`` allows.
     """
 
     value: Any
@@ -57,7 +57,10 @@ class Result(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why a request failed; turned into an exception when no retry is left."""
+    """The reason why a request failed.
+
+    It becomes an exception when no retry is left.
+    """
 
     kind: type[errors.RemoteError]
     text: str
@@ -76,7 +79,7 @@ class Failure(NamedTuple):
         )
 
     def with_advice(self, advice: str) -> Failure:
-        """Append what to do, if there is something."""
+        """Append advice, if any."""
         return self._replace(text=f"{self.text}; {advice}") if advice else self
 
 
@@ -84,7 +87,7 @@ Outcome = Result | Failure
 
 
 class Purpose(NamedTuple):
-    """What a request is for: what errors report, and what only the caller knows.
+    """The purpose of a request: facts for errors that only the caller knows.
 
     Parameters
     ----------
@@ -97,11 +100,11 @@ class Purpose(NamedTuple):
     exist_ok : bool
         ``if_exists="skip"``: an existing table counts as success.
     listed_before : bool, optional
-        Whether the table was listed before, if the caller looked.
+        Whether the table was listed before; None if nobody listed the tables.
     explain_outcome : callable, optional
         Called with the failure; returns a sentence on whether the write took effect.
     hints : dict of error to hint
-        What the caller can do about some errors.
+        Cures for some errors.
     """
 
     operation: errors.Operation
@@ -120,19 +123,19 @@ class Purpose(NamedTuple):
 
     @property
     def writes_rows(self) -> bool:
-        """Whether a body of rows is stored as a table, or in one."""
+        """Whether the body is rows to store."""
         return self.operation in ("create", "replace", "append", "upsert")
 
     @property
     def action(self) -> str:
-        """What errors say could not be done."""
+        """The operation in the words of errors, such as "create table 'a'"."""
         words = _ACTIONS.get(self.operation, f"{self.operation} {{}}")
         return words.format(f"table {self.table!r}")
 
     def error(self, failure: Failure) -> errors.RemoteError:
-        """Make the exception, with what only the caller knows."""
+        """Make the exception of a failure."""
         text = failure.text
-        # otherwise a second call would store only the rest
+        # a second call would store only the remaining rows
         if self.exhausts_source:
             text += "; this reader or iterator is exhausted: create a new one before you send it again"
         hint, options = self.hints.get(failure.kind, failure.hint)
@@ -146,16 +149,16 @@ class Purpose(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request, and how a successful response is read.
+    """One HTTP request, and the parser of its response.
 
     Parameters
     ----------
     purpose : Purpose
-        The operation that it serves.
+        The operation, and facts for its errors.
     path, method, content_type, headers : str, and dict of str to str
         As HTTP has them; the session adds its own headers.
     parse : callable
-        Returns the value in a successful response, or raises a ValueError.
+        Returns the value of a successful response, or raises ValueError.
     body : iterable of groups of buffers, optional
         Iterated again for each attempt.
     length : int, optional

@@ -1,4 +1,4 @@
-"""A service's response: read within bounds, never trusted, and parsed.
+"""Read a service's response, within bounds and without trust, and parse it.
 
 A body that cannot be read becomes a `Response` with a ``problem``; one that cannot be
 parsed raises ValueError.
@@ -21,7 +21,7 @@ from rt_frames._http.arguments import Secrets
 
 
 class Response(NamedTuple):
-    """Status, headers and body; ``problem`` says why the body is not whole."""
+    """A response, with the reason why its body is incomplete, if any."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,47 +30,46 @@ class Response(NamedTuple):
 
     def without(self, secrets: Secrets) -> Response:
         """Return a copy with secrets redacted: a server may echo the key."""
-        body = secrets.hide(
-            self.body.decode(json.detect_encoding(self.body), "replace")
-        ).encode()
-        headers = {name: secrets.hide(value) for name, value in self.headers.items()}
-        return Response(
-            self.status,
-            CaseInsensitiveDict(headers),
-            body,
-            self.problem and secrets.hide(self.problem),
-        )
+        text = self.body.decode(json.detect_encoding(self.body), "replace")
+        headers = CaseInsensitiveDict[str]()
+        for name, value in self.headers.items():
+            headers[name] = secrets.hide(value)
+        problem = self.problem
+        if problem is not None:
+            problem = secrets.hide(problem)
+        return Response(self.status, headers, secrets.hide(text).encode(), problem)
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
-    """Return the Content-Encoding, or "" if none; we accept only identity."""
+    """Return the Content-Encoding, or "" for identity, the only supported one."""
     encoding = headers.get("Content-Encoding", "").strip().lower()
     return "" if encoding == "identity" else encoding
 
 
 def read_response(response: requests.Response, max_bytes: int) -> Response:
-    """Read a body of at most ``max_bytes``; the connection has the deadline."""
+    """Read a body of at most ``max_bytes``. The connection has the deadline."""
     body = bytearray()
     problem = None
     encoding = find_encoding(response.headers)
     if encoding:
         problem = f"it is encoded as {encoding!r:.40}"
     try:
-        while problem is None and (
-            piece := response.raw.read1(2**16, decode_content=False)
-        ):
+        while problem is None:
+            piece = response.raw.read1(2**16, decode_content=False)
+            if not piece:
+                break
             body += piece
             if len(body) > max_bytes:
                 problem = f"it is longer than {max_bytes // 2**20} MiB"
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        problem = f"it broke off ({type(error).__name__})"
+        problem = f"it was interrupted ({type(error).__name__})"
     return Response(
         response.status_code, response.headers, bytes(body[:max_bytes]), problem
     )
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode JSON. None if it is none, or nested too deeply."""
+    """Decode JSON. None if the body is not JSON, or nested too deeply."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(body)
     return None
@@ -82,21 +81,21 @@ def get_field(content: Any, name: str) -> Any:
 
 
 def _decode_whole(response: Response) -> Any:
-    """Parse a JSON response that must be complete."""
+    """Decode a JSON response, or raise ValueError."""
     if response.problem:
-        raise ValueError(f"the answer could not be read: {response.problem}")
+        raise ValueError(f"the response could not be read: {response.problem}")
     content = decode_json(response.body)
     if content is None:
-        raise ValueError("the answer is not JSON")
+        raise ValueError("the response is not JSON")
     return content
 
 
 def parse_table_names(response: Response) -> tuple[list[str], str | None]:
-    """Read a list of tables in any known form, and the token of its next page.
+    """Return the names in a list of tables, and the token of the next page.
 
-    ``{"tables": [...], "page_token": ...}``, a bare array, objects with ``name``, or an
-    Arrow stream with a ``name`` column; the service's documentation leaves the form
-    open.
+    The service's documentation leaves the form open: ``{"tables": [...], "page_token":
+    ...}``, a bare array, objects with ``name``, or an Arrow stream with a ``name``
+    column.
     """
     names: Any
     token = None
@@ -110,43 +109,45 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     if isinstance(names, list):
         names = [name.get("name") if isinstance(name, dict) else name for name in names]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError('the answer is not a list of tables such as {"tables": ["a"]}')
+        raise ValueError(
+            'the response is not a list of tables such as {"tables": ["a"]}'
+        )
     if not isinstance(token, str | None):
-        raise ValueError("the answer's page_token is not a string")
+        raise ValueError("the response's page_token is not a string")
     return names, quote(token, safe="") if token else None
 
 
 def parse_schema(response: Response) -> Any:
-    """Read the schema in a table's description, or None if it has none."""
+    """Return the schema in a table's description, or None."""
     return get_field(_decode_whole(response), "schema")
 
 
 def _read_arrow_names(body: bytes) -> Any:
     if not body.endswith(b"\xff\xff\xff\xff\0\0\0\0"):
-        raise ValueError("the answer is an Arrow stream without its end")
+        raise ValueError("the response is a truncated Arrow stream")
     try:
         return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
         raise ValueError(
-            f"the answer is not an Arrow stream with a name column ({error})"
+            f"the response is not an Arrow stream with a name column ({error})"
         ) from None
 
 
 def parse_no_rows(response: Response) -> None:
     """Raise ValueError for a success that carries no rows."""
-    raise ValueError(f"the service answered {response.status}, which gives no rows")
+    raise ValueError(f"the {response.status} response has no rows")
 
 
 def parse_upload_id(response: Response) -> str:
-    """Read the id of a multipart write."""
+    """Return the id of a multipart write."""
     upload_id = get_field(_decode_whole(response), "upload_id")
     if not isinstance(upload_id, str) or not upload_id:
-        raise ValueError("the answer has no upload_id")
+        raise ValueError("the response has no upload_id")
     return upload_id
 
 
 def parse_indices(response: Response) -> list[str]:
-    """Read the names of a table's indices."""
+    """Return the names of a table's indices."""
     indices = get_field(_decode_whole(response), "indexes")
     if not isinstance(indices, list):
         return []
@@ -155,11 +156,11 @@ def parse_indices(response: Response) -> list[str]:
 
 
 def parse_count(response: Response) -> int:
-    """Read a number of rows."""
+    """Return a number of rows."""
     rows = _decode_whole(response)
-    # a bool is an int, too
+    # type(), as True is an int
     if type(rows) is not int or rows < 0:
-        raise ValueError("the answer is not a number of rows")
+        raise ValueError("the response is not a number of rows")
     return rows
 
 
@@ -177,7 +178,7 @@ class Written(NamedTuple):
 
 
 def parse_written(response: Response) -> Written:
-    """Return what the response to a write of rows reports."""
+    """Return the version and numbers of rows of a write, where reported."""
     return Written(
         parse_version(response),
         _whole_number(response, "num_updated_rows"),

@@ -1,8 +1,8 @@
-"""Read an Arrow stream or file response as it arrives; a truncated one is an error.
+"""Read the rows of a response as they arrive, an Arrow stream or file.
 
-Arrow accepts a stream that is cut between two messages, so its end marker is checked
-here. An Arrow file is such a stream after a padded word, followed by a footer that ends
-in that word.
+A truncated response is an error: Arrow accepts a stream that ends between two messages,
+so its end marker is checked here. An Arrow file is such a stream after the padded word
+ARROW1, followed by a footer that ends in that word.
 """
 
 from __future__ import annotations
@@ -21,48 +21,52 @@ from rt_frames._names import duplicates
 from rt_frames._text import count, list_names, one_line, show_value
 
 RECEIVE_BYTES = 2**20
-# rows
-_ALL = 2**63 - 1
-# the start of an Arrow file and, without the zeros, its end
-_FILE = b"ARROW1\0\0"
+_ALL_ROWS = 2**63 - 1
+_FILE_START = b"ARROW1\0\0"
+_FILE_END = b"ARROW1"
 # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
 _FILE_ALIGNMENT = 64
-# the start of each message of a stream
-_MESSAGE = b"\xff\xff\xff\xff"
+_MESSAGE_START = b"\xff\xff\xff\xff"
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
 def query(
     columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
 ) -> dict[str, Any]:
-    """Return the body of a query, in the form of the protocol's official client."""
+    """Return the body of a query, in the form of the official client."""
     body: dict[str, Any] = {
-        "k": _ALL,
+        "k": _ALL_ROWS,
         "prefilter": True,
         "vector": [],
         "version": None,
     }
     if limit is not None:
-        is_number = hasattr(limit, "__index__") and not isinstance(limit, bool)
-        if not is_number or not 0 <= limit <= _ALL:
-            raise ValueError(
-                f"limit: expected a number of rows, got {show_value(limit)}"
-            )
-        body["k"] = operator.index(limit)
+        body["k"] = _parse_limit(limit)
     if columns is not None:
-        names = []
-        if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
-            names = list(columns)
-        are_names = all(isinstance(name, str) and name for name in names)
-        if not names or not are_names or duplicates(names):
-            raise ValueError(
-                f"columns: expected a list of column names, each once, got {show_value(columns)}"
-            )
-        body["columns"] = names
+        body["columns"] = _parse_columns(columns)
     condition = bind_optional(where, params)
     if condition is not None:
         body["filter"] = condition
     return body
+
+
+def _parse_limit(limit: Any) -> int:
+    is_number = hasattr(limit, "__index__") and not isinstance(limit, bool)
+    if not is_number or not 0 <= limit <= _ALL_ROWS:
+        raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
+    return operator.index(limit)
+
+
+def _parse_columns(columns: Any) -> list[str]:
+    names = []
+    if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
+        names = list(columns)
+    are_names = all(isinstance(name, str) and name for name in names)
+    if not names or not are_names or duplicates(names):
+        raise ValueError(
+            f"columns: expected a list of column names, each once, got {show_value(columns)}"
+        )
+    return names
 
 
 class Rows:
@@ -71,16 +75,17 @@ class Rows:
     Parameters
     ----------
     response : requests.Response
-        A response whose head was read, and no more.
+        A response of which only the head was read.
     fail : callable
-        Called with why the response is not whole; returns the exception to raise.
+        Called with the reason why the response is incomplete; returns the exception to
+        raise.
     query : dict
-        What was asked for.
+        The body of the query.
 
     Raises
     ------
     ValueError
-        If the response is no Arrow data, or has not the columns that were asked for.
+        If the response is not Arrow data, or has other columns than requested.
     """
 
     def __init__(
@@ -90,10 +95,10 @@ class Rows:
         query: Mapping[str, Any],
     ) -> None:
         self._fail = fail
-        self._max_rows = query.get("k", _ALL)
+        self._max_rows = query.get("k", _ALL_ROWS)
         try:
-            self._answer = _Answer(response)
-            self._reader = pa.ipc.open_stream(self._answer)
+            self._body = _Body(response)
+            self._reader = pa.ipc.open_stream(self._body)
             self.schema: pa.Schema = self._reader.schema
             _check_columns(self.schema.names, query)
             self._first = next(self._reader, None)
@@ -101,7 +106,7 @@ class Rows:
             response.close()
             if isinstance(error, pa.ArrowException):
                 raise ValueError(
-                    f"the answer is no Arrow stream ({one_line(str(error), 200)})"
+                    f"the response is not an Arrow stream ({one_line(str(error), 200)})"
                 ) from None
             raise
 
@@ -115,61 +120,65 @@ class Rows:
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
                 if rows > self._max_rows:
-                    raise OSError(
-                        f"it has more than the {count(self._max_rows, 'row')} that were asked for"
-                    )
+                    requested = count(self._max_rows, "row")
+                    raise OSError(f"more than the {requested} requested")
                 yield batch
                 batch = next(self._reader, None)
-            self._answer.check_end()
+            self._body.check_end()
         except (*_BROKEN, pa.ArrowException) as error:
-            reason = f"the answer failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
+            reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
             raise self._fail(reason) from None
         finally:
-            self._answer.close()
+            self._body.close()
 
     def close(self) -> None:
-        """Close the response, whether everything was read or not."""
-        self._answer.close()
+        """Close the response, even if rows are unread."""
+        self._body.close()
 
 
 def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:
-    if duplicates(names) or names != query.get("columns", names):
-        raise ValueError(f"it was asked for other columns than {list_names(names)}")
+    requested = query.get("columns", names)
+    if duplicates(names) or names != requested:
+        raise ValueError(
+            f"the response has other columns than requested, {list_names(names)}"
+        )
 
 
-class _Answer:
-    """A response body as a file for Arrow; a read beyond its end is an error."""
+class _Body:
+    """A response body as a file for Arrow. A read beyond its end is an error."""
 
     closed = False
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
-        if encoding := find_encoding(response.headers):
-            raise ValueError(f"the answer is encoded as {encoding!r:.40}")
-        start = self._receive(len(_FILE))
-        self._is_file = start == _FILE
+        encoding = find_encoding(response.headers)
+        if encoding:
+            raise ValueError(f"the response is encoded as {encoding!r:.40}")
+        start = self._receive(len(_FILE_START))
+        self._is_file = start == _FILE_START
         if self._is_file:
             start = self._skip_padding()
-        if not start.startswith(_MESSAGE):
-            raise ValueError(f"the answer is no Arrow stream, it starts with {start!r}")
+        if not start.startswith(_MESSAGE_START):
+            raise ValueError(f"the response is not an Arrow stream, got {start!r}")
         self._start = start
 
     def read(self, size: int) -> bytes:
-        """Return exactly ``size`` bytes; memory grows only as they arrive."""
+        """Return exactly ``size`` bytes. Memory grows only as they arrive."""
         start = self._start[:size]
         self._start = self._start[size:]
         data = start + self._receive(size - len(start))
         if len(data) < size:
-            raise OSError("it ends before its end marker")
+            raise OSError("truncated before its end marker")
         return data
 
     def check_end(self) -> None:
         """Check that nothing follows the stream, or in a file, only the footer."""
-        last = b""
+        rest = b""
         while piece := self._response.raw.read(RECEIVE_BYTES, decode_content=False):
-            last = (last + piece)[-len(_FILE) :]
-        if last[-6:] != (_FILE[:6] if self._is_file else b""):
-            raise OSError("it does not end as Arrow data do")
+            rest = (rest + piece)[-len(_FILE_END) :]
+        expected = _FILE_END if self._is_file else b""
+        if rest != expected:
+            raise OSError("no end marker at its end")
 
     def close(self) -> None:
         self._response.close()
@@ -177,7 +186,7 @@ class _Answer:
     def _skip_padding(self) -> bytes:
         """Return the first eight bytes of the stream in a file."""
         start = b""
-        for _ in range(len(_FILE), _FILE_ALIGNMENT + 1, 8):
+        for _ in range(len(_FILE_START), _FILE_ALIGNMENT + 1, 8):
             start = self._receive(8)
             if start != bytes(8):
                 break

@@ -1,4 +1,4 @@
-"""The shared HTTP session: key, timeouts, retries, and the outcome of each attempt.
+"""Send requests, retry them if that is safe, and classify the outcome.
 
 `retry` is the loop, `_may_repeat` decides, and `failures.py` knows what was sent::
 
@@ -8,13 +8,13 @@
     all sent         → a read is retried; a write without a response is OutcomeUnknown
     doubtful 2xx     → early, 202 or HTML: a write is OutcomeUnknown;
                        not to be parsed: a read is retried
-    429              → retried while the body can be iterated again
+    429              → retried if the body can be iterated again
     500 502 503 504  → a read is retried; a write is ServerError, its outcome unknown
     anything else    → never retried
 
-At most ``retries`` retries, with full jitter up to 0.5·2ⁿ s (8 s at most) between them,
-60 s in all; the server's Retry-After is obeyed up to 60 s. `multipart.py` retries whole
-multipart writes by the same loop.
+There are at most ``retries`` retries, within 60 s. Before the n-th, `retry` waits a
+random time of up to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After
+says. `multipart.py` retries whole multipart writes by the same loop.
 """
 
 from __future__ import annotations
@@ -69,14 +69,15 @@ log = logging.getLogger("rt_frames")
 # seconds for all attempts of one request together
 RETRY_DEADLINE = 60.0
 MAX_LIST_BYTES = 16 * 2**20
-MAX_ANSWER_BYTES = 2**20
+MAX_RESPONSE_BYTES = 2**20
 LIST = Purpose("list")
+_OTHER_API = "this server offers another API; connect with {}, or check the URL"
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:
-    """Return headers for LanceDB's servers to read past their cache.
+    """Return headers with which LanceDB's servers bypass their cache.
 
-    They read what is stored now, and at least ``version``.
+    They then read the newest version, and at least ``version``.
     """
     now = datetime.datetime.now(datetime.UTC)
     headers = {"x-lancedb-min-timestamp": now.isoformat(timespec="microseconds")}
@@ -93,7 +94,7 @@ class Session:
     base : str
         ``https://host[:port]``, without a slash at the end.
     dialect : Dialect
-        Where tables are listed.
+        Has the path of the list of tables.
     key : Key
         The API key.
     options : ConnectionOptions
@@ -115,16 +116,17 @@ class Session:
         self._dialect = dialect
         self._key = key
         self._headers = options.headers
-        extra = [v for v in options.headers.values() if isinstance(v, Secret)]
-        self._secrets = Secrets([key, *extra])
-        # with the process that opened its connections
+        values = options.headers.values()
+        secrets = [value for value in values if isinstance(value, Secret)]
+        self._secrets = Secrets([key, *secrets])
+        # (id of the process, its adapter)
         self._opened: tuple[int, Adapter] | None = None
-        # until a response header shows it
+        # False until a response header shows it
         self.takes_parts = False
         self.is_embedded = False
 
     def close(self) -> None:
-        """Close all connections; the next request opens new ones."""
+        """Close all connections. The next request opens new ones."""
         opened = self._opened
         self._opened = None
         if opened is not None:
@@ -154,10 +156,10 @@ class Session:
                 return names
             problem = ""
             if token in tokens:
-                problem = "the service gave the same page_token twice; tell the people who run it"
+                problem = "the service returned the same page_token twice; report this to its operator"
             tokens.add(token)
             if time.monotonic() > deadline:
-                problem = f"{len(tokens):,} pages took all {self.timeouts.read:g} s; allow more"
+                problem = f"{len(tokens):,} pages took the whole read timeout, {self.timeouts.read:g} s; increase the timeout"
             if problem:
                 text = f"could not list tables: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
@@ -165,7 +167,7 @@ class Session:
             path = f"{first}{separator}page_token={token}"
 
     def send(self, request: Request, retries: int | None = None) -> Result:
-        """Send a request, again if that is safe; raise its error if it fails."""
+        """Send a request, with retries if that is safe. Raise its error if it fails."""
         outcome = self.try_send(request, retries)
         if isinstance(outcome, Result):
             return outcome
@@ -178,42 +180,42 @@ class Session:
         raise self._error(outcome, purpose)
 
     def try_send(self, request: Request, retries: int | None = None) -> Outcome:
-        """Send a request, again if that is safe; return how it ended."""
+        """Send a request, with retries if that is safe. Return the outcome."""
         if retries is None:
             retries = self.retries
         return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
 
     def _error(self, failure: Failure, purpose: Purpose) -> errors.RemoteError:
-        """Build the exception, after checking the list or the server's dialect."""
+        """Make the exception, after checking the list or the server's dialect."""
         status = failure.facts.get("status")
         # a 404 about a table is a TableNotFoundError
-        no_such_address = status in (405, 406, 501) or (
-            status == 404 and failure.kind is errors.ResponseError
-        )
-        if no_such_address:
+        is_other_404 = status == 404 and failure.kind is errors.ResponseError
+        lacks_endpoint = is_other_404 or status in (405, 406, 501)
+        if lacks_endpoint:
             dialect = self._find_dialect()
             if dialect:
-                hint = "this server speaks another dialect: connect with {}, or else check the URL"
-                return purpose.error(
-                    failure._replace(hint=(hint, {"dialect": dialect}))
-                )
+                hint = _OTHER_API, {"dialect": dialect}
+                return purpose.error(failure._replace(hint=hint))
         advice = ""
         if purpose.explain_outcome is not None:
             advice = explain_safely(purpose.explain_outcome, failure)
         elif failure.outcome_unknown:
             advice = self._advise(failure, purpose)
-        if no_such_address and not advice:
-            advice = "there is no such project at this address; check the URL, or the database, region and domain"
+        if lacks_endpoint and not advice:
+            advice = "check the URL, or the database, region and domain"
         return purpose.error(failure.with_advice(advice))
 
     def _advise(self, failure: Failure, purpose: Purpose) -> str:
-        """Say what to do if the outcome is unknown."""
+        """Return the cure if the outcome is unknown."""
         if purpose.is_read:
             return ""
         if purpose.operation == "drop":
-            return "wait until the service's time-out is over, then list the tables to see whether it is there"
+            return (
+                "wait until the service's time-out is over, then list the tables to see "
+                f"whether {purpose.table!r} exists"
+            )
         if not purpose.writes_rows:
-            return "look at the table's columns before sending the change again"
+            return "check the table's columns before sending the change again"
         listed = self._is_listed(purpose.table)
         failure.facts.update(listed=listed, listed_before=purpose.listed_before)
         return describe_outcome(purpose, failure, listed)
@@ -226,7 +228,7 @@ class Session:
         return None
 
     def _find_dialect(self) -> str | None:
-        """Ask once in each other dialect, for the message alone."""
+        """Return the dialect in which the server lists its tables, or None."""
         with contextlib.suppress(Exception):
             for name, other in DIALECTS.items():
                 if name == self._dialect.name:
@@ -239,17 +241,8 @@ class Session:
     def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and log it."""
         start = time.monotonic()
-        upload = Upload(
-            request.body or (),
-            request.length,
-            self.timeouts.write,
-            request.on_sent,
-            request.nbytes,
-            timeout_per_read=request.query is not None,
-            is_part=request.multipart_step == "part",
-            complete=request.body is None,
-        )
-        status = "no answer"
+        upload = self._new_upload(request)
+        status = "no response"
         try:
             stream = self._exchange(request, upload)
             status = str(stream.status_code)
@@ -261,7 +254,7 @@ class Session:
                 return self._explain_no_response(request, upload, error)
             source_error = upload.source_error
         finally:
-            # its frames hold the upload
+            # the error's frames hold the upload
             upload.source_error = None
             log.debug(
                 "%s %s %s, %d bytes sent, %.1f ms, %s",
@@ -272,24 +265,43 @@ class Session:
                 (time.monotonic() - start) * 1000,
                 request.id,
             )
-        # here, so that the request's error does not become its context
+        # outside the try, so that the request's error does not become its context
         try:
             raise source_error
         finally:
             # a cycle of error and frame would keep the caller's data alive
             del source_error
 
-    def _exchange(self, request: Request, upload: Upload) -> requests.Response:
-        """Send the head and body, and read the head of the response."""
+    def _new_upload(self, request: Request) -> Upload:
+        return Upload(
+            request.body or (),
+            request.length,
+            self.timeouts.write,
+            request.on_sent,
+            request.nbytes,
+            timeout_per_read=request.query is not None,
+            is_part=request.multipart_step == "part",
+            complete=request.body is None,
+        )
+
+    def _headers_for(self, request: Request) -> dict[str, str]:
+        """Return all headers but the key's."""
         headers = {
             "User-Agent": f"rt_frames/{__version__}",
-            "Accept": JSON if request.query is None else "*/*",
+            "Accept": "*/*",
             "Accept-Encoding": "identity",
-            **self._headers,
-            "Content-Type": request.content_type,
-            "x-request-id": request.id,
-            **request.headers,
         }
+        if request.query is None:
+            headers["Accept"] = JSON
+        headers.update(self._headers)
+        headers["Content-Type"] = request.content_type
+        headers["x-request-id"] = request.id
+        headers.update(request.headers)
+        return headers
+
+    def _exchange(self, request: Request, upload: Upload) -> requests.Response:
+        """Send the head and body, and read the head of the response."""
+        headers = self._headers_for(request)
         url = self.base + request.path
         prepared = requests.Request(request.method, url, headers=headers).prepare()
         if request.body is not None:
@@ -320,7 +332,7 @@ class Session:
         """Read the body of a response, or the first rows in it."""
         if request.query and stream.status_code == 200 and upload.complete:
             return self._open_rows(request, stream)
-        max_bytes = MAX_ANSWER_BYTES
+        max_bytes = MAX_RESPONSE_BYTES
         if request.purpose.is_read and stream.ok:
             max_bytes = MAX_LIST_BYTES
         with stream:
@@ -345,7 +357,7 @@ class Session:
         try:
             return Result(Rows(stream, fail, request.query or {}), request.id, 0)
         except ValueError as error:
-            text = f"could not {purpose.action}: {error}; check the address"
+            text = f"could not {purpose.action}: {error}; check the URL"
             facts = {"status": stream.status_code}
             return Failure(errors.ResponseError, self._secrets.hide(text), facts)
 
@@ -354,13 +366,13 @@ class Session:
     ) -> Failure:
         try:
             proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
-            # without what it is logged in with
+            # without user and password
             proxy = proxy.rpartition("@")[2].rpartition("://")[2]
             return explain_no_response(
                 request, upload, error, self.base, proxy, self._secrets
             )
         finally:
-            # they form a cycle with the error that keeps the callers' data alive
+            # the frames form a cycle with the error, and keep the callers' data alive
             for cause in iter_causes(error):
                 traceback.clear_frames(cause.__traceback__)
 
@@ -374,18 +386,21 @@ class Session:
             self.takes_parts = is_new and self._dialect.multipart_create is not None
 
     def _proxies(self) -> dict[str, str]:
-        """Take proxies from the environment, for https alone: they read plain http."""
+        """Return the environment's proxies, for https only.
+
+        A proxy could read the key in plain http.
+        """
         if is_loopback(self.base) or not self.base.startswith("https:"):
             return {}
         proxies = get_environ_proxies(self.base)
         proxy = select_proxy(self.base, proxies)
         if not proxy:
             return proxies
-        # its message shows the password
+        # the error would show the proxy's password
         with contextlib.suppress(ValueError, TypeError):
             if parse_url(prepend_scheme_if_needed(proxy, "http")).host:  # type: ignore[no-untyped-call]
                 return proxies
-        raise InvalidProxyURL("it is not a URL")
+        raise InvalidProxyURL("not a URL")
 
 
 def retry(
@@ -395,7 +410,7 @@ def retry(
     retries: int,
     deadline: float = math.inf,
 ) -> Outcome:
-    """Make attempts until one succeeds or must not be repeated."""
+    """Make attempts until one succeeds or must not be retried."""
     start = time.monotonic()
     attempts = 0
     while True:
@@ -410,19 +425,19 @@ def retry(
         if attempts > retries or is_late or not may_repeat(outcome, request):
             outcome.facts.update(request_id=request.id, attempts=attempts)
             return outcome
-        # a response may repeat the request, so only its status is logged
-        status = outcome.facts.get("status")
-        reason = one_line(outcome.text, 300)
-        if status:
-            reason = f"the service answered {status}"
-        log.info(
-            "%s %s is sent again in %.1f s: %s",
-            request.method,
-            request.path,
-            pause,
-            reason,
-        )
+        _log_retry(request, outcome, pause)
         time.sleep(pause)
+
+
+def _log_retry(request: Request, failure: Failure, pause: float) -> None:
+    reason = one_line(failure.text, 300)
+    # a server may echo the request, so only its status is logged
+    status = failure.facts.get("status")
+    if status:
+        reason = f"status {status}"
+    log.info(
+        "%s %s is retried in %.1f s: %s", request.method, request.path, pause, reason
+    )
 
 
 def _may_repeat(failure: Failure, request: Request) -> bool:

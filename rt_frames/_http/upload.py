@@ -1,8 +1,8 @@
-"""A request's body in transit: cut into pieces for the socket, with a count of bytes.
+"""The body of one attempt, cut into pieces for the socket.
 
-A service that mistakes the end of a connection for the end of a body would store part
-of a table, if it had received whole messages. So the end of each message is held back
-until the next one: wherever sending breaks off, a message is incomplete, and every
+A server that mistakes the end of a connection for the end of a body would store part of
+a table, if it had received whole Arrow messages. So the last bytes of each message are
+held back until the next one: wherever sending stops, a message is incomplete, and every
 reader refuses it. The end of the stream and the end of the body are sent together.
 """
 
@@ -23,18 +23,18 @@ Piece = bytes | bytearray | memoryview
 WRITE_BYTES = 2**20
 # bytes; smaller buffers are joined into one piece
 COALESCE_BELOW = 2**16
-# seconds; a slow source does not wait for more
+# seconds; small buffers of a slow source are sent after this time
 COALESCE_FOR = 0.1
 # bytes; for a smaller body, the round trips of a new connection matter
 SMALL = 2**20
-# bytes; part of each message, even if the stream's end, 8 bytes in a chunk of 13,
-# follows
+# bytes; among them are the last ones of a message, even if the end of the stream
+# follows, 8 bytes in a chunk of 13
 HOLD_BACK = 32
 
 
 @dataclass
 class Upload:
-    """A body for one attempt, and how far it came.
+    """The body of one attempt, and how much of it was sent.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ class Upload:
 
     Attributes
     ----------
-    begun, complete : bool
-        Whether sending began, and whether all was handed to the network.
+    started, complete : bool
+        Whether sending started, and whether all was written to the socket.
     sent : int
-        Bytes handed to the network.
-    answered : bool
-        Whether the service answered before the body was complete.
+        Bytes written to the socket.
+    responded_early : bool
+        Whether the server responded before the body was complete.
     cause : OSError or None
         Why sending ended early.
     source_error : BaseException or None
-        What the body itself raised.
+        The exception that iterating the body raised.
     """
 
     body: Iterable[Buffers]
@@ -74,10 +74,10 @@ class Upload:
     nbytes: int | None = None
     timeout_per_read: bool = False
     is_part: bool = False
-    begun: bool = False
+    started: bool = False
     complete: bool = False
     sent: int = 0
-    answered: bool = False
+    responded_early: bool = False
     cause: OSError | None = None
     source_error: BaseException | None = None
 
@@ -90,7 +90,7 @@ class Upload:
 
     @property
     def may_reuse_connection(self) -> bool:
-        """Whether to use a pooled connection that the server might be closing."""
+        """Whether to use a pooled connection, which the server may be closing."""
         size = self.nbytes if self.length is None else self.length
         return self.is_part or (size is not None and size <= SMALL)
 
@@ -105,7 +105,7 @@ class Upload:
         might end.
         """
         pending = bytearray()
-        last = time.monotonic()
+        last_yield = time.monotonic()
         with contextlib.closing(self._groups()) as groups:
             for group in groups:
                 buffers = [*self._framed(group), b""]
@@ -125,12 +125,12 @@ class Upload:
                     for start in range(0, end, WRITE_BYTES):
                         yield view[start : min(start + WRITE_BYTES, end)]
                     pending = bytearray(view[end:])
-                    last = time.monotonic()
-                is_slow = time.monotonic() - last > COALESCE_FOR
+                    last_yield = time.monotonic()
+                is_slow = time.monotonic() - last_yield > COALESCE_FOR
                 if len(pending) > (HOLD_BACK if is_slow else COALESCE_BELOW):
                     piece, pending = _split(pending)
                     yield piece
-                    last = time.monotonic()
+                    last_yield = time.monotonic()
         if self.length is None:
             pending += b"0\r\n\r\n"
         yield pending

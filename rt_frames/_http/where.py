@@ -1,7 +1,7 @@
-"""Conditions in the SQL of the service's engine, with values in the place of ``?``.
+"""Check SQL conditions, and replace each ``?`` by a literal.
 
-A literal is written so that the engine compares it exactly with every column that can
-hold the value: `tests/client/test_conditions.py` tries each type of column.
+The engine compares each literal exactly with every column that can hold the value:
+`tests/client/test_conditions.py` tries each type of column.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 
 from rt_frames._text import count, show_value
 
-# text and names in odd spelling, in which nothing else has a meaning
+# text, and quoted names
 _QUOTED = r"'[^']*'|`[^`]*`"
-# what may hide quotes from the engine, or from us
+# where the engine may see other quotes than we do: comments, escapes, open quotes
 _UNCLEAR = re.compile(r"--|/\*|['`\\$]")
-# whole numbers that the engine reads as 64 bits, with either sign
+# the engine reads whole numbers up to this, of either sign, as 64 bits
 _MAX_INT = 2**63 - 1
-# digits of the engine's two types of decimals
+# digits of the engine's two decimal types
 _DECIMAL_128 = 38
 _DECIMAL_256 = 76
 _EPOCH = datetime.datetime(1970, 1, 1)
-# that 64 bits hold as a whole
+# years that 64 bits of nanoseconds cover as a whole
 _YEARS_OF_NANOSECONDS = range(1678, 2262)
 UNITS = ("s", "ms", "us", "ns")
 _NANOSECONDS = (10**9, 10**6, 10**3, 1)
@@ -50,14 +50,17 @@ def check_where(where: Any) -> str:
         )
     if ";" in bare:
         raise ValueError(
-            "where: a semicolon ends the condition, and what follows it would be ignored; leave it out"
+            "where: the engine ignores what follows a semicolon; leave it out"
         )
     depth = 0
     for char in bare:
-        depth += (char == "(") - (char == ")")
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
         if depth < 0:
             raise ValueError(
-                f"where: a parenthesis is closed that was not opened in {show_value(where)}"
+                f"where: {show_value(where)} closes a parenthesis that was not opened; leave it out"
             )
     return f"({where})"
 
@@ -70,14 +73,14 @@ def bind_where(where: Any, params: Any = None) -> str:
     ValueError
         If the condition or a value cannot be used, or their numbers differ.
     TypeError
-        If a value is of another type than those that have a literal.
+        If a value is of a type that has no literal.
     """
     condition = check_where(where)
     values = _list_values(params)
-    pieces = re.split(rf"({_QUOTED})|\?", condition)
+    # every other piece is quoted, or a placeholder
+    pieces = re.split(rf"({_QUOTED}|\?)", condition)
     bare = "".join(pieces[::2])
-    # between two pieces is a quoted text, or None for a placeholder
-    placeholders = pieces[1::2].count(None)
+    placeholders = pieces.count("?")
     if len(values) != placeholders:
         raise ValueError(
             f"params: {placeholders} ? outside quotes, but {count(len(values), 'value')}; pass one "
@@ -85,22 +88,19 @@ def bind_where(where: Any, params: Any = None) -> str:
         )
     if values and (unclear := _UNCLEAR.search(bare)):
         raise ValueError(
-            f"where: {unclear[0]} outside closed quotes cannot stand beside params; leave it out"
+            f"where: {unclear[0]} outside closed quotes cannot be combined with params; leave it out"
         )
-    literals = (
-        # apart from what stands beside it: x-? would begin a comment with -1
-        f" {_literal(value, position)} "
-        for position, value in enumerate(values, 1)
-    )
-    bound = pieces[:1]
-    for quoted, following in zip(pieces[1::2], pieces[2::2], strict=True):
-        bound.append(next(literals) if quoted is None else quoted)
-        bound.append(following)
-    return "".join(bound)
+    unbound = enumerate(values, 1)
+    for number, piece in enumerate(pieces):
+        if piece == "?":
+            position, value = next(unbound)
+            # in spaces: x-? with -1 would become a comment, x--1
+            pieces[number] = f" {_literal(value, position)} "
+    return "".join(pieces)
 
 
 def finest_unit(params: Any) -> str:
-    """Return the unit that the finest moment or time among values needs."""
+    """Return the finest unit that a moment or time among the values needs."""
     needed = 0
     for value in _list_values(params):
         nanoseconds = _fraction(value)
@@ -110,32 +110,33 @@ def finest_unit(params: Any) -> str:
 
 
 def _fraction(value: Any) -> int:
-    """Return a moment's nanoseconds since its last full second."""
+    """Return the nanoseconds of a moment or time since its last full second."""
     if _is_a(value, "numpy", "datetime64"):
         moment = value.item()
-        # a number of nanoseconds, which Python's datetime cannot hold
+        # nanoseconds since 1970, which NumPy returns for datetime64[ns]
         if isinstance(moment, int):
             return moment % 10**9
         value = moment
-    # a datetime to Python
+    # NaT is an instance of datetime
     if _is_a(value, "pandas", "NaTType"):
         return 0
     if not isinstance(value, datetime.datetime | datetime.time):
         return 0
-    # nanoseconds are of pandas alone
+    # only pandas' Timestamp has nanoseconds
     nanoseconds: int = getattr(value, "nanosecond", 0)
     return 1000 * value.microsecond + nanoseconds
 
 
 def names_column(where: str, name: str) -> bool:
-    """Return whether a condition may be about a column."""
+    """Return whether a condition may name a column."""
     quoted = re.findall("`([^`]*)`", where)
     words = re.findall(r"\w+", re.sub(_QUOTED, " ", where))
-    return name.lower() in {word.lower() for word in (*quoted, *words)}
+    names = {word.lower() for word in (*quoted, *words)}
+    return name.lower() in names
 
 
 def bind_optional(where: Any, params: Any = None) -> str | None:
-    """Return what `bind_where` does, or None if there is no condition."""
+    """Call `bind_where`. None if there is no condition."""
     if where is not None:
         return bind_where(where, params)
     if params is not None:
@@ -156,19 +157,18 @@ def _list_values(params: Any) -> list[Any]:
 
 
 def _literal(value: Any, position: int) -> str:
-    """Return one value as the engine reads it."""
+    """Return the SQL literal of a value."""
     try:
         return _write(value)
     except TypeError:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix(
-            "builtins."
-        )
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        kind = kind.removeprefix("builtins.")
         raise TypeError(
             f"params: value {position} is of type {kind}; {_EXPECTED}"
         ) from None
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"params: value {position} is {show_value(value)}; {error}"
+            f"params: value {position} is {show_value(value)}: {error}"
         ) from None
 
 
@@ -177,7 +177,7 @@ def _write(value: Any) -> str:
         return "NULL"
     if _is_a(value, "numpy", "datetime64"):
         return _write_numpy_moment(value)
-    # of those that .item() turns into an int
+    # .item() may return an int
     if _is_a(value, "numpy", "timedelta64"):
         raise TypeError
     if _is_a(value, "numpy", "generic"):
@@ -191,7 +191,7 @@ def _write(value: Any) -> str:
 
 
 def _is_a(value: Any, library: str, name: str) -> bool:
-    """Return whether a value is of a class of a library that is not imported here."""
+    """Return whether a value is an instance of a library's class, without import."""
     for base in type(value).__mro__:
         if base.__name__ == name and base.__module__.partition(".")[0] == library:
             return True
@@ -210,15 +210,18 @@ def _write_int(value: int) -> str:
 
 def _write_float(value: float) -> str:
     if math.isnan(value):
-        raise ValueError("it equals nothing; ask for it by isnan(column)")
+        raise ValueError("it equals nothing; use isnan(column)")
     if math.isinf(value):
-        raise ValueError("it has no literal; write column > 1.7976931348623157e308")
+        bound = "> 1.7976931348623157e308"
+        if value < 0:
+            bound = "< -1.7976931348623157e308"
+        raise ValueError(f"it has no literal; use column {bound}")
     return float.__repr__(value)
 
 
 def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
-        raise ValueError("no decimal column holds it")
+        raise ValueError("a decimal column cannot hold it")
     if value and abs(value.adjusted()) > _DECIMAL_256:
         raise ValueError(f"decimals have at most {_DECIMAL_256} digits")
     text = f"{value:f}" if value else "0"
@@ -251,14 +254,14 @@ def _write_uuid(value: uuid.UUID) -> str:
 
 
 def _write_datetime(value: datetime.datetime) -> str:
-    # pandas has years that Python lacks
+    # a pandas Timestamp may have a year that Python's datetime lacks
     if not datetime.MINYEAR <= value.year <= datetime.MAXYEAR:
         raise ValueError("the engine reads the years 1 to 9999")
-    # of pandas
+    # only pandas' Timestamp has it
     nanosecond = getattr(value, "nanosecond", 0)
     if value.utcoffset() is None:
         return _write_moment(value, nanosecond)
-    # in any other zone the engine compares wall times with those of the column
+    # in any other zone, the engine would compare wall times
     value = value.astimezone(datetime.UTC)
     return _write_moment(value, nanosecond, is_utc=True)
 
@@ -268,7 +271,7 @@ def _write_moment(
 ) -> str:
     text = datetime.datetime.isoformat(value, " ", "microseconds")[:26]
     unit = "Microsecond"
-    # also without them, for the engine compares with all of IN (…) in one unit
+    # also without nanoseconds: the engine compares all of IN (…) in one unit
     if nanosecond or value.year in _YEARS_OF_NANOSECONDS:
         text = f"{text}{nanosecond:03}"
         unit = "Nanosecond"
@@ -285,7 +288,7 @@ def _write_numpy_moment(value: Any) -> str:
         return _write_moment(moment, 0)
     if isinstance(moment, datetime.date):
         return _write_date(moment)
-    # a number, which Python's datetime cannot be
+    # an int, as Python's datetime cannot hold the moment or its unit
     if value.dtype.name != "datetime64[ns]":
         raise ValueError("the engine reads the years 1 to 9999, and nanoseconds")
     microseconds, nanosecond = divmod(moment, 1000)
@@ -298,7 +301,7 @@ def _write_date(value: datetime.date) -> str:
 
 
 def _write_time(value: datetime.time) -> str:
-    """Return text, for the engine compares no times of two units."""
+    """Return text: the engine cannot compare times of two units."""
     if value.tzinfo is not None:
         raise ValueError("the engine has no times with a zone")
     return f"CAST('{datetime.time.isoformat(value)}' AS STRING)"

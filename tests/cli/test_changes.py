@@ -131,7 +131,7 @@ def test_rows_are_deleted_when_that_is_confirmed(run, url, table):
     assert facts["deleted"] == 0
     for where, error in [
         ("nothing = 1", "No field named nothing"),
-        ("qty = 1; x", "a semicolon ends the condition"),
+        ("qty = 1; x", "follows a semicolon"),
         ("qty = ?", "1 ? outside quotes"),
         ("", "where: expected an SQL condition"),
     ]:

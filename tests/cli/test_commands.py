@@ -219,10 +219,9 @@ def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, nam
     )
     assert "refuses n: int64 to large_string" in run(*words, *speaking, **env).stderr
     assert "n: its type so far is not known; pass --lossy" in run(*words, **env).stderr
-    assert (
-        "no endpoint to write a table in parts; connect with --dialect"
-        in run(*words, "--rewrite", **env).stderr
-    )
+    refused = run(*words, "--rewrite", **env).stderr
+    assert 'cannot write a table in parts with dialect="documented"; ' in refused
+    assert "connect with --dialect lancedb" in refused
     assert run(*words, "--lossy", **env).returncode == 0
     done = run("alter", "nowhere", *words[2:], *speaking, **env)
     assert (done.returncode, done.stdout) == (1, "")

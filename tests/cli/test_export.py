@@ -302,7 +302,7 @@ def test_rows_that_end_too_early_make_no_file(run, server, lancedb, tmp_path):
     file.write_bytes(b"mine")
     done = run("export", "t", file, "--force", **lancedb)
     assert (done.returncode, file.read_bytes()) == (1, b"mine")
-    assert "the answer failed after 1,572,864 rows" in done.stderr
+    assert "the response failed after 1,572,864 rows" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
 
 

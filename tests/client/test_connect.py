@@ -159,7 +159,7 @@ ODD = [  # beside those in tests/messages.txt: a target, options, and what is bl
     ("localhost:8911/", LOCAL, "http:// or https:// is missing"),
     ("http://127.0.0.1:8911/v1/", {}, "leave out /v1"),
     ("https://example.com?x=1", {}, "without user"),
-    (r"http://evil.example\.localhost", {}, "odd characters"),
+    (r"http://evil.example\.localhost", {}, "special characters"),
     ("http://localhost@evil.example", {}, "without user"),
     ("http://localhost%2eevil.example", {}, "allow_insecure"),
     *(
@@ -356,7 +356,7 @@ def test_further_headers_are_secrets_too(server):
     assert "s3cret" not in everything_in(client)
     with pytest.raises(
         TypeError,
-        match="further headers are secrets and are not pickled; connect again",
+        match="extra headers are secrets, which cannot be pickled; connect again",
     ):
         pickle.dumps(client)
 
@@ -393,7 +393,7 @@ def test_what_lancedb_s_own_headers_say_travels_with_a_pickle_and_may_be_told(
             default=False,
         )
         assert "s3cret" not in everything_in(client)
-        with pytest.raises(TypeError, match="further headers are secrets"):
+        with pytest.raises(TypeError, match="extra headers are secrets"):
             pickle.dumps(client)
 
 

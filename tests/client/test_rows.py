@@ -335,7 +335,7 @@ def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming
     assert len(body) / 400 * 0.15 > 0.5
     assert reading(server, timeout=(5, 5, 0.5)).to_arrow().equals(ROWS)
     body = framed("length", in_form("stream", ROWS), 1500)
-    with pytest.raises(rt.errors.TransportError, match=r"the answer failed after .*"):
+    with pytest.raises(rt.errors.TransportError, match=r"the response failed after .*"):
         reading(server, timeout=(5, 5, 0.5)).to_arrow()
     stopped.set()
 
@@ -391,15 +391,15 @@ def corrupt() -> bytes:
 TWO = in_form("stream", ROWS.select(["n", "s"]))
 NOT_THE_ROWS = {  # status, headers, body, what is told
     "a page": (200, {}, b"<html>log in</html>", "<html>lo"),
-    "zeros": (200, {}, bytes(100), "no Arrow stream"),
+    "zeros": (200, {}, bytes(100), "not an Arrow stream"),
     "markers alone": (200, {}, b"\xff" * 100, ""),
-    "Parquet": (200, {}, b"PAR1", "no Arrow stream"),
+    "Parquet": (200, {}, b"PAR1", "not an Arrow stream"),
     "the head of a file": (200, {}, b"ARROW1\0\0", ""),
     "zeros behind the head of a file": (
         200,
         {},
         b"ARROW1" + bytes(4000),
-        "no Arrow stream",
+        "not an Arrow stream",
     ),
     "compressed": (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b", "gzip"),
     "204": (204, {}, b"", "204"),

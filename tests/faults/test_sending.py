@@ -77,7 +77,7 @@ def test_F01_a_refused_port_is_a_connect_error_after_three_attempts_which_the_lo
     again = [record.getMessage() for record in told if record.levelname == "INFO"]
     assert len(again) == 2
     assert all(
-        re.search(r"/v1/tables\S* is sent again in [\d.]+ s: .*refused", line)
+        re.search(r"/v1/tables\S* is retried in [\d.]+ s: .*refused", line)
         for line in again
     )
 

@@ -429,7 +429,7 @@ def test_F40_a_proxy_whose_certificate_nobody_vouches_for_is_named(monkeypatch, 
     with Server(tls=certificates()[1]) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         client = through("https://service.test", True, timeout=1, retries=2)
-        told = f"not accepted, proxy 127.0.0.1:{proxy.port}.*REQUESTS_CA_BUNDLE"
+        told = f"the certificate of proxy 127.0.0.1:{proxy.port}.*REQUESTS_CA_BUNDLE"
         assert fails(client.list_tables, errors.TLSError, caplog, told).attempts == 1
 
 
