@@ -1,7 +1,7 @@
-"""Any frame → a `Source`, opened by the file of its library.
+"""Any frame → a `Source`, opened by the module of its library.
 
-Libraries are recognised without importing them: data of a library that is not loaded
-cannot exist.
+Libraries are recognised without importing them: while a library is not loaded, no data
+of it can exist.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rt_frames.errors import UnsupportedTypeError
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
-    """Return whether data are of a class of a library that may not be loaded."""
+    """Return whether data has a class, without importing the class's module."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(data, getattr(loaded, name, ()))
 
@@ -50,13 +50,13 @@ def open_source(
 ) -> Source:
     """Open any frame, for an existing ``table`` or a new one.
 
-    ``keys`` are columns without nulls, whose values together occur once. If it is
-    ``exact``, no fraction is rounded by ``dtypes`` either.
+    Rows have no null in their ``keys``, and no two rows have the same keys. With
+    ``exact``, ``dtypes`` rounds no fractions either.
 
     Raises
     ------
     TypeError
-        If ``data`` is nothing that can be sent.
+        If ``data`` is no frame.
     ValueError
         If a column name, ``dtypes``, ``index`` or ``clean_names`` cannot be used.
     UnsupportedTypeError
@@ -87,7 +87,7 @@ def _parse_options(
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
-    # a data_type object is read as it is, and may say what tables do not keep
+    # data_type objects may spell types that tables do not keep
     casts = {}
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
@@ -104,7 +104,7 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
 
 
 def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
-    """Return a source in its portable schema; refuse columns that cannot be sent."""
+    """Return the source in its portable schema. Raise if a column cannot be sent."""
     names = source.schema.names
     _check_casts({**source.casts, **options.casts}, names)
     check_column_names(names)
@@ -120,7 +120,7 @@ def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
 
 
 def _laid_out(source: Source, options: Options, refusals: Refusals) -> Source:
-    """Return a source with what its rows are converted to."""
+    """Return the source with the layout and the casts of its rows."""
     casts = {**source.casts, **options.casts}
     schema = source.schema
     table = options.table
@@ -156,8 +156,7 @@ def arrow_schemas(
 ) -> tuple[pa.Schema, pa.Schema]:
     """Return the portable schemas of two frames or schemas, without reading rows.
 
-    A side that is ``stored`` may hold columns that could not be sent; they stay what
-    they are.
+    On a ``stored`` side, columns that could not be sent keep their types.
     """
     new_options = _parse_options(dtypes, index, clean_names)
     old_options = _parse_options(None, index, clean_names)
@@ -183,7 +182,7 @@ def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa
 
 
 def _library(data: Any) -> Any:
-    """Return the file that opens the frames of a library; None for any other data."""
+    """Return the module that opens frames of this library, or None."""
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
@@ -198,7 +197,7 @@ def _library(data: Any) -> Any:
 def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
     if isinstance(data, list | tuple) and data and data[0] is not None:
         return _schema_of(_without_partitions(data[0]), side, options, refusals)
-    # the other side may have none
+    # the old side may be a frame of another library
     if side == "after":
         _check_index(data, options)
     if library := _library(data):
@@ -237,7 +236,7 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
 
 
 def _exported_schema(data: Any) -> pa.Schema | None:
-    # of one column
+    # raised for the data of a single column
     with contextlib.suppress(pa.ArrowInvalid):
         if hasattr(data, "__arrow_c_schema__") and not isinstance(
             data, pa.RecordBatchReader | type
@@ -249,14 +248,17 @@ def _exported_schema(data: Any) -> pa.Schema | None:
 
 
 def sent_schema(data: Any) -> pa.Schema:
-    """Return the schema in which a frame would be sent; refuse unsupported columns."""
+    """Return the schema in which a frame would be sent.
+
+    Raise if a column cannot be sent.
+    """
     source = open_source(_without_partitions(data))
     source.close()
     return source.schema
 
 
 def _without_partitions(data: Any) -> Any:
-    """Return the empty pandas frame of a Dask frame; other data as they are."""
+    """Return a Dask frame's empty pandas frame, and other data unchanged."""
     if is_a(data, "dask.dataframe", "DataFrame"):
         from dask.dataframe.dispatch import make_meta
 
@@ -265,7 +267,7 @@ def _without_partitions(data: Any) -> Any:
 
 
 def _open(data: Any, options: Options, refusals: Refusals) -> Source:
-    # the console script's own
+    # opened by the CLI
     if isinstance(data, Source):
         return data
     if is_a(data, "dask.dataframe", "DataFrame"):
@@ -322,7 +324,7 @@ _READERS = {
 
 
 def _advice(data: Any) -> str:
-    """Say what is wrong with what people have at hand, and what makes a frame of it."""
+    """Return why data is not a frame, and how to make a frame of it."""
     if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
         return f"{_name(data)} is one column; make it a frame first, with .to_frame()"
     if _is_column(data):
@@ -357,7 +359,7 @@ def _name(data: Any) -> str:
 def _open_iterator(
     items: Iterator[Any], options: Options, refusals: Refusals
 ) -> Source:
-    """Open frames that come one after the other; the first tells the schema."""
+    """Open an iterator of frames, with the schema of the first one."""
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:
         undo.callback(close)
@@ -380,7 +382,7 @@ def _open_iterator(
         for opened in sources:
             origin = f"item {next(numbers)}"
             pieces = iter(opened.chunks())
-            # drop each item before asking for the next: it may be large
+            # each item is released before the next is made: it may be large
             del opened
             for chunk in pieces:
                 yield chunk._replace(origin=chunk.origin or origin)
@@ -393,7 +395,7 @@ def _open_iterator(
 
 
 def _open_partition(data: Partition, options: Options, refusals: Refusals) -> Source:
-    """Open one partition as an iterator of all of them would."""
+    """Open one partition as `_open_iterator` would among all of them."""
     if data.frame is None:
         return Source(data.schema, list, close=data.close)
     opened = _open(data.frame, options, refusals)

@@ -1,7 +1,7 @@
-"""Match a frame's columns with a table's by name, and choose the types to cast them to.
+"""Match a frame's columns with a table's by name, and choose the casts.
 
 `convert.py` decides batch by batch, with `kinds.py`, whether values may be cast: only
-within a family of types, exactly, and a column without a value fits every column.
+within a family of types, and exactly. A column without values fits every column.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def fit(
     *,
     add_columns: bool = False,
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the nulls that a table allows, and casts to its types.
+    """Return the frame's schema as the table allows nulls, and casts to its types.
 
-    With ``add_columns``, columns that the table lacks stay what they are.
+    With ``add_columns``, columns that the table lacks keep their types.
     """
     targets = {field.name: field for field in table}
     names = set(schema.names)
@@ -63,7 +63,10 @@ def fit(
 def _cast(
     field: pa.Field, target: pa.DataType, requested: pa.DataType | None
 ) -> pa.DataType | None:
-    """Return what a column is cast to; None if the service would describe it alike."""
+    """Return the type to cast a column to.
+
+    None if the service would describe the column's own type in the same way.
+    """
     have = to_portable(field.type if requested is None else requested, field.name)
     if have == target or types.is_null(have):
         return None if have == target else target
@@ -72,7 +75,7 @@ def _cast(
     is_stored_alike = stored == wanted
     if requested is not None and not is_layout(stored, wanted):
         raise not_in_table(have, target, field.name)
-    # some services describe the storage alone
+    # some services describe only the storage of extension types
     if wanted == target and is_stored_alike:
         return None
     if wanted == target and isinstance(have, pa.JsonType):

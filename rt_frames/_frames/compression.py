@@ -1,9 +1,9 @@
 """Find the fastest codec and size of batches, by hill climbing on bytes per second.
 
-Compressing runs beside sending, and the slower of the two sets the pace. If the sender
-waits for batches, try the next faster codec; if it waits for the link, a stronger one;
-keep whichever gets more data through. After a failed trial, a codec waits longer each
-time.
+Compressing and sending run in parallel, and the slower of the two sets the pace. If
+the sender waits for batches, try the next faster codec; if it waits for the link, a
+stronger one; keep the codec that gets more data through. After each failed trial, a
+codec waits longer for its next one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Codec = Literal["zstd", "lz4"] | None
 LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)
 # factor by which a codec must beat another to replace it
 GAIN = 1.04
-# multiples of a failed trial's length until the next one;
+# a codec waits this many times as long as its failed trial took
 PATIENCE = 8
-# but at once if the other codec was so many times faster: the link has changed
+# it does not wait if it was this many times as fast: the link has changed
 CHANGE = 1.5
 # the least evidence of a codec's speed
 PROBE_BATCHES = 3
@@ -44,7 +44,7 @@ TINY = 2**14
 
 
 def check_compression(compression: object) -> None:
-    """Refuse what is not a codec."""
+    """Raise ValueError for an unknown codec."""
     if compression not in ("auto", "lz4", "zstd", None):
         raise ValueError(
             f'compression: expected "auto", "lz4", "zstd" or None, got {compression!r}'
@@ -73,14 +73,14 @@ class CompressionPolicy:
     Parameters
     ----------
     requested : "auto", "lz4", "zstd" or None
-        What the caller asked for.
+        The caller's option.
     memory : LinkMemory or None
-        What is known about the link, updated by ``"auto"``; None within one process,
-        which has no link.
+        What earlier uploads learned about the link, updated by ``"auto"``. None for a
+        service in the same process, to which there is no link.
     nbytes : int or None
-        The size of the data, if known: a single batch leaves nothing to adapt.
+        The size of the data, if known: with a single batch, nothing can adapt.
     is_loopback : bool
-        Whether the address is this machine's. A service there shares the processor, so
+        Whether the address is this machine's. Its service shares the processor, so
         the first upload begins uncompressed; but it may be a tunnel to elsewhere.
 
     Attributes
@@ -147,17 +147,17 @@ class CompressionPolicy:
     def record(
         self, codec: Codec, before: int, after: int, sending: float, waiting: float
     ) -> None:
-        """Note a batch that left.
+        """Record a batch that was sent.
 
         Parameters
         ----------
         codec : Codec
-            What compressed it.
+            The batch's codec.
         before, after : int
-            Its bytes before and after.
+            The batch's bytes before and after compression.
         sending, waiting : float
-            The seconds that it took to leave, and those that the sender had waited for
-            it.
+            The seconds that the batch took to be sent, and that the sender had waited
+            for it.
         """
         if not self.adapts or codec != self.next_codec() or before < TINY:
             return
@@ -183,7 +183,10 @@ class CompressionPolicy:
             self._end_trial(rate, self._rival)
 
     def _use(self, rung: int, swallowed: int | None) -> None:
-        """Take another codec; None if the buffers on the way are full already."""
+        """Switch to a rung of the ladder.
+
+        ``swallowed`` is how many bytes network buffers take; None if they are full.
+        """
         self._rung = rung
         self._full_at = self._sent + (swallowed or 0)
         self._restart(filling=swallowed is not None)
@@ -195,7 +198,7 @@ class CompressionPolicy:
         self._sending = self._waiting = 0.0
 
     def _climb(self, rate: float, *, is_late: bool) -> None:
-        """Try another codec, unless it failed a short time ago."""
+        """Start a trial of another codec, unless one failed recently."""
         rung = self._rung
         patience = self._memory.patience
         self._rates[rung] = rate
@@ -217,7 +220,7 @@ class CompressionPolicy:
         self.batch_bytes = max(self.batch_bytes, MIN_BATCH_BYTES)
 
     def _end_trial(self, rate: float, rival: int) -> None:
-        """Keep the better codec; the other one waits twice as long as before."""
+        """Keep the better codec. The other waits at least twice as long as before."""
         tried = self._rung
         patience = self._memory.patience
         better = rival
@@ -234,7 +237,10 @@ class CompressionPolicy:
         self._use(better, None)
 
     def _resize(self, seconds: float) -> None:
-        """Choose a size that takes milliseconds: less costs more, more reacts late."""
+        """Choose a batch size that takes milliseconds.
+
+        Smaller batches have more overhead, larger ones react late.
+        """
         codec = self.next_codec()
         largest = TARGET_BATCH_BYTES
         if not self._rates:

@@ -3,8 +3,7 @@
 `portable_layout` decides once, by type. A `Converter` then converts each batch,
 touching only columns whose layout differs. Nested columns are taken apart, converted
 and reassembled, because Arrow's own cast lacks dictionaries of nested values, truncates
-list views and run-end-encoding inside lists, and casts all that lies behind a slice of
-lists.
+list views and run-end-encoding inside lists, and casts items outside a slice of lists.
 
 The dictionaries of one path (a column, or a field inside one) become one dictionary, as
 readers keep only the newest.
@@ -52,7 +51,7 @@ from rt_frames._schema.portable import (
 from rt_frames._text import Message, list_names
 from rt_frames.errors import UnsupportedTypeError
 
-# of columns that are cast together
+# of short columns that one call casts
 JOINED_VALUES = 2**16
 
 # pa.array and pa.scalar would import pandas if it is installed
@@ -67,9 +66,9 @@ class Layout(NamedTuple):
     schema : pyarrow.Schema
         In portable types.
     dictionaries : set of str
-        Columns that are dictionaries or hold some.
+        Columns that are dictionaries, or have dictionaries inside.
     required : set of str
-        Columns in which, or inside which, nothing may be null.
+        Columns that must not be null, or have fields inside that must not.
     nested : bool
         Whether a column is nested.
     """
@@ -80,7 +79,7 @@ class Layout(NamedTuple):
     nested: bool = False
 
     def only(self, names: list[str]) -> Layout:
-        """Return the layout of some columns."""
+        """Return the layout of the named columns."""
         return self._replace(
             schema=pa.schema([self.schema.field(name) for name in names]),
             dictionaries=self.dictionaries.intersection(names),
@@ -91,12 +90,12 @@ class Layout(NamedTuple):
 def portable_layout(
     schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals
 ) -> Layout:
-    """Return what is sent, and note unsupported columns.
+    """Return the layout in which columns are sent, and record unsupported ones.
 
-    Without ``casts``, schemas are compared and nothing is sent.
+    ``casts`` is None if schemas are compared and nothing is sent.
     """
     if not casts and is_plain(schema):
-        # comparing schemas is slow
+        # without the comparison of schemas, which is slow
         return Layout(schema.remove_metadata() if schema.metadata else schema)
     fields = []
     dictionaries = set()
@@ -125,7 +124,7 @@ def portable_layout(
 
 
 class _SentType(NamedTuple):
-    """What columns of a given type are sent as."""
+    """The type in which columns of one type are sent."""
 
     given: pa.DataType
     cast: pa.DataType | None
@@ -139,30 +138,30 @@ def _sent_type(
     casts: Mapping[str, pa.DataType] | None,
     known: dict[tuple[str, str], _SentType],
 ) -> _SentType:
-    """Return what a column is sent as.
+    """Return the type in which a column is sent.
 
-    A wide table has few types, and each is looked into once: 2,000 structs take a third
-    of the time.
+    A wide table has few types, and each is examined once: 2,000 structs take a third of
+    the time.
     """
     name = field.name
     cast = casts.get(name) if casts else None
     try:
         given = field.type
-        # equal types may have items of other names; types spelled alike may differ
+        # equal types may differ in the names of items; types spelled alike may differ
         key = str(given), str(cast)
         sent = known.get(key)
         if sent is not None and sent.given == given and sent.cast == cast:
             return sent
         portable = to_portable(given, name)
     except KeyError:
-        # pyarrow has no class for them, and raises on their type
+        # pyarrow has no class for two kinds of intervals, and raises on .type
         raise unsupported(
             name,
             "Arrow's interval",
             "cast it to a duration, or to a struct of its parts",
         ) from None
     arrow = portable if cast is None else cast
-    # Arrow divides by the size
+    # Arrow divides by the fixed size
     if contains(portable, _is_void) or contains(arrow, _is_void):
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
@@ -214,7 +213,7 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
 def _unsuitable(
     text: str, cure: str, hint: str, column: pa.Field | None
 ) -> UnsupportedTypeError:
-    """Make the error for a type; the hint is for callers who can pass ``dtypes``."""
+    """Make the error for a type. The hint is for callers who can pass ``dtypes``."""
     if column is None:
         return UnsupportedTypeError(f"{text}; {cure}")
     dtypes = {column.name: _example(column.type)}
@@ -224,7 +223,7 @@ def _unsuitable(
 def _example(arrow: pa.DataType) -> Any:
     """Return a dtype to pass for a column that cannot be sent.
 
-    With text in the place of nulls, and lists of variable size.
+    Nulls become text, and fixed-size lists of variable items become lists.
     """
     if not types.is_nested(arrow):
         return "large_string"
@@ -236,7 +235,7 @@ def _example(arrow: pa.DataType) -> Any:
     try:
         return to_data_type(storable)
     except UnsupportedTypeError:
-        # a map has none
+        # a map has no data_type
         return "…"
 
 
@@ -251,10 +250,13 @@ def _storable(arrow: pa.DataType) -> pa.DataType:
 def first_failing_row(
     length: int, convert: Callable[[int, int], object], error: Exception
 ) -> tuple[int | None, Exception]:
-    """Bisect for the first row that fails, and why; None if no one row is to blame."""
+    """Bisect for the first row that fails, and its error.
+
+    The row is None if no single row is to blame.
+    """
     start = 0
     stop = length
-    # if even zero rows cannot be converted, there is no type
+    # the first try has no rows: if it fails, the type is to blame
     middle = 0
     while start < stop:
         try:
@@ -273,7 +275,7 @@ def first_failing_row(
 
 
 class _Column(NamedTuple):
-    """How one column, or a field inside it, is converted, and what errors name."""
+    """How a column, or a field inside it, is converted, and named in errors."""
 
     path: str
     # an item or partition
@@ -286,18 +288,18 @@ class _Column(NamedTuple):
     appended: bool
 
     def field(self, name: str) -> _Column:
-        """Return how a field inside is converted."""
+        """Return the rules for a field inside."""
         return self._replace(path=join_path(self.path, name))
 
     def check_kind(self, have: pa.DataType, target: pa.DataType) -> None:
-        """Refuse values of a kind that the column does not take."""
+        """Raise if the column does not take values of this type."""
         if self.appended:
             check_appended(have, target, self.path)
         elif not self.cast:
             check_alike(have, target, self.path, self.origin)
 
     def check_layout(self, have: pa.DataType, target: pa.DataType) -> None:
-        """Refuse nested values that no cast of the caller's makes of the target."""
+        """Raise if nested types differ and the caller asked for no cast."""
         if self.appended:
             raise not_in_table(to_portable(have), target, self.path)
         if not self.cast:
@@ -305,23 +307,23 @@ class _Column(NamedTuple):
 
 
 class Converter:
-    """Turn the batches of one source into batches of one portable schema.
+    """Converts the batches of one source to one portable schema.
 
     Parameters
     ----------
     layout : Layout
-        What is sent.
+        The layout to send.
     casts : collection of str
-        Columns that the caller wants cast; of the others only the layout may differ.
+        Columns to cast. The others may differ in their layout only.
     exact : collection of str
-        Columns that are cast without rounding fractions.
+        Columns to cast without rounding fractions.
     appends : bool
-        Whether those are cast to the types of a table that rows are added to.
+        Whether the exact columns are cast to the types of a table, to add rows to it.
 
     Attributes
     ----------
     dictionaries : Dictionaries
-        Those that were given to the batches so far.
+        The dictionaries of the batches so far.
     """
 
     def __init__(
@@ -342,7 +344,7 @@ class Converter:
     def __call__(
         self, batch: pa.RecordBatch, origin: str, rows_before: int
     ) -> pa.RecordBatch:
-        """Convert one batch; an error names column, row and ``origin``."""
+        """Convert one batch. Errors name column, row and ``origin``."""
         if self._is_as_sent(batch):
             return batch
         batch = self._in_order(batch, origin)
@@ -380,7 +382,7 @@ class Converter:
         return not any(batch.column(name).null_count for name in layout.required)
 
     def _in_order(self, batch: pa.RecordBatch, origin: str) -> pa.RecordBatch:
-        """Return a batch whose columns have the order of the first batch."""
+        """Return the batch with its columns in the order of the first batch."""
         have = batch.schema.names
         want = self._schema.names
         if have == want:
@@ -398,11 +400,11 @@ class Converter:
         )
 
     def _cast_short(self, batch: pa.RecordBatch, origin: str) -> dict[str, pa.Array]:
-        """Cast short columns of one type together, as wide tables have many.
+        """Cast short columns of one type in one call, as wide tables have many.
 
-        Each call of Arrow takes longer than a few values do: 100 columns of 10,000 rows
-        take 2.5 times, 200 of ten rows 4.6 times as long one by one. Columns of which
-        one cannot be cast are left out, for the error to name it.
+        A call of Arrow takes longer than a few values: one by one, 100 columns of
+        10,000 rows take 2.5 times as long, 200 columns of ten rows 4.6 times. If one of
+        the columns cannot be cast, all are left out, so that the error names it.
         """
         rows = batch.num_rows
         at_once = JOINED_VALUES // max(rows, 1)
@@ -459,7 +461,7 @@ class Converter:
             )
             where = "" if row is None else f", row {rows_before + row}"
             where += f" of {origin}" if origin else ""
-            # nothing was done
+            # Arrow writes of a cast that did not happen as if it had
             why = str(reason)[:300].replace("was truncated", "would be truncated")
             raise UnsupportedTypeError(
                 f"column {name!r}{where}: {to_portable(array.type)} cannot be converted to {target}: "
@@ -469,7 +471,7 @@ class Converter:
     def _convert(
         self, array: pa.Array, target: pa.DataType, column: _Column
     ) -> pa.Array:
-        """Return an array in another type, its dictionaries as those of the stream."""
+        """Convert an array to the target type, with the stream's dictionaries."""
         if array.type != target:
             array = _cast_values(array, target, column)
         if not isinstance(target, pa.BaseExtensionType):
@@ -538,7 +540,7 @@ class Converter:
             raise ValueError(
                 f"its fields are {list_names(have)}, not {list_names(want)}"
             )
-        # without values under a null struct
+        # flatten() makes the values under a null struct null
         children = dict(zip(have, array.flatten(), strict=True))
         converted = [
             self._inside(children[field.name], field, column) for field in target
@@ -571,7 +573,7 @@ class Converter:
         )
 
     def _list(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
-        """Put a list or list view together again around its converted items."""
+        """Convert the items of lists or list views, and reassemble the lists."""
         # flatten() loses buffers of extension types
         if types.is_list_view(array.type) or types.is_large_list_view(array.type):
             items = self._inside(array.values, target.value_field, column)
@@ -590,9 +592,9 @@ class Converter:
 
 
 def _is_cut(array: pa.Array) -> bool:
-    """Return whether something inside is empty.
+    """Return whether an array inside is empty.
 
-    Arrow's writer gets that wrong if it is a slice behind some rows.
+    Arrow's writer is wrong for an empty slice that begins after the first row.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -604,7 +606,7 @@ def _is_cut(array: pa.Array) -> bool:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Return what is inside an array, as far as its rows use it."""
+    """Return the arrays inside an array, trimmed to its rows."""
     if types.is_struct(array.type):
         return [array.field(i) for i in range(array.type.num_fields)]
     if types.is_map(array.type):
@@ -616,20 +618,20 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 
 def _used(offsets: pa.Array, *children: pa.Array) -> list[pa.Array]:
-    """Trim values to the range that offsets cover."""
+    """Trim values to the range that the offsets cover."""
     start = offsets[0].as_py()
     length = offsets[-1].as_py() - start
     return [child.slice(start, length) for child in children]
 
 
 def _rebased(offsets: pa.Array, *children: pa.Array) -> list[pa.Array]:
-    """Rebase offsets to 0, and trim the values to the range that they cover."""
+    """Rebase offsets to 0, and trim values to the range that the offsets cover."""
     rebased = pc.call_function("subtract", [offsets, offsets[0]])
     return [rebased, *_used(offsets, *children)]
 
 
 def _positions_in_views(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the offsets of list views as lists, and where their items lie."""
+    """Return the offsets of list views as of lists, and the items' positions."""
     lengths = pc.call_function("list_value_length", [array])
     lengths = lengths.fill_null(0).cast(pa.int64())
     ends = pc.call_function("cumulative_sum", [lengths])
@@ -646,7 +648,10 @@ def _as_arrow(numbers: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
-    """Cast values that are not nested; return nulls for an array without a value."""
+    """Cast values that are not nested.
+
+    An array without values becomes one of Arrow's null type.
+    """
     if has_no_value(array):
         return pa.nulls(len(array))
     if types.is_nested(target):
@@ -665,7 +670,7 @@ def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Ar
 
 
 def _decode(array: pa.Array) -> pa.Array:
-    """Return values in their portable layout, not coded: Arrow casts few others."""
+    """Decode values to their portable layout, as Arrow casts few others."""
     if types.is_dictionary(array.type):
         return _decode(array.dictionary).take(array.indices)
     if types.is_run_end_encoded(array.type):
@@ -682,21 +687,21 @@ def _decode(array: pa.Array) -> pa.Array:
 
 
 def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
-    """Return which run each row lies in; Arrow's own decoding knows few types."""
+    """Return the run of each row. Arrow's own decoding supports few types."""
     rows = np.arange(array.offset, array.offset + len(array))
     ends = array.run_ends.to_numpy()
     return _as_arrow(np.searchsorted(ends, rows, side="right"))
 
 
 def _requires_values(field: pa.Field) -> bool:
-    """Return whether a field or one inside may not be null, other than a map's keys."""
+    """Return whether a field or one inside must not be null. Map keys do not count."""
     return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
 def _check_required(
     array: pa.Array, field: pa.Field, path: str, *, appends: bool
 ) -> None:
-    """Refuse nulls where the schema says that there are none."""
+    """Raise if a field that must not be null has nulls."""
     if not field.nullable and array.null_count:
         cure = "make the field nullable, or fill the nulls"
         if appends:
@@ -707,7 +712,7 @@ def _check_required(
     fields = _value_fields(field.type)
     if not any(map(_requires_values, fields)):
         return
-    # values under a null are never seen
+    # no reader sees the values under a null
     present = array.drop_null()
     if types.is_map(field.type):
         children = [present.items]
@@ -725,7 +730,7 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
-    """Return whether a type, or one inside it, passes a test."""
+    """Return whether a type, or a type inside it, passes a test."""
     return test(arrow) or any(
         contains(field.type, test) for field in child_fields(arrow)
     )

@@ -1,14 +1,14 @@
-"""The casts of ``dtypes=``: cast, cast back, compare; refuse values that change.
+"""The casts of ``dtypes=``: cast, cast back, and refuse values that differ.
 
 Nulls are nulls, and NaN equals NaN. The exceptions::
 
     text → anything            as it is parsed: the spelling is not kept; whole numbers
-                               are, and what is finite
-    floats → smaller floats    fractions are rounded, as ``astype`` does; finite stays
-                               finite, and whole numbers that a double counts exactly
-                               (ids, which a null made floats) stay what they are
+                               are, and finite ones stay finite
+    floats → smaller floats    fractions are rounded, as ``astype`` does; finite numbers
+                               stay finite, and whole numbers that a double holds
+                               exactly (ids, which a null made floats) keep their value
     floats → text              the shortest digits that are read as that float
-    decimals ⇄ floats          fractions by those digits
+    decimals ⇄ floats          fractions by these shortest digits
     UUIDs ⇄ text               as they are written
     with a zone ⇄ without      UTC only, where clock and instant are the same
     moments → times of day     never: the day would be lost
@@ -53,9 +53,9 @@ _call = pc.call_function
 def cast_exactly(
     array: pa.Array, target: pa.DataType, *, rounds: bool = True
 ) -> pa.Array:
-    """Cast values that are portable, flat and not coded; refuse those that change.
+    """Cast flat, portable values without dictionaries. Raise if a value changes.
 
-    Fractions of floats are only rounded if the caller wrote the type.
+    Fractions of floats are rounded only if the caller wrote the type (``rounds``).
     """
     if types.is_dictionary(target):
         values = cast_exactly(array, target.value_type, rounds=rounds)
@@ -76,12 +76,12 @@ def cast_exactly(
         raise ValueError(why)
     made = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
-        # Arrow casts any integer to bool
+        # Arrow makes times and dates of integers out of their range
         made.validate(full=True)
     if kinds[0] == "text":
         _check_parsed(array, made, rounds=rounds)
     elif kinds != ("times", "text"):
-        # Arrow cannot parse them
+        # Arrow cannot parse times of day
         _refuse_first(array, target, _is_same(array, made, rounds=rounds))
     return made
 
@@ -89,7 +89,7 @@ def cast_exactly(
 def cast_objects(
     values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any]
 ) -> pa.Array:
-    """Cast Python objects of several kinds; ``to_arrow`` converts those of one kind."""
+    """Cast Python objects of several types. ``to_arrow`` converts those of one type."""
     rows: dict[tuple[type, str], list[int]] = defaultdict(list)
     for row, value in enumerate(values):
         rows[type(value), str(getattr(value, "tzinfo", None))].append(row)
@@ -131,18 +131,18 @@ def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
     # pa.scalar would import pandas if it is installed
     if _call("all", [same]).as_py() is False:
         differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
-        # Python has no year beyond 9999
+        # not as_py(): Python has no year beyond 9999
         shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]
         raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
 
 
 def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Array:
-    """Return which values survive, or are fractions that a float may round."""
+    """Return which values are kept, or are fractions that may be rounded."""
     have = array.type
     try:
         same = _is_equal(array, _cast(made, have))
     except pa.ArrowInvalid:
-        # text of a year beyond 9999
+        # Arrow does not parse the text of a year beyond 9999
         same = array.is_null()
     if not types.is_floating(made.type):
         return same
@@ -161,7 +161,7 @@ def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
     if isinstance(one, pa.ExtensionArray):
         one = one.storage
         other = other.storage
-    # Arrow cannot compare halves
+    # Arrow cannot compare float16
     if types.is_floating(one.type):
         one = _doubles(one)
         other = _doubles(other)
@@ -181,17 +181,17 @@ def _is_whole(floats: pa.Array) -> pa.Array:
 
 
 def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
-    """Refuse text that Arrow takes for another number."""
+    """Raise for text that Arrow parses to another number or day."""
     target = made.type
     if types.is_integer(target):
         # 0xFF is the int8 -1
         _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):
-        # Arrow wraps beyond its bits
+        # Arrow wraps numbers that exceed the bits of the type
         back = _doubles(made.cast(pa.string()))
         _refuse_first(texts, target, _is_equal(_doubles(texts), back))
     elif types.is_timestamp(target):
-        # older Arrow wraps years beyond nanoseconds; zones shift by a day
+        # older Arrow wraps years that nanoseconds cannot count; zones shift by a day
         days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
         both = [days.cast(pa.date32()), made.cast(pa.date32())]
         apart = _call("abs", [_call("days_between", both)])
@@ -216,7 +216,7 @@ def _check_floats(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
 
 
 def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
-    """Refuse text that became infinite, and whole numbers that no such float is."""
+    """Raise for text that became infinite, and whole numbers that changed."""
     infinite = texts.filter(_call("invert", [_call("is_finite", [floats])]))
     _refuse_first(infinite, target, _matches(infinite, "(?i)inf"))
     whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")
@@ -237,7 +237,10 @@ def _matches(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats; those out of range become null first, since some CPUs saturate."""
+    """Cast floats to integers.
+
+    Those out of range become null first, since some CPUs saturate.
+    """
     doubles = _doubles(array)
     end = 2.0 ** (target.bit_width - types.is_signed_integer(target))
     above = _call("greater_equal", [doubles, pa.scalar(-end)])
@@ -248,7 +251,7 @@ def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats; of fractions Arrow's own way misses the nearest."""
+    """Cast floats to decimals. Arrow's own cast of fractions misses the nearest one."""
     doubles = _doubles(array)
     whole = doubles.cast(target)
     fractions = array.cast(pa.string()).cast(target)
@@ -261,8 +264,8 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Parse times as those of a day, since Arrow parses moments only."""
-    # Arrow would take 10 for ten o'clock
+    """Parse times of day behind a date, since Arrow parses timestamps only."""
+    # Arrow would read 10 as ten o'clock
     _refuse_first(array, target, _matches(array, ":"))
     day = pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
     moments = _call("binary_replace_slice", [array], day)
@@ -274,7 +277,7 @@ def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
         ) from None
 
 
-# where Arrow's cast loses values, refuses too much, or does not exist
+# casts that Arrow does not have, that lose values, or that fail for good values
 _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,

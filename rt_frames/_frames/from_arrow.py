@@ -17,12 +17,12 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-# readers, some of which go on after they were closed
+# readers that were read from; some still yield rows after close()
 _BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
 def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
-    """Open a table; its chunks may have different dictionaries."""
+    """Open a table, of which each chunk may have its own dictionaries."""
     if clean:
         table = table.rename_columns(clean(table.column_names))
     size = nbytes(table, exact=False)
@@ -37,7 +37,7 @@ def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
 def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Source:
     """Open a stream of batches.
 
-    Once begun, it is closed by its reader, which may be on another thread.
+    Once reading has begun, the thread that reads it closes it.
     """
     if reader in _BEGUN:
         raise ValueError(
@@ -67,13 +67,16 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
 
 @dataclass(frozen=True)
 class Readable:
-    """Rows that can be asked for more than once."""
+    """Rows that can be read more than once."""
 
     read: Callable[[], pa.RecordBatchReader]
 
 
 def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
-    """Open rows that are requested each time; the first response has the schema."""
+    """Open rows that are requested again for each reading.
+
+    The first response has the schema.
+    """
     first = open_reader(data.read(), clean)
     unread = [first]
 
@@ -89,7 +92,7 @@ def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
 
 
 def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
-    """Open a dataset, which is read anew each time."""
+    """Open a dataset, which can be read again and again."""
     schema = clean_schema(dataset.schema, clean)
     names = schema.names if clean else None
 
@@ -102,7 +105,7 @@ def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
 
 
 def clean_schema(schema: pa.Schema, clean: CleanLabels | None) -> pa.Schema:
-    """Return a schema under names that can be sent, if they are to be cleaned."""
+    """Return the schema with cleaned names, if the caller wants that."""
     if clean is None:
         return schema
     names = clean(schema.names)
@@ -120,7 +123,7 @@ def _chunks(
 
 
 def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -> Chunk:
-    """Return a batch as a chunk, whose rows are views."""
+    """Make a chunk of a batch. Its slices are views."""
 
     def cut(start: int, length: int, columns: list[str] | None) -> list[pa.RecordBatch]:
         rows = batch if length == batch.num_rows else batch.slice(start, length)

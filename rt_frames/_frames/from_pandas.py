@@ -34,14 +34,14 @@ _SAMPLED = 256
 
 
 class _Column(NamedTuple):
-    """A column's size in bytes, and what slices rows; their layout may still differ."""
+    """A column's size in bytes, and the function that slices its rows."""
 
     nbytes: int
     cut: Callable[[int, int], Any]
 
 
 class _Cast(NamedTuple):
-    """What the caller wants objects of several kinds cast to, each as what it is."""
+    """The type that the caller wants objects of several types cast to."""
 
     arrow: pa.DataType
 
@@ -50,7 +50,7 @@ _Target = ObjectType | _Cast
 
 
 def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Source:
-    """Open a frame; the chosen index levels come first."""
+    """Open a frame. Index levels that are sent come first."""
     names, levels = _names_and_levels(frame, options, refusals)
     series = [*levels, *(column for _, column in frame.items())]
     dtypes = [column.dtype for column in series]
@@ -87,7 +87,7 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
 def arrow_schema(
     frame: pd.DataFrame, options: Options, refusals: Refusals
 ) -> pa.Schema:
-    """Return the schema alone; only ``object`` columns are looked into."""
+    """Return the schema. Only values of ``object`` columns are read."""
     names, levels = _names_and_levels(frame, options, refusals)
     dtypes = [*(level.dtype for level in levels), *frame.dtypes]
 
@@ -105,7 +105,7 @@ def _schema(names: list[str], targets: list[_Target]) -> pa.Schema:
 def _names_and_levels(
     frame: pd.DataFrame, options: Options, refusals: Refusals
 ) -> tuple[list[str], list[pd.Series[Any]]]:
-    """Name the columns, and return those that are levels of the index."""
+    """Return the names of all columns, and the index levels among the columns."""
     index = frame.index
     keeps_index = options.keep_index
     if keeps_index is None:
@@ -134,13 +134,13 @@ def _names_and_levels(
 
 
 def _is_row_number_index(index: pd.Index[Any]) -> bool:
-    """Return whether an index only counts the rows; names and levels are data."""
+    """Return whether an index only counts rows. Names and levels are data."""
     if index.nlevels > 1 or index.name is not None:
         return False
     dtype = index.dtype
     if not isinstance(dtype, pd.ArrowDtype):
         return pd.api.types.is_integer_dtype(dtype)
-    # of views and run-ends, pandas knows no kind
+    # pandas cannot classify views and run-ends
     arrow = dtype.pyarrow_dtype
     if pa.types.is_run_end_encoded(arrow):
         arrow = arrow.value_type
@@ -154,8 +154,11 @@ def _targets(
     casts: Mapping[str, pa.DataType],
     refusals: Refusals,
 ) -> list[_Target]:
-    """Return the types; ``series`` gives the columns whose dtype does not say."""
-    # each dtype is looked at once
+    """Return the columns' types.
+
+    ``series`` returns a column by number, to read the values of objects.
+    """
+    # each dtype is converted once
     known: dict[Any, ObjectType] = {}
     targets: list[_Target] = []
     for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
@@ -163,7 +166,7 @@ def _targets(
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 targets.append(_infer(name, series(i).to_numpy(), casts.get(name)))
                 continue
-            # its hash covers all its values
+            # hashing a categorical dtype hashes all its categories
             key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
             if key not in known:
                 if isinstance(dtype, np.dtype):
@@ -217,19 +220,19 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     def cut(start: int, stop: int) -> pa.Array:
         piece = codes[start:stop]
         missing = piece < 0 if len(piece) and piece.min() < 0 else None
-        # codes are validated where they are converted
+        # `Dictionaries.unify` checks the codes
         return pa.DictionaryArray.from_arrays(
             pa.array(piece, mask=missing), dictionary, safe=False
         )
 
-    # sent as 32 bits
+    # codes are sent as 32 bits
     return _Column(4 * len(codes), cut)
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    # a large body is cut twice: to count its bytes, and to send it
+    # a large body is sliced twice: to count its bytes, and to send it
     has_nan: dict[tuple[int, int], bool] = {}
 
     def cut(start: int, stop: int) -> pa.Array:
@@ -242,9 +245,9 @@ def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
 
 
 def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
-    """Look for NaN at the speed of memory: one NaN makes a minimum NaN.
+    """Return whether values may hold NaN, at the speed of memory.
 
-    A dot product would wake BLAS's threads.
+    One NaN makes the minimum NaN. A dot product would wake BLAS's threads.
     """
     if values.dtype not in (np.float32, np.float64):
         return values.dtype.kind in "fmM"
@@ -267,12 +270,12 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
     size = 0
-    # reported with their row when it is converted
+    # `_convert` reports errors, with their row
     with contextlib.suppress(*CONVERSION_ERRORS):
         sampled = _to_arrow(name, sample, target).nbytes
         size = sampled * len(values) // max(len(sample), 1)
 
-    # tried before sending: one conversion is enough
+    # rows are converted before sending, to check them: once is enough
     @functools.cache
     def cut(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
@@ -315,7 +318,7 @@ def _infer(
 ) -> _Target:
     """Infer an object column's type from its values.
 
-    They must be of one kind, unless the caller wants them cast.
+    They must be of one type, unless the caller wants them cast.
     """
     if cast is None:
         return infer(name, values)
@@ -326,6 +329,6 @@ def _infer(
     except UnsupportedTypeError:
         if not contains(cast, pa.types.is_map):
             raise
-        # the pairs of maps hold two kinds
+        # a map's pairs of key and value have two types
         return ObjectType(cast, arrow_converts=False)
     return ObjectType(cast) if pa.types.is_null(inferred.arrow) else inferred

@@ -1,7 +1,7 @@
 """A Polars frame → a `Source`, exported slice by slice as it lies in memory.
 
-Polars keeps text as views. They are cast by Arrow, because Polars' own conversion is
-slower and blocks the other threads of Python.
+Polars keeps text as views. Arrow casts them, because Polars' own conversion is slower
+and blocks the other threads of Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 def open_frame(
     frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
 ) -> Source:
-    """Open a frame in memory, or a query, which runs anew each time."""
+    """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
         found = _types(frame.collect_schema(), refusals)
@@ -37,7 +37,7 @@ def open_frame(
     # frame.schema is slower
     found = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals)
     chunk = _chunk(frame)
-    # hashing them is slower
+    # by id, as hashing types is slower
     distinct = {id(arrow): arrow for arrow in found.values()}.values()
     return Source(
         pa.schema(found),
@@ -51,7 +51,7 @@ def open_frame(
 def arrow_schema(
     frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
 ) -> pa.Schema:
-    """Return the schema alone."""
+    """Return the schema, without reading rows."""
     frame = _cleaned(frame, options.clean)
     return pa.schema(_types(frame.collect_schema(), refusals))
 
@@ -66,7 +66,7 @@ def _cleaned(
 
 
 def _is_copied(arrow: pa.DataType) -> bool:
-    """Return whether Polars keeps such values as views or other codes."""
+    """Return whether Polars keeps such values as views, or with other codes."""
     is_text = types.is_large_string(arrow) or types.is_large_binary(arrow)
     return bool(is_text or types.is_dictionary(arrow))
 
@@ -104,7 +104,7 @@ def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     """Run a query on a thread of its own, one batch ahead.
 
-    Not by `collect_batches`, which just ends if the engine panics.
+    Not by `collect_batches`, which ends without an error if the engine panics.
     """
     ready: queue.SimpleQueue[pl.DataFrame | None] = queue.SimpleQueue()
     go_on: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -112,7 +112,7 @@ def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     def take(batch: pl.DataFrame) -> bool:
         ready.put(batch)
         if not (goes_on := go_on.get()):
-            # for those in flight
+            # for the batches in flight
             go_on.put(False)
         return not goes_on
 

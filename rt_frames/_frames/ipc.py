@@ -40,15 +40,15 @@ Buffers = list[Any]
 
 
 class IPCStream:
-    """One Arrow IPC stream, made again each time it is iterated, batch by batch.
+    """One Arrow IPC stream, which each iteration makes again, batch by batch.
 
-    Batches are made one ahead. Errors of the source propagate; the stream is then not
-    finished.
+    Batches are made one ahead. Errors of the source propagate, and then the stream has
+    no end.
 
     Parameters
     ----------
     source : Source
-        What is sent.
+        The data to send.
     policy : CompressionPolicy
         Chooses the codec of each batch.
 
@@ -58,7 +58,7 @@ class IPCStream:
         Bytes of the whole stream, if they are cheap to count or the caller asked for no
         compression.
     rows : int
-        Rows that were given so far.
+        Rows of the messages that were yielded so far.
     """
 
     def __init__(self, source: Source, policy: CompressionPolicy) -> None:
@@ -91,7 +91,7 @@ class IPCStream:
     def parts(self, max_bytes: int | None) -> Generator[Generator[Buffers]]:
         """Split into complete streams, each of which is read before the next.
 
-        They have at most ``max_bytes``, unless a single batch has more.
+        Each has at most ``max_bytes``, unless a single batch has more.
         """
         self._max_bytes = max_bytes
         following = list[Buffers]()
@@ -114,7 +114,7 @@ class IPCStream:
                 yield part()
 
     def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
-        """Yield messages, and whether each begins a part; time them for the policy."""
+        """Yield messages and whether each begins a part, and record their times."""
         self.rows = 0
         policy = self._policy
         if self._made is None:
@@ -155,9 +155,10 @@ class IPCStream:
         return int(sink.size())
 
     def _messages(self) -> Generator[_Encoded]:
-        """Yield the schema with the first batch, and the end with the last if known.
+        """Yield encoded batches, the first with the schema.
 
-        So a small body is one message.
+        The last one has the end of the stream if the number of rows is known, so that a
+        small body is one message.
         """
         source = self._source
         remaining = source.rows
@@ -196,7 +197,7 @@ class IPCStream:
                 )
                 if remaining == 0:
                     return
-                # before the next is made: they may hold all of a frame
+                # released before the next is made: they may hold a whole frame
                 del message, buffers
         keys.check()
         end = [_END_OF_STREAM]
@@ -216,7 +217,7 @@ class IPCStream:
             del rows
 
     def _joined(self) -> Iterator[Slice]:
-        """Yield the source's slices; small ones in quick succession become one."""
+        """Yield the source's slices, and join small ones in quick succession."""
         source = self._source
         pending = list[Slice]()
         since = time.monotonic()
@@ -247,8 +248,8 @@ class IPCStream:
     def _resized(self) -> Iterator[tuple[Slice, bool]]:
         """Yield slices of the policy's size, and whether each is as sent.
 
-        A short remainder joins the last slice. In a wide table only the first ones,
-        which show how fast the link is, are so small that its columns count.
+        A short remainder joins the last slice. In a wide table only the first slices,
+        which probe the link, are so small that the fixed cost of each column shows.
         """
         source = self._source
         policy = self._policy
@@ -259,7 +260,7 @@ class IPCStream:
             as_sent = not self._converts or rows.batch.schema.equals(source.schema)
             limit = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             size = rows.nbytes
-            # what is neither converted nor compressed goes as it lies in memory
+            # rows that are neither converted nor compressed need no slices
             if as_sent and policy.disabled and not self._max_bytes:
                 size = 0
             total = rows.batch.num_rows
@@ -297,7 +298,7 @@ def _join(slices: list[Slice]) -> Slice:
 def _count_threads(source: Source) -> int:
     """Return how many threads convert and compress.
 
-    One if batches depend on earlier ones, or columns are many.
+    One if batches depend on earlier ones, or the table is wide.
     """
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
@@ -308,8 +309,8 @@ def _count_threads(source: Source) -> int:
 class _Task(NamedTuple):
     """Rows to encode with a codec.
 
-    ``skip`` is how much of the stream's beginning was sent before; a cheap task takes
-    no work.
+    ``skip`` is how many bytes of the schema were sent before. A cheap task is done
+    without another thread.
     """
 
     rows: Slice
@@ -319,11 +320,12 @@ class _Task(NamedTuple):
 
 
 class _Encoded(NamedTuple):
-    """The message of some rows, and how many bytes its codec was given; 0 if none.
+    """The message of some rows.
 
-    It ``begins`` another stream if it was too large for the one before it. It keeps the
-    ``batch`` if messages rely on dictionaries of earlier ones, and the columns of an
-    upsert's ``keys``.
+    ``before`` is their bytes before compression, 0 without a codec. ``begins`` is
+    whether it begins the next part, as it was too large for the one before. It keeps
+    the ``batch`` if messages rely on dictionaries of earlier ones, and the columns of
+    an upsert's ``keys``.
     """
 
     rows: int
@@ -335,12 +337,12 @@ class _Encoded(NamedTuple):
     keys: Sequence[pa.Array] = ()
 
     def nbytes(self) -> int:
-        """Return how long the message is."""
+        """Return the length of the message."""
         return sum(map(len, self.buffers))
 
 
 class _Encoder(threading.local):
-    """Makes messages of slices, each thread for itself."""
+    """Makes messages of slices. Each thread has its own writers."""
 
     def __init__(self, source: Source, *, converts: bool) -> None:
         self._schema = source.schema
@@ -348,7 +350,7 @@ class _Encoder(threading.local):
         self._keys = source.keys
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
-        # of the dictionaries that the writers have sent
+        # of the dictionaries that the writers sent last
         self._version = 0
 
     def __call__(self, task: _Task) -> _Encoded:
@@ -368,7 +370,7 @@ class _Encoder(threading.local):
         before = 0
         if codec is not None:
             before = nbytes(batch)
-            # dictionaries that were made must be sent: a writer makes them only once
+            # encoded dictionaries must be sent: a writer encodes them only once
             is_smaller = sum(map(len, buffers)) < before
             if not is_smaller and not self._has_dictionaries:
                 buffers = self._write(batch, task, None)
@@ -379,7 +381,7 @@ class _Encoder(threading.local):
         )
 
     def begin(self, message: _Encoded) -> Buffers:
-        """Make a message the first of a stream: with schema and all dictionaries."""
+        """Make a message the first of a stream, with schema and all dictionaries."""
         if message.batch is None:
             return [self._schema.serialize(), *message.buffers]
         writer = _Writer(self._schema, message.codec, 0)
@@ -401,7 +403,7 @@ class _Writer:
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         self._sink = _Sink(skip)
         options = pa.ipc.IpcWriteOptions(compression=codec)
-        # which joins small buffers, and hands on the large ones as they are
+        # joins small buffers, and passes large ones on as they are
         self._file = pa.BufferedOutputStream(
             pa.PythonFile(self._sink, "w"), JOINED_BYTES
         )
@@ -414,7 +416,7 @@ class _Writer:
 
 
 class _Sink:
-    """A file for Arrow's writer that keeps what is written as it comes."""
+    """A file that keeps the buffers that Arrow writes, without copying them."""
 
     closed = False
 
@@ -430,10 +432,10 @@ class _Sink:
         return size
 
     def flush(self) -> None:
-        """Do nothing; there is nothing behind this file."""
+        """Do nothing: the buffers stay in memory."""
 
     def close(self) -> None:
-        """Do nothing; the stream's end is written by its owner."""
+        """Do nothing: `IPCStream` writes the end of the stream."""
 
     def take(self) -> Buffers:
         taken = self._buffers

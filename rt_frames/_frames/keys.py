@@ -35,7 +35,7 @@ _IS_KEY = (
 
 
 def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) -> None:
-    """Refuse keys that the frame or the table lacks, or whose type cannot be a key."""
+    """Raise if frame or table lacks a key, or its type cannot be a key."""
     for side, columns in (("frame", schema), ("table", table)):
         if columns is None:
             continue
@@ -45,7 +45,7 @@ def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) 
             raise ValueError(f"on: the {side} has no column {missing[0]!r}; {offer}")
     for name in keys:
         arrow = schema.field(name).type
-        # JSON is text to the engine, and has no form of its own to be found by
+        # the engine compares JSON as text, and one value has many spellings
         plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
         if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
@@ -73,7 +73,7 @@ class KeyCheck:
         self._first: Sequence[pa.Array] = ()
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Keep the key columns of a batch; a null is refused."""
+        """Collect the key columns of a batch. Raise if one has a null."""
         self._first = columns
         arrays = [_values(column) for column in columns]
         if not arrays:
@@ -91,7 +91,7 @@ class KeyCheck:
         self._rows += batch.num_rows
 
     def check(self) -> None:
-        """Refuse a key that occurs in two rows."""
+        """Raise if two rows have the same key."""
         if not self._batches:
             return
         # several times as fast as Arrow's group_by for large_string
@@ -135,7 +135,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _values(column: pa.Array) -> pa.Array:
-    """Return the values of a category or UUID; dictionaries differ between batches."""
+    """Return plain values, as the dictionaries of categories differ between batches."""
     if types.is_dictionary(column.type):
         return column.dictionary_decode()
     if isinstance(column, pa.ExtensionArray):

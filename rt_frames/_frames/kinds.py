@@ -1,6 +1,6 @@
-"""Which kinds of values may join a column: its table's, or those of earlier batches.
+"""Which types of values may join a column of a table, or of earlier batches.
 
-Only columns with a value have a kind; one without any fits every column.
+Only a column with values is checked; one without values fits every column.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Code(str):
 
 
 def has_no_value(array: pa.Array) -> bool:
-    """Return whether all is null."""
+    """Return whether all values are null."""
     if types.is_run_end_encoded(array.type):
         array = array.values
     return bool(array.null_count == len(array))
 
 
 def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
-    """Refuse values of another family than the table's, at any depth."""
+    """Raise if values are not of the family of the table's type, at any depth."""
     have = to_portable(have, path)
     if not _is_family(_stored(have), _stored(target)):
         raise not_in_table(have, target, path)
@@ -43,7 +43,7 @@ def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
 def not_in_table(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
-    """Make the error for a column or field that is not what the table has."""
+    """Make the error for a type that does not fit the table's."""
     text = f"column {path!r} is {have}, and {target} in the table"
     has_name = (
         "." not in path
@@ -58,7 +58,7 @@ def not_in_table(
 
 
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) -> None:
-    """Refuse values of another kind than those of the first batch."""
+    """Raise if values are of another type than those of the first batch."""
     became = to_portable(have, path)
     if value_type(became) != value_type(target) and not (
         _is_text(became) and _is_text(target)
@@ -69,7 +69,7 @@ def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) 
 def not_alike(
     have: pa.DataType, target: pa.DataType, path: str, origin: str
 ) -> UnsupportedTypeError:
-    """Make the error for a column or field that is not what the first batch has."""
+    """Make the error for a type that does not fit the first batch's."""
     text = f"column {path!r} is {have} in {origin or 'a later batch'} and {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; make them alike first")
@@ -96,7 +96,7 @@ def is_layout(have: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _has_cast(have: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether values of one family may be cast to another at all."""
+    """Return whether ``dtypes`` can cast a type to a target of another family."""
     families = {_family(have), _family(target)}
     if types.is_boolean(have):
         return bool(families & _NUMBERS) or "text" in families
@@ -124,7 +124,7 @@ def _is_text(arrow: pa.DataType) -> bool:
 
 
 def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return a type that holds the values of both; text holds all."""
+    """Return a type that holds the values of both, text if no other does."""
     try:
         schemas = [pa.schema({"c": arrow}) for arrow in (one, other)]
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type

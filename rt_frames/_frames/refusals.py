@@ -12,7 +12,7 @@ from rt_frames.errors import UnsupportedTypeError
 class Refusals(dict[str, UnsupportedTypeError]):
     """Columns that cannot be sent, each with its first error.
 
-    ``levels`` are columns of an index.
+    ``levels`` are the columns that are levels of an index.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Refusals(dict[str, UnsupportedTypeError]):
 
     @contextlib.contextmanager
     def of(self, column: str) -> Iterator[None]:
-        """Note the error of a column, and go on."""
+        """Record a column's error instead of raising it."""
         try:
             yield
         except UnsupportedTypeError as error:

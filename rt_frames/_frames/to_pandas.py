@@ -33,7 +33,7 @@ _ALIKE = (
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a frame; integers and booleans with nulls get pandas' nullable dtypes."""
+    """Convert to a frame. Integers and booleans with nulls get nullable dtypes."""
     frame = pd.DataFrame(
         dict(enumerate(map(_series, table.columns))),
         index=pd.RangeIndex(len(table)),
