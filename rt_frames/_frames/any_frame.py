@@ -99,7 +99,7 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
     known = set(names)
     if unknown := [name for name in casts if name not in known]:
         raise ValueError(
-            f"dtypes: no such columns: {list_names(unknown)}; the frame has {list_names(names)}"
+            f"dtypes: no such columns: {list_names(unknown)} (the frame has {list_names(names)}); correct the names"
         )
 
 
@@ -224,14 +224,15 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if (exported := _exported_schema(data)) is not None:
         return exported
     if isinstance(data, str):
-        text = f"{side}: expected a frame or schema, got the string {show_value(data)}"
-        raise TypeError(
-            f"{text}; for a table pass rt.table(…), for a file of a schema pathlib.Path(…)"
-        )
+        shown = show_value(data)
+        cure = f"for a table pass rt.table({shown})"
+        if side == "before":
+            cure += f", for the file of a schema pathlib.Path({shown})"
+        raise TypeError(f"{side}: expected a frame or schema, got {shown}; {cure}")
     raise TypeError(
-        f"{side}: {_name(data)} is neither a frame in memory nor a schema; a comparison might use up its rows. "
-        "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
-        "RemoteTable that was created"
+        f"{side}: {_name(data)} is neither a frame in memory nor a schema, and reading it might use up its rows; "
+        "pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or a "
+        "RemoteTable"
     )
 
 
@@ -288,7 +289,7 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
 def _check_index(data: Any, options: Options) -> None:
     if options.keep_index is not None and not is_a(data, "pandas", "DataFrame"):
         raise ValueError(
-            f"index: only a pandas frame has one, not {_name(data)}; leave the option out"
+            f"index: only for pandas frames, got {_name(data)}; leave it out"
         )
 
 
@@ -311,7 +312,7 @@ def _open_arrow(data: Any, clean: CleanLabels | None) -> Source:
         return from_arrow.open_table(pa.table(data), clean)
     except pa.ArrowInvalid as error:
         raise UnsupportedTypeError(
-            f"data: Arrow cannot read what {_name(data)} offers ({one_line(str(error), 200)}); cast the column first"
+            f"data: Arrow cannot read this {_name(data)} ({one_line(str(error), 200)}); cast the column first"
         ) from error
 
 
@@ -332,12 +333,12 @@ def _advice(data: Any) -> str:
     if isinstance(data, str | os.PathLike):
         read = _READERS.get(Path(data).suffix.lower(), "scan_parquet")
         path = show_value(os.fspath(data), 500)
-        return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
+        return f"{path} is not a dataframe; if it is a file, pass for example polars.{read}({path})"
     if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
         return f"{_name(data)} is not a dataframe; make one first, for example pandas.DataFrame(data)"
     return (
-        f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
-        "object with __arrow_c_stream__ or __arrow_c_array__, or an iterator of frames or record batches can be sent"
+        f"{_name(data)} is not a dataframe; pass a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, "
+        "an object with __arrow_c_stream__ or __arrow_c_array__, or an iterator of frames or record batches"
     )
 
 
@@ -365,7 +366,9 @@ def _open_iterator(
         undo.callback(close)
         first = next(items, None)
         if first is None:
-            raise ValueError("data: the iterator is empty, so the schema is unknown")
+            raise ValueError(
+                "data: the iterator is empty, so the columns are unknown; yield at least one frame, with or without rows"
+            )
         source = _open(first, options, refusals)
         undo.pop_all()
 

@@ -37,13 +37,13 @@ def fit(
     unknown = [field.name for field in schema if field.name not in targets]
     if unknown and not add_columns:
         offer = did_you_mean(unknown[0], targets).rstrip("?")
-        text = f"not a column of the table: {list_names(unknown)} ({offer})"
+        text = f"the table has no column {list_names(unknown)} ({offer})"
         hint = "rename it, leave it out, or pass {} to add it"
         raise AlterationError(Message(text, hint, add_columns=True))
     required = [field.name for field in table if not field.nullable]
     if lacking := [name for name in required if name not in names]:
         raise AlterationError(
-            f"not null in the table, and missing in the frame: {list_names(lacking)}; add them"
+            f"columns that must not be null in the table are missing: {list_names(lacking)}; add them"
         )
     fields = []
     casts = {}

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._frames.dictionaries import Dictionaries
-from rt_frames._frames.exact_cast import cast_exactly
+from rt_frames._frames.exact_cast import InexactCast, cast_exactly
 from rt_frames._frames.kinds import (
     Code,
     check_alike,
@@ -48,7 +48,7 @@ from rt_frames._schema.portable import (
     to_portable,
     unsupported,
 )
-from rt_frames._text import Message, list_names
+from rt_frames._text import Message, list_names, make_printable, shorten
 from rt_frames.errors import UnsupportedTypeError
 
 # of short columns that one call casts
@@ -164,7 +164,7 @@ def _sent_type(
     # Arrow divides by the fixed size
     if contains(portable, _is_void) or contains(arrow, _is_void):
         raise UnsupportedTypeError(
-            f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
+            f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"
         )
     _check_type(arrow, None if casts is None else field, name)
     has_dictionaries = contains(arrow, types.is_dictionary)
@@ -189,14 +189,13 @@ def _is_void(arrow: pa.DataType) -> bool:
 
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
-        text = f"column {path!r} has no values and no type; a table's null column could never be cast later"
-        cure = "cast it to the type that it is meant to have"
-        raise _unsuitable(text, cure, "pass its type: {}", column)
+        text = f"column {path!r} has no values, so its type is unknown, and an untyped column can never be cast later"
+        raise _unsuitable(text, "cast it first", "pass {}", column)
     children = child_fields(arrow)
     names = [child.name for child in children]
     if odd := [name for name in names if has_control_characters(name)]:
         raise UnsupportedTypeError(
-            f"column {path!r}: names of fields contain control characters: {list_names(odd)}; rename them"
+            f"column {path!r}: field names must not contain control characters: {list_names(odd)}; rename them"
         )
     if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
         raise UnsupportedTypeError(
@@ -205,9 +204,8 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
-        text = f"column {path!r}: tables cannot hold {arrow!s:.200}, fixed-size lists whose items vary in size"
-        cure = "make lists of variable size of them"
-        raise _unsuitable(text, cure, "pass {}", column)
+        text = f"column {path!r} is {arrow!s:.200}; fixed-size lists of items that vary in size cannot be stored"
+        raise _unsuitable(text, "cast it to lists of variable size", "pass {}", column)
 
 
 def _unsuitable(
@@ -392,12 +390,10 @@ class Converter:
         sides = []
         if missing := {*want} - {*have}:
             sides.append(f"missing {list_names(sorted(missing))}")
-        if new := {*have} - {*want}:
-            sides.append(f"new {list_names(sorted(new))}")
+        if extra := {*have} - {*want}:
+            sides.append(f"extra {list_names(sorted(extra))}")
         text = f"{origin} has other columns than the first one: {', '.join(sides)}"
-        raise UnsupportedTypeError(
-            f"{text}; all data of one table needs the same columns"
-        )
+        raise UnsupportedTypeError(f"{text}; give both the same columns")
 
     def _cast_short(self, batch: pa.RecordBatch, origin: str) -> dict[str, pa.Array]:
         """Cast short columns of one type in one call, as wide tables have many.
@@ -459,14 +455,14 @@ class Converter:
                 lambda a, b: self._convert(array.slice(a, b - a), target, column),
                 error,
             )
-            where = "" if row is None else f", row {rows_before + row}"
-            where += f" of {origin}" if origin else ""
-            # Arrow writes of a cast that did not happen as if it had
-            why = str(reason)[:300].replace("was truncated", "would be truncated")
-            raise UnsupportedTypeError(
-                f"column {name!r}{where}: {to_portable(array.type)} cannot be converted to {target}: "
-                f"{why}; correct the values or choose another type"
-            ) from None
+            text = f"column {name!r}"
+            if origin:
+                text += f", {origin}"
+            if row is not None:
+                text += f", row {rows_before + row}"
+                array = array.slice(row, 1)
+            failure = _describe_failure(array, target, reason)
+            raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
         self, array: pa.Array, target: pa.DataType, column: _Column
@@ -517,18 +513,23 @@ class Converter:
         has_items = types.is_nested(have) and not types.is_struct(have)
         if not has_items or not is_list(target):
             column.check_layout(have, target)
-            raise ValueError(f"{column.path} is {to_portable(have)}, not {target}")
+            raise _NoCast(f"{column.path} is {to_portable(have)}, not {target}")
         if not types.is_fixed_size_list(have):
             if not types.is_fixed_size_list(target):
                 return self._list(array, target, column)
             lists = self._list(array, pa.list_(target.value_field), column)
-        elif types.is_fixed_size_list(target):
+            try:
+                return lists.cast(target)
+            except pa.ArrowInvalid:
+                size = target.list_size
+                raise ValueError(
+                    f"the lists of {column.path} must have {size} items"
+                ) from None
+        if types.is_fixed_size_list(target):
             return self._fixed_size_list(array, target, column)
-        else:
-            column.check_layout(have, target)
-            fixed = pa.list_(target.value_field, have.list_size)
-            lists = self._fixed_size_list(array, fixed, column)
-        return lists.cast(target)
+        column.check_layout(have, target)
+        fixed = pa.list_(target.value_field, have.list_size)
+        return self._fixed_size_list(array, fixed, column).cast(target)
 
     def _struct(
         self, array: pa.Array, target: pa.DataType, column: _Column
@@ -538,7 +539,7 @@ class Converter:
         if sorted(have) != sorted(want):
             column.check_layout(array.type, target)
             raise ValueError(
-                f"its fields are {list_names(have)}, not {list_names(want)}"
+                f"the fields of {column.path} are {list_names(have)}, not {list_names(want)}"
             )
         # flatten() makes the values under a null struct null
         children = dict(zip(have, array.flatten(), strict=True))
@@ -565,7 +566,9 @@ class Converter:
     ) -> pa.Array:
         size = array.type.list_size
         if size != target.list_size:
-            raise ValueError(f"its lists have {size} items, not {target.list_size}")
+            raise ValueError(
+                f"the lists of {column.path} have {size} items, not {target.list_size}"
+            )
         (items,) = _children(array)
         items = self._inside(items, target.value_field, column)
         return pa.FixedSizeListArray.from_arrays(
@@ -589,6 +592,43 @@ class Converter:
         else:
             offsets = offsets.cast(pa.int64())
         return kind.from_arrays(offsets, items, type=target, mask=array.is_null())
+
+
+class _NoCast(ValueError):
+    """A type has no cast to another."""
+
+
+def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -> str:
+    """Say why an array, or its only row, cannot be cast, and what to do."""
+    have = to_portable(array.type)
+    subject = str(have)
+    value = ""
+    if len(array) == 1 and not types.is_nested(have):
+        value = _show_only_value(array)
+    if value:
+        subject = f"{value} ({have})"
+    if isinstance(reason, pa.ArrowNotImplementedError | _NoCast):
+        return f"{subject} cannot be cast to {target}; choose another type"
+    why = str(reason)[:300]
+    if isinstance(reason, InexactCast):
+        why = ""
+    elif isinstance(reason, pa.ArrowException) and value:
+        # the rest repeats the value and the types
+        why = why.partition(f" as a scalar of type {target}: ")[2]
+    detail = f" ({why})" if why else ""
+    return (
+        f"{subject} cannot be stored exactly as {target}{detail}; "
+        "correct the value or choose another type"
+    )
+
+
+def _show_only_value(array: pa.Array) -> str:
+    # a code of a category may have no value, and text may not be UTF-8
+    with contextlib.suppress(*CONVERSION_ERRORS):
+        # not as_py(): Python has no year beyond 9999
+        shown = _decode(array).to_string(skip_new_lines=True)[1:-1]
+        return make_printable(shorten(shown, 80))
+    return ""
 
 
 def _is_cut(array: pa.Array) -> bool:
@@ -662,11 +702,15 @@ def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Ar
     path = column.path
     values = _decode(array)
     if types.is_nested(values.type):
-        raise ValueError(f"{path} is {to_portable(values.type)}, not {target}")
+        raise _NoCast(f"{path} is {to_portable(values.type)}, not {target}")
     try:
         return cast_exactly(values, target, rounds=column.rounds)
     except CONVERSION_ERRORS as error:
-        raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
+        if "." not in path:
+            raise
+        # Arrow writes of a cast that did not happen as if it had
+        reason = str(error).replace("was truncated", "would be truncated")
+        raise ValueError(f"{path}: {reason}") from error
 
 
 def _decode(array: pa.Array) -> pa.Array:
@@ -703,11 +747,11 @@ def _check_required(
 ) -> None:
     """Raise if a field that must not be null has nulls."""
     if not field.nullable and array.null_count:
-        cure = "make the field nullable, or fill the nulls"
+        cure = "make its field nullable"
         if appends:
-            cure = f"fill the nulls, or let the table take them, with rt.table(name).set_nullable({{{path!r}: True}})"
+            cure = f"call rt.table(name).set_nullable({{{path!r}: True}})"
         raise UnsupportedTypeError(
-            f"column {path!r} has nulls, but its field is not nullable; {cure}"
+            f"column {path!r} has nulls, but must not be null; fill them, or {cure}"
         )
     fields = _value_fields(field.type)
     if not any(map(_requires_values, fields)):

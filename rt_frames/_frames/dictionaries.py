@@ -84,5 +84,5 @@ def _check_codes(codes: pa.Array, length: int) -> None:
     ends = pc.call_function("min_max", [codes]).as_py()
     if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < length:
         raise ValueError(
-            f"codes from {ends['min']} to {ends['max']} do not stand for {length} values"
+            f"its codes are from {ends['min']} to {ends['max']}, for {length} values"
         )

@@ -50,6 +50,10 @@ _NEVER: dict[tuple[str, ...], str] = {
 _call = pc.call_function
 
 
+class InexactCast(ValueError):
+    """A cast would change a value."""
+
+
 def cast_exactly(
     array: pa.Array, target: pa.DataType, *, rounds: bool = True
 ) -> pa.Array:
@@ -133,7 +137,7 @@ def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
         differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
         # not as_py(): Python has no year beyond 9999
         shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]
-        raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
+        raise InexactCast(f"{shorten(shown, 80)} cannot be stored exactly as {target}")
 
 
 def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Array:
@@ -272,9 +276,7 @@ def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return moments.cast(pa.timestamp(target.unit)).cast(target)
     except pa.ArrowInvalid:
-        raise ValueError(
-            f"not a time of day as {target} holds, such as 09:30 or 23:59:59"
-        ) from None
+        raise ValueError("not a time of day such as 09:30 or 23:59:59") from None
 
 
 # casts that Arrow does not have, that lose values, or that fail for good values

@@ -41,7 +41,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
     """
     if reader in _BEGUN:
         raise ValueError(
-            "data: an earlier call has read rows of this reader; create a new one"
+            "data: an earlier call has already read from this reader; create a new one"
         )
     schema = clean_schema(reader.schema, clean)
     names = schema.names if clean else None
@@ -55,7 +55,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
                 if "non-zero null count" not in str(error):
                     raise
                 raise UnsupportedTypeError(
-                    "data: it has rows that are null as a whole; leave them out"
+                    "data: the stream has rows that are null as a whole; leave them out"
                 ) from error
 
     def close() -> None:

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from rt_frames._frames.convert import contains, first_failing_row
-from rt_frames._frames.exact_cast import cast_objects
+from rt_frames._frames.exact_cast import InexactCast, cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source, nbytes
 from rt_frames._names import check_column_names, name_error
@@ -123,11 +123,9 @@ def _names_and_levels(
         labels = options.clean(labels)
     if odd := [label for label in labels if not isinstance(label, str)]:
         raise ValueError(
-            name_error(
-                f"column labels must be strings; these are not: {list_names(odd)}"
-            )
+            name_error(f"column labels must be strings, unlike {list_names(odd)}")
         )
-    note = "; levels of the index count, index=False leaves them out"
+    note = " (including index levels, which index=False leaves out)"
     check_column_names(labels, note if levels else "")
     refusals.levels.update(labels[: len(levels)])
     return labels, levels
@@ -293,14 +291,19 @@ def _convert(
         row, reason = first_failing_row(
             len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error
         )
-        where = f"rows {start} to {stop}"
-        what = "the values"
+        place = f"rows {start} to {stop}"
+        subject = "the values"
         if row is not None:
-            where = f"row {start + row}"
-            what = show_value(piece[row])
-        why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
+            place = f"row {start + row}"
+            subject = show_value(piece[row])
+        failure = f"cannot be converted to {target.arrow}"
+        if isinstance(reason, InexactCast):
+            failure = f"cannot be stored exactly as {target.arrow}"
+        else:
+            why = str(reason).removeprefix(f"column {name!r}, row 0: ")
+            failure += f" ({why[:200]})"
         raise UnsupportedTypeError(
-            f"column {name!r}, {where}: {what} cannot be converted to {target.arrow} ({why}); "
+            f"column {name!r}, {place}: {subject} {failure}; "
             "correct the value or convert the column first"
         ) from error
 

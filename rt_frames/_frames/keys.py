@@ -49,9 +49,9 @@ def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) 
         plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
         if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
-                f"column {name!r} is {arrow}, which cannot be a key of an upsert; a key "
-                "is a whole number, text, binary, a date, a time, a decimal, a boolean, "
-                "a UUID or a category",
+                f"column {name!r} is {arrow}, which cannot be a key of an upsert; use a "
+                "column of whole numbers, text, binary, dates, times, decimals, "
+                "booleans, UUIDs or categories",
                 columns=(name,),
             )
 
@@ -82,8 +82,8 @@ class KeyCheck:
             if array.null_count:
                 row = self._rows + pc.index(array.is_null(), True).as_py()
                 raise UnsupportedTypeError(
-                    f"column {name!r}, row {row}: a key is null, which matches no row of "
-                    "a table; fill it, or leave the row out",
+                    f"column {name!r}, row {row}: the key is null, which matches no row "
+                    "of a table; fill it, or leave the row out",
                     columns=(name,),
                 )
         batch = pa.RecordBatch.from_arrays(arrays, names=self._keys)
@@ -115,7 +115,7 @@ class KeyCheck:
             values.append(show_value(value))
         key = ", ".join(map("{}={}".format, self._keys, values))
         raise UnsupportedTypeError(
-            f"rows {first} and {second} have the same key, {key}; keep one of them",
+            f"rows {first} and {second} have the same key, {key}; keep only one of them",
             columns=tuple(self._keys),
         )
 

@@ -44,7 +44,7 @@ def not_in_table(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the table's."""
-    text = f"column {path!r} is {have}, and {target} in the table"
+    text = f"column {path!r} is {have}, but {target} in the table"
     has_name = (
         "." not in path
         and not types.is_nested(target)
@@ -52,7 +52,7 @@ def not_in_table(
     )
     if has_name and _has_cast(_stored(have), target):
         return UnsupportedTypeError(
-            Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)})
+            Message(text, "cast it, or pass {}", dtypes={path: _spell(target)})
         )
     return UnsupportedTypeError(f"{text}; give it that type first")
 
@@ -70,12 +70,13 @@ def not_alike(
     have: pa.DataType, target: pa.DataType, path: str, origin: str
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the first batch's."""
-    text = f"column {path!r} is {have} in {origin or 'a later batch'} and {target} in the first one"
+    later = origin or "a later batch"
+    text = f"column {path!r} is {have} in {later}, but {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
-        return UnsupportedTypeError(f"{text}; make them alike first")
+        return UnsupportedTypeError(f"{text}; give both the same type")
     common = _spell(_common_type(have, target))
     return UnsupportedTypeError(
-        Message(text, "cast it first, or pass {}", dtypes={path: common})
+        Message(text, "cast it, or pass {}", dtypes={path: common})
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from rt_frames._text import MAX_LISTED, Message, list_names
+from rt_frames._text import MAX_LISTED, Message, join_lines, list_names
 from rt_frames.errors import UnsupportedTypeError
 
 
@@ -37,26 +37,16 @@ class Refusals(dict[str, UnsupportedTypeError]):
         if len(columns) == 1 and columns[0] not in self.levels:
             self[columns[0]].add(columns=columns)
             raise self[columns[0]]
-        messages = [self._message(name) for name in columns[:MAX_LISTED]]
-        lines = [message.text for message in messages]
+        lines = [self._message(name) for name in columns[:MAX_LISTED]]
         if len(columns) > 1:
-            lines.insert(0, f"{len(columns)} columns cannot be {done}:")
+            lines.insert(0, Message(f"{len(columns)} columns cannot be {done}:"))
         if more := columns[MAX_LISTED:]:
-            lines.append(f"and {len(more)} more: {list_names(more)}")
-        hint = ""
-        dtypes = {}
-        for message in messages:
-            hint = hint or message.hint
-            dtypes.update(message.options.get("dtypes", {}))
-        raise UnsupportedTypeError(
-            Message("\n".join(lines), hint, dtypes=dtypes), columns=columns
-        )
+            lines.append(Message(f"and {len(more)} more: {list_names(more)}"))
+        raise UnsupportedTypeError(join_lines(lines), columns=columns)
 
     def _message(self, column: str) -> Message:
         (text,) = self[column].args
         # advice for columns does not apply
         if column in self.levels:
-            return Message(
-                f"{text}; it is a level of the index: call df.reset_index() first"
-            )
+            return Message(f"{text}; it is an index level: call df.reset_index() first")
         return text if isinstance(text, Message) else Message(text)

@@ -112,6 +112,6 @@ def _check_schema(found: pl.Schema, wanted: pl.Schema) -> None:
     for name, dtype in found.items():
         if dtype != wanted[name]:
             raise errors.AlterationError(
-                f"column {show_value(name)} is {dtype} now, and was {wanted[name]} when "
+                f"column {show_value(name)} is {dtype} now, but was {wanted[name]} when "
                 "scan() was called; call scan() again"
             )

@@ -78,7 +78,7 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
         reason = (
             str(error)
             .removeprefix(f"column {field.name!r}, ")
-            .partition("; correct the values")[0]
+            .partition("; correct the value")[0]
         )
         text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
         raise UnsupportedTypeError(

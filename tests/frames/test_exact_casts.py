@@ -491,7 +491,8 @@ def test_a_refused_cast_names_a_type_as_it_is_sent_and_as_no_view(frame, called)
         pa.struct([("z", pa.list_(pa.int8()))]),
     ):
         with pytest.raises(
-            UnsupportedTypeError, match=f"'x'.* {called}.* cannot be converted to "
+            UnsupportedTypeError,
+            match=rf"'x'.*[ (]{called}.* cannot be (cast to|stored exactly as) ",
         ) as raised:
             send([frame, frame], dtypes={"x": target})
         assert "_view" not in str(raised.value)
@@ -583,7 +584,7 @@ def test_fields_of_structs_go_by_name_and_none_is_dropped_or_made_up(make):
     )
     for fields in (["a"], ["x", "y"], ["a", "c"], ["a", "b", "c"]):
         with pytest.raises(
-            UnsupportedTypeError, match=r"column 'x'.*fields are 'a', 'b'"
+            UnsupportedTypeError, match=r"column 'x'.*fields of x are 'a', 'b'"
         ):
             send(
                 frame, dtypes={"x": pa.struct([(name, pa.int64()) for name in fields])}
@@ -605,7 +606,7 @@ FRACTIONS = [
 )
 def test_a_value_that_is_refused_is_not_said_to_have_been_changed(column, target):
     said = str(cast(column, target))
-    assert "would be truncated" in said
+    assert "cannot be stored exactly as" in said
     assert "was truncated" not in said
 
 
