@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.append import fit
+from rt_frames._frames.append import match_columns
 from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.keys import check_keys
@@ -97,7 +97,8 @@ def _parse_options(
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
     known = set(names)
-    if unknown := [name for name in casts if name not in known]:
+    unknown = [name for name in casts if name not in known]
+    if unknown:
         raise ValueError(
             f"dtypes: no such columns: {list_names(unknown)} (the frame has {list_names(names)}); correct the names"
         )
@@ -126,11 +127,11 @@ def _laid_out(source: Source, options: Options, refusals: Refusals) -> Source:
     table = options.table
     exact = frozenset[str]()
     if table is not None:
-        schema, fitted = fit(
+        schema, table_casts = match_columns(
             schema, table, casts, refusals, add_columns=options.add_columns
         )
-        exact = frozenset(fitted.keys() - casts.keys())
-        casts = {**casts, **fitted}
+        exact = frozenset(table_casts.keys() - casts.keys())
+        casts = {**casts, **table_casts}
     layout = portable_layout(schema, casts, refusals)
     return dataclasses.replace(
         source,
@@ -160,12 +161,14 @@ def arrow_schemas(
     """
     new_options = _parse_options(dtypes, index, clean_names)
     old_options = _parse_options(None, index, clean_names)
-    old = _arrow_schema(before, "before", old_options, "before" in stored)
-    new = _arrow_schema(after, "after", new_options, "after" in stored)
+    old = _arrow_schema(before, "before", old_options, is_stored="before" in stored)
+    new = _arrow_schema(after, "after", new_options, is_stored="after" in stored)
     return old, new
 
 
-def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa.Schema:
+def _arrow_schema(
+    data: Any, side: str, options: Options, *, is_stored: bool
+) -> pa.Schema:
     refusals = Refusals()
     schema = _schema_of(_without_partitions(data), side, options, refusals)
     _check_casts(options.casts, schema.names)
@@ -217,11 +220,12 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
         fields = []
         for name, dtype in data.items():
-            with refusals.of(name):
+            with refusals.recording(name):
                 fields.append((name, to_arrow_type(dtype, name)))
         refusals.check(list(data))
         return pa.schema(fields)
-    if (exported := _exported_schema(data)) is not None:
+    exported = _exported_schema(data)
+    if exported is not None:
         return exported
     if isinstance(data, str):
         shown = show_value(data)
@@ -343,8 +347,9 @@ def _advice(data: Any) -> str:
 
 
 def _is_column(data: Any) -> bool:
-    series = is_a(data, "pandas", "Series") or is_a(data, "polars", "Series")
-    return series or isinstance(data, pa.Array | pa.ChunkedArray)
+    if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
+        return True
+    return isinstance(data, pa.Array | pa.ChunkedArray)
 
 
 def _offers_arrow(data: Any) -> bool:
@@ -352,9 +357,8 @@ def _offers_arrow(data: Any) -> bool:
 
 
 def _name(data: Any) -> str:
-    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix(
-        "builtins."
-    )
+    library = type(data).__module__.partition(".")[0]
+    return f"{library}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
 def _open_iterator(

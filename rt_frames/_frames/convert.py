@@ -25,11 +25,11 @@ from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import InexactCast, cast_exactly
 from rt_frames._frames.kinds import (
     Code,
+    batch_type_error,
     check_alike,
     check_appended,
     has_no_value,
-    not_alike,
-    not_in_table,
+    table_type_error,
 )
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
@@ -78,13 +78,12 @@ class Layout(NamedTuple):
     required: frozenset[str] = frozenset()
     nested: bool = False
 
-    def only(self, names: list[str]) -> Layout:
+    def select(self, names: list[str]) -> Layout:
         """Return the layout of the named columns."""
-        return self._replace(
-            schema=pa.schema([self.schema.field(name) for name in names]),
-            dictionaries=self.dictionaries.intersection(names),
-            required=self.required.intersection(names),
-        )
+        fields = [self.schema.field(name) for name in names]
+        dictionaries = self.dictionaries.intersection(names)
+        required = self.required.intersection(names)
+        return Layout(pa.schema(fields), dictionaries, required, self.nested)
 
 
 def portable_layout(
@@ -126,7 +125,7 @@ def portable_layout(
 class _SentType(NamedTuple):
     """The type in which columns of one type are sent."""
 
-    given: pa.DataType
+    source: pa.DataType
     cast: pa.DataType | None
     arrow: pa.DataType
     has_dictionaries: bool
@@ -146,13 +145,13 @@ def _sent_type(
     name = field.name
     cast = casts.get(name) if casts else None
     try:
-        given = field.type
+        source = field.type
         # equal types may differ in the names of items; types spelled alike may differ
-        key = str(given), str(cast)
+        key = str(source), str(cast)
         sent = known.get(key)
-        if sent is not None and sent.given == given and sent.cast == cast:
+        if sent is not None and sent.source == source and sent.cast == cast:
             return sent
-        portable = to_portable(given, name)
+        portable = to_portable(source, name)
     except KeyError:
         # pyarrow has no class for two kinds of intervals, and raises on .type
         raise unsupported(
@@ -162,14 +161,14 @@ def _sent_type(
         ) from None
     arrow = portable if cast is None else cast
     # Arrow divides by the fixed size
-    if contains(portable, _is_void) or contains(arrow, _is_void):
+    if contains(portable, _has_size_0) or contains(arrow, _has_size_0):
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"
         )
     _check_type(arrow, None if casts is None else field, name)
     has_dictionaries = contains(arrow, types.is_dictionary)
     requires_values = any(map(_requires_values, _value_fields(arrow)))
-    sent = _SentType(given, cast, arrow, has_dictionaries, requires_values)
+    sent = _SentType(source, cast, arrow, has_dictionaries, requires_values)
     known[key] = sent
     return sent
 
@@ -178,10 +177,11 @@ def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
     metadata = field.metadata or {}
     if metadata.get(b"ARROW:extension:name") not in (b"arrow.uuid", b"arrow.json"):
         return None
-    return {k: v for k, v in metadata.items() if k.startswith(b"ARROW:extension:")}
+    keys = [key for key in metadata if key.startswith(b"ARROW:extension:")]
+    return {key: metadata[key] for key in keys}
 
 
-def _is_void(arrow: pa.DataType) -> bool:
+def _has_size_0(arrow: pa.DataType) -> bool:
     if types.is_fixed_size_list(arrow):
         return list_kind(arrow)[1] == 0
     return types.is_fixed_size_binary(arrow) and int(arrow.byte_width) == 0
@@ -193,7 +193,8 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         raise _unsuitable(text, "cast it first", "pass {}", column)
     children = child_fields(arrow)
     names = [child.name for child in children]
-    if odd := [name for name in names if has_control_characters(name)]:
+    odd = [name for name in names if has_control_characters(name)]
+    if odd:
         raise UnsupportedTypeError(
             f"column {path!r}: field names must not contain control characters: {list_names(odd)}; rename them"
         )
@@ -299,9 +300,9 @@ class _Column(NamedTuple):
     def check_layout(self, have: pa.DataType, target: pa.DataType) -> None:
         """Raise if nested types differ and the caller asked for no cast."""
         if self.appended:
-            raise not_in_table(to_portable(have), target, self.path)
+            raise table_type_error(to_portable(have), target, self.path)
         if not self.cast:
-            raise not_alike(to_portable(have), target, self.path, self.origin)
+            raise batch_type_error(to_portable(have), target, self.path, self.origin)
 
 
 class Converter:
@@ -346,17 +347,17 @@ class Converter:
         if self._is_as_sent(batch):
             return batch
         batch = self._in_order(batch, origin)
-        cast = self._cast_short(batch, origin) if self._casts else {}
+        short = self._cast_short(batch, origin) if self._casts else {}
         columns = []
         refusals = Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
             try:
-                made = cast.get(field.name)
-                if made is None:
-                    made = self._column(array, field, origin, rows_before)
+                converted = short.get(field.name)
+                if converted is None:
+                    converted = self._column(array, field, origin, rows_before)
                 if field.name in self._layout.required:
-                    self._check_nulls(made, field)
-                columns.append(made)
+                    self._check_nulls(converted, field)
+                columns.append(converted)
             except UnsupportedTypeError as error:
                 refusals.setdefault(field.name, error)
         refusals.check(self._schema.names)
@@ -387,10 +388,12 @@ class Converter:
             return batch
         if sorted(have) == sorted(want):
             return batch.select(want)
+        missing = {*want} - {*have}
+        extra = {*have} - {*want}
         sides = []
-        if missing := {*want} - {*have}:
+        if missing:
             sides.append(f"missing {list_names(sorted(missing))}")
-        if extra := {*have} - {*want}:
+        if extra:
             sides.append(f"extra {list_names(sorted(extra))}")
         text = f"{origin} has other columns than the first one: {', '.join(sides)}"
         raise UnsupportedTypeError(f"{text}; give both the same columns")
@@ -403,9 +406,25 @@ class Converter:
         the columns cannot be cast, all are left out, so that the error names it.
         """
         rows = batch.num_rows
-        at_once = JOINED_VALUES // max(rows, 1)
-        if at_once < 2 or not rows:
+        if not rows:
             return {}
+        at_once = JOINED_VALUES // rows
+        if at_once < 2:
+            return {}
+        cast = {}
+        for target, columns in self._flat_casts(batch):
+            for start in range(0, len(columns), at_once):
+                joined = columns[start : start + at_once]
+                with contextlib.suppress(*CONVERSION_ERRORS):
+                    values = self._cast_joined(joined, target, origin)
+                    for number, (name, _) in enumerate(joined):
+                        cast[name] = values.slice(number * rows, rows)
+        return cast
+
+    def _flat_casts(
+        self, batch: pa.RecordBatch
+    ) -> list[tuple[pa.DataType, list[tuple[str, pa.Array]]]]:
+        """Return the columns that are cast between flat types, grouped by cast."""
         groups = defaultdict(list)
         for array, field in zip(batch.columns, self._schema, strict=True):
             name = field.name
@@ -414,17 +433,15 @@ class Converter:
             is_flat = types.is_primitive(have) and types.is_primitive(want)
             if is_flat and have != want and name in self._casts:
                 groups[have, want, name in self._exact].append((name, array))
-        cast = {}
-        for (_, want, _), columns in groups.items():
-            column = self._rules(columns[0][0], origin)._replace(path="")
-            for start in range(0, len(columns), at_once):
-                some = columns[start : start + at_once]
-                with contextlib.suppress(*CONVERSION_ERRORS):
-                    joined = pa.concat_arrays([array for _, array in some])
-                    made = self._convert(joined, want, column)
-                    for i, (name, _) in enumerate(some):
-                        cast[name] = made.slice(i * rows, rows)
-        return cast
+        return [(want, columns) for (_, want, _), columns in groups.items()]
+
+    def _cast_joined(
+        self, columns: list[tuple[str, pa.Array]], target: pa.DataType, origin: str
+    ) -> pa.Array:
+        joined = pa.concat_arrays([array for _, array in columns])
+        first_name = columns[0][0]
+        rules = self._rules(first_name, origin)._replace(path="")
+        return self._convert(joined, target, rules)
 
     def _rules(self, name: str, origin: str) -> _Column:
         is_exact = name in self._exact
@@ -450,18 +467,19 @@ class Converter:
         except UnsupportedTypeError:
             raise
         except CONVERSION_ERRORS as error:
-            row, reason = first_failing_row(
-                len(array),
-                lambda a, b: self._convert(array.slice(a, b - a), target, column),
-                error,
-            )
+
+            def convert(start: int, stop: int) -> pa.Array:
+                rows = array.slice(start, stop - start)
+                return self._convert(rows, target, column)
+
+            row, reason = first_failing_row(len(array), convert, error)
             text = f"column {name!r}"
             if origin:
                 text += f", {origin}"
             if row is not None:
                 text += f", row {rows_before + row}"
-                array = array.slice(row, 1)
-            failure = _describe_failure(array, target, reason)
+            rows = array if row is None else array.slice(row, 1)
+            failure = _describe_failure(rows, target, reason)
             raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
@@ -543,12 +561,12 @@ class Converter:
             )
         # flatten() makes the values under a null struct null
         children = dict(zip(have, array.flatten(), strict=True))
-        converted = [
-            self._inside(children[field.name], field, column) for field in target
-        ]
-        return pa.StructArray.from_arrays(
-            converted, fields=list(target), mask=array.is_null()
-        )
+        converted = []
+        for field in target:
+            child = self._inside(children[field.name], field, column)
+            converted.append(child)
+        mask = array.is_null()
+        return pa.StructArray.from_arrays(converted, fields=list(target), mask=mask)
 
     def _inside(self, array: pa.Array, field: pa.Field, column: _Column) -> pa.Array:
         return self._convert(array, field.type, column.field(field.name))
@@ -557,9 +575,8 @@ class Converter:
         offsets, keys, items = _rebased(array.offsets, array.keys, array.items)
         keys = self._inside(keys, target.key_field, column)
         items = self._inside(items, target.item_field, column)
-        return pa.MapArray.from_arrays(
-            offsets, keys, items, type=target, mask=array.is_null()
-        )
+        mask = array.is_null()
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
 
     def _fixed_size_list(
         self, array: pa.Array, target: pa.DataType, column: _Column
@@ -571,9 +588,8 @@ class Converter:
             )
         (items,) = _children(array)
         items = self._inside(items, target.value_field, column)
-        return pa.FixedSizeListArray.from_arrays(
-            items, type=target, mask=array.is_null()
-        )
+        mask = array.is_null()
+        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=mask)
 
     def _list(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
         """Convert the items of lists or list views, and reassemble the lists."""
@@ -585,13 +601,12 @@ class Converter:
         else:
             offsets, items = _rebased(array.offsets, array.values)
             items = self._inside(items, target.value_field, column)
-        kind = pa.LargeListArray
+        mask = array.is_null()
         if types.is_list(target):
-            kind = pa.ListArray
             offsets = offsets.cast(pa.int32())
-        else:
-            offsets = offsets.cast(pa.int64())
-        return kind.from_arrays(offsets, items, type=target, mask=array.is_null())
+            return pa.ListArray.from_arrays(offsets, items, type=target, mask=mask)
+        offsets = offsets.cast(pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, items, type=target, mask=mask)
 
 
 class _NoCast(ValueError):
@@ -683,8 +698,8 @@ def _positions_in_views(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _as_arrow(numbers: np.ndarray[Any, Any]) -> pa.Array:
-    buffers = [None, pa.py_buffer(numbers.astype(np.int64, copy=False))]
-    return pa.Array.from_buffers(pa.int64(), len(numbers), buffers)
+    values = pa.py_buffer(numbers.astype(np.int64, copy=False))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, values])
 
 
 def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
@@ -775,6 +790,6 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Return whether a type, or a type inside it, passes a test."""
-    return test(arrow) or any(
-        contains(field.type, test) for field in child_fields(arrow)
-    )
+    if test(arrow):
+        return True
+    return any(contains(field.type, test) for field in child_fields(arrow))

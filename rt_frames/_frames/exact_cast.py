@@ -37,16 +37,9 @@ if TYPE_CHECKING:
 _LAST_COUNTED = 2.0**53
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
-_NEVER: dict[tuple[str, ...], str] = {
-    (
-        _MOMENTS,
-        "times",
-    ): "the day would be lost; take the time of day first, with .dt.time",
-    (
-        "durations",
-        "text",
-    ): "the unit would be lost; cast it to an integer or format it first",
-}
+_DAY_LOST = "the day would be lost; take the time of day first, with .dt.time"
+_UNIT_LOST = "the unit would be lost; cast it to an integer or format it first"
+_NEVER = {(_MOMENTS, "times"): _DAY_LOST, ("durations", "text"): _UNIT_LOST}
 _call = pc.call_function
 
 
@@ -64,9 +57,8 @@ def cast_exactly(
     if types.is_dictionary(target):
         values = cast_exactly(array, target.value_type, rounds=rounds)
         coded = values.dictionary_encode()
-        return pa.DictionaryArray.from_arrays(
-            coded.indices.cast(target.index_type), coded.dictionary
-        )
+        indices = coded.indices.cast(target.index_type)
+        return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
@@ -76,18 +68,19 @@ def cast_exactly(
             return pa.ExtensionArray.from_storage(target, stored)
         if isinstance(array, pa.ExtensionArray):
             return cast_exactly(array.storage, target, rounds=rounds)
-    if why := _NEVER.get(kinds) or _zone_refusal(array.type, target):
-        raise ValueError(why)
-    made = _cast(array, target)
+    refusal = _NEVER.get(kinds) or _zone_refusal(array.type, target)
+    if refusal:
+        raise ValueError(refusal)
+    cast = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
         # Arrow makes times and dates of integers out of their range
-        made.validate(full=True)
+        cast.validate(full=True)
     if kinds[0] == "text":
-        _check_parsed(array, made, rounds=rounds)
+        _check_parsed(array, cast, rounds=rounds)
     elif kinds != ("times", "text"):
         # Arrow cannot parse times of day
-        _refuse_first(array, target, _is_same(array, made, rounds=rounds))
-    return made
+        _refuse_first(array, target, _is_same(array, cast, rounds=rounds))
+    return cast
 
 
 def cast_objects(
@@ -98,29 +91,36 @@ def cast_objects(
     for row, value in enumerate(values):
         rows[type(value), str(getattr(value, "tzinfo", None))].append(row)
     parts = [pa.nulls(0, target)]
-    for (kind, _), some in rows.items():
+    converted_rows = []
+    for (kind, _), rows_of_kind in rows.items():
+        objects = values[rows_of_kind]
         try:
-            made = to_arrow(values[some])
+            converted = to_arrow(objects)
         except (OverflowError, UnsupportedTypeError):
             if not issubclass(kind, int | np.integer):
                 raise
-            made = pa.array(values[some], _MOST_DIGITS)
-        chunks = made.chunks if isinstance(made, pa.ChunkedArray) else [made]
+            converted = pa.array(objects, _MOST_DIGITS)
+        chunks = [converted]
+        if isinstance(converted, pa.ChunkedArray):
+            chunks = converted.chunks
         parts += [cast_exactly(chunk, target) for chunk in chunks]
-    order = np.argsort([row for some in rows.values() for row in some])
+        converted_rows += rows_of_kind
+    order = np.argsort(converted_rows)
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
-def _kinds(*both: pa.DataType) -> tuple[str, ...]:
-    return tuple(
-        getattr(arrow, "extension_name", "") or family(arrow) for arrow in both
-    )
+def _kinds(have: pa.DataType, target: pa.DataType) -> tuple[str, str]:
+    return _kind(have), _kind(target)
+
+
+def _kind(arrow: pa.DataType) -> str:
+    return getattr(arrow, "extension_name", "") or family(arrow)
 
 
 def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
     if _kinds(have, target) != (_MOMENTS, _MOMENTS):
         return None
-    zones = {getattr(arrow, "tz", None) for arrow in (have, target)}
+    zones = {getattr(have, "tz", None), getattr(target, "tz", None)}
     if None not in zones or zones <= {None, "UTC", "Etc/UTC", "+00:00"}:
         return None
     return "naive and aware are the same in UTC only; localize it, or convert it to UTC, first"
@@ -161,19 +161,19 @@ def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Arra
     return _call("or", [same, may_round])
 
 
-def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
-    if isinstance(one, pa.ExtensionArray):
-        one = one.storage
-        other = other.storage
+def _is_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    if isinstance(left, pa.ExtensionArray):
+        left = left.storage
+        right = right.storage
     # Arrow cannot compare float16
-    if types.is_floating(one.type):
-        one = _doubles(one)
-        other = _doubles(other)
-    same = _call("equal", [one, other])
-    if types.is_floating(one.type):
-        is_nan = _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])
+    if types.is_floating(left.type):
+        left = _doubles(left)
+        right = _doubles(right)
+    same = _call("equal", [left, right])
+    if types.is_floating(left.type):
+        is_nan = _call("and", [_call("is_nan", [left]), _call("is_nan", [right])])
         same = _call("or", [same, is_nan])
-    return _call("coalesce", [same, one.is_null()])
+    return _call("coalesce", [same, left.is_null()])
 
 
 def _doubles(array: pa.Array) -> pa.Array:
@@ -264,7 +264,8 @@ def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
     parsed = [text and uuid.UUID(text).bytes for text in array.to_pylist()]
-    return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
+    stored = pa.array(parsed, target.storage_type)
+    return pa.ExtensionArray.from_storage(target, stored)
 
 
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -279,8 +280,13 @@ def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise ValueError("not a time of day such as 09:30 or 23:59:59") from None
 
 
+def _uuids_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+    texts = [value and str(value) for value in array.to_pylist()]
+    return pa.array(texts, target)
+
+
 # casts that Arrow does not have, that lose values, or that fail for good values
-_CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
+_CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,
     ("integers", "decimals"): lambda array, target: array.cast(
@@ -290,7 +296,5 @@ _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("decimals", "floats"): lambda array, target: array.cast(pa.string()).cast(target),
     ("text", "arrow.uuid"): _to_uuids,
     ("text", "times"): _to_times,
-    ("arrow.uuid", "text"): lambda array, target: pa.array(
-        [x and str(x) for x in array.to_pylist()], target
-    ),
+    ("arrow.uuid", "text"): _uuids_to_text,
 }

@@ -17,8 +17,8 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-# readers that were read from; some still yield rows after close()
-_BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
+# some readers still yield rows after close()
+_READ_FROM: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
 def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
@@ -39,7 +39,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
 
     Once reading has begun, the thread that reads it closes it.
     """
-    if reader in _BEGUN:
+    if reader in _READ_FROM:
         raise ValueError(
             "data: an earlier call has already read from this reader; create a new one"
         )
@@ -47,7 +47,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
-        _BEGUN.add(reader)
+        _READ_FROM.add(reader)
         with contextlib.closing(reader):
             try:
                 yield from _chunks(reader, names)
@@ -59,7 +59,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
                 ) from error
 
     def close() -> None:
-        if reader not in _BEGUN:
+        if reader not in _READ_FROM:
             reader.close()
 
     return Source(schema, chunks, replayable=False, close=close)
@@ -125,10 +125,16 @@ def _chunks(
 def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -> Chunk:
     """Make a chunk of a batch. Its slices are views."""
 
-    def cut(start: int, length: int, columns: list[str] | None) -> list[pa.RecordBatch]:
-        rows = batch if length == batch.num_rows else batch.slice(start, length)
-        return [rows if columns is None else rows.select(columns)]
+    def make_batches(
+        start: int, length: int, columns: list[str] | None
+    ) -> list[pa.RecordBatch]:
+        rows = batch
+        if length != batch.num_rows:
+            rows = batch.slice(start, length)
+        if columns is not None:
+            rows = rows.select(columns)
+        return [rows]
 
     if size is None:
         size = nbytes(batch, exact=False)
-    return Chunk(batch.num_rows, size, cut, origin)
+    return Chunk(batch.num_rows, size, make_batches, origin)

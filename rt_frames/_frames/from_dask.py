@@ -31,15 +31,15 @@ def partitions(frame: Any) -> Generator[Partition]:
     computed = parallel_map(
         lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING
     )
-    found = False
-    last = None
+    has_rows = False
+    empty = None
     with contextlib.closing(computed):
         for number, part in enumerate(computed):
             if len(part):
-                found = True
+                has_rows = True
                 yield Partition(part, number)
             else:
-                last = part
+                empty = part
             del part
-    if not found:
-        yield Partition(last, 0)
+    if not has_rows:
+        yield Partition(empty, 0)

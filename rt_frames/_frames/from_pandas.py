@@ -37,22 +37,23 @@ class _Column(NamedTuple):
     """A column's size in bytes, and the function that slices its rows."""
 
     nbytes: int
-    cut: Callable[[int, int], Any]
+    slice_rows: Callable[[int, int], Any]
 
 
-class _Cast(NamedTuple):
+class _ObjectCast(NamedTuple):
     """The type that the caller wants objects of several types cast to."""
 
     arrow: pa.DataType
 
 
-_Target = ObjectType | _Cast
+_Target = ObjectType | _ObjectCast
 
 
 def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Source:
     """Open a frame. Index levels that are sent come first."""
     names, levels = _names_and_levels(frame, options, refusals)
-    series = [*levels, *(column for _, column in frame.items())]
+    series = [*levels]
+    series.extend(column for _, column in frame.items())
     dtypes = [column.dtype for column in series]
     targets = _targets(names, dtypes, series.__getitem__, options.casts, refusals)
     columns: dict[str, _Column] = {}
@@ -61,19 +62,9 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
         if _holds_objects(values.dtype):
             objects.add(name)
         if name not in refusals:
-            with refusals.of(name):
+            with refusals.recording(name):
                 columns[name] = _column(name, values, target)
-
-    def cut(start: int, length: int, chosen: list[str] | None) -> list[pa.RecordBatch]:
-        wanted = names if chosen is None else chosen
-        arrays = [columns[name].cut(start, start + length) for name in wanted]
-        # more text than fits into one Arrow array
-        if any(isinstance(array, pa.ChunkedArray) for array in arrays):
-            return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
-        return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
-
-    size = sum(column.nbytes for column in columns.values())
-    chunk = Chunk(len(frame), size, cut)
+    chunk = _chunk(len(frame), columns)
     return Source(
         _schema(names, targets),
         lambda: [chunk],
@@ -84,17 +75,37 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
     )
 
 
+def _chunk(rows: int, columns: dict[str, _Column]) -> Chunk:
+    def make_batches(
+        start: int, length: int, chosen: list[str] | None
+    ) -> list[pa.RecordBatch]:
+        names = [*columns] if chosen is None else chosen
+        stop = start + length
+        arrays = [columns[name].slice_rows(start, stop) for name in names]
+        # more text than fits into one Arrow array
+        if any(isinstance(array, pa.ChunkedArray) for array in arrays):
+            return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
+        return [pa.RecordBatch.from_arrays(arrays, names=names)]
+
+    size = sum(column.nbytes for column in columns.values())
+    return Chunk(rows, size, make_batches)
+
+
 def arrow_schema(
     frame: pd.DataFrame, options: Options, refusals: Refusals
 ) -> pa.Schema:
     """Return the schema. Only values of ``object`` columns are read."""
     names, levels = _names_and_levels(frame, options, refusals)
-    dtypes = [*(level.dtype for level in levels), *frame.dtypes]
+    dtypes = [level.dtype for level in levels]
+    dtypes.extend(frame.dtypes)
 
-    def series(i: int) -> pd.Series[Any]:
-        return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
+    def series(number: int) -> pd.Series[Any]:
+        if number < len(levels):
+            return levels[number]
+        return frame.iloc[:, number - len(levels)]
 
-    return _schema(names, _targets(names, dtypes, series, options.casts, refusals))
+    targets = _targets(names, dtypes, series, options.casts, refusals)
+    return _schema(names, targets)
 
 
 def _schema(names: list[str], targets: list[_Target]) -> pa.Schema:
@@ -106,18 +117,15 @@ def _names_and_levels(
     frame: pd.DataFrame, options: Options, refusals: Refusals
 ) -> tuple[list[str], list[pd.Series[Any]]]:
     """Return the names of all columns, and the index levels among the columns."""
-    index = frame.index
     keeps_index = options.keep_index
     if keeps_index is None:
-        keeps_index = not _is_row_number_index(index)
+        keeps_index = not _is_row_number_index(frame.index)
     labels: list[Any] = []
     levels = []
     if keeps_index:
-        for number, label in enumerate(index.names):
-            labels.append(f"level_{number}" if label is None else label)
-            levels.append(pd.Series(index.get_level_values(number)))
-        if len(labels) == 1 and index.names[0] is None and "index" not in frame.columns:
-            labels = ["index"]
+        for number, label in enumerate(_level_labels(frame)):
+            labels.append(label)
+            levels.append(pd.Series(frame.index.get_level_values(number)))
     labels.extend(frame.columns)
     if options.clean:
         labels = options.clean(labels)
@@ -129,6 +137,17 @@ def _names_and_levels(
     check_column_names(labels, note if levels else "")
     refusals.levels.update(labels[: len(levels)])
     return labels, levels
+
+
+def _level_labels(frame: pd.DataFrame) -> list[Any]:
+    """Return the labels of index levels, those without a name as pandas resets them."""
+    labels = frame.index.names
+    if len(labels) == 1 and labels[0] is None and "index" not in frame.columns:
+        return ["index"]
+    return [
+        f"level_{number}" if label is None else label
+        for number, label in enumerate(labels)
+    ]
 
 
 def _is_row_number_index(index: pd.Index[Any]) -> bool:
@@ -159,24 +178,32 @@ def _targets(
     # each dtype is converted once
     known: dict[Any, ObjectType] = {}
     targets: list[_Target] = []
-    for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
+    for number, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
+        target: _Target
         try:
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
-                targets.append(_infer(name, series(i).to_numpy(), casts.get(name)))
-                continue
-            # hashing a categorical dtype hashes all its categories
-            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
-            if key not in known:
-                if isinstance(dtype, np.dtype):
-                    arrow = from_numpy(dtype, name)
-                else:
-                    arrow = from_pandas(dtype, name)
-                known[key] = ObjectType(arrow)
-            targets.append(known[key])
+                target = _infer(name, series(number).to_numpy(), casts.get(name))
+            else:
+                target = _known_target(name, dtype, known)
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
-            targets.append(ObjectType(pa.null()))
+            target = ObjectType(pa.null())
+        targets.append(target)
     return targets
+
+
+def _known_target(name: str, dtype: Any, known: dict[Any, ObjectType]) -> ObjectType:
+    # hashing a categorical dtype hashes all its categories
+    key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
+    target = known.get(key)
+    if target is None:
+        if isinstance(dtype, np.dtype):
+            arrow = from_numpy(dtype, name)
+        else:
+            arrow = from_pandas(dtype, name)
+        target = ObjectType(arrow)
+        known[key] = target
+    return target
 
 
 def _holds_objects(dtype: Any) -> bool:
@@ -196,10 +223,10 @@ def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     if isinstance(dtype, pd.CategoricalDtype):
         return _categorical_column(name, series)
 
-    def cut(start: int, stop: int) -> Any:
+    def slice_rows(start: int, stop: int) -> Any:
         return pa.array(series.iloc[start:stop], from_pandas=True)
 
-    return _Column(int(series.memory_usage(index=False)), cut)
+    return _Column(int(series.memory_usage(index=False)), slice_rows)
 
 
 def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
@@ -207,24 +234,25 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     values = series.cat.categories
     if _holds_objects(values.dtype):
         objects = values.to_numpy(dtype=object)
-        where = f"{name} (its categories)"
         target = infer(name, objects)
-        dictionary = _convert(where, objects, 0, len(objects), target)
+        place = f"{name} (its categories)"
+        dictionary = _convert(place, objects, 0, len(objects), target)
     else:
         dictionary = pa.array(values, from_pandas=True)
     if isinstance(dictionary, pa.ChunkedArray):
         dictionary = dictionary.combine_chunks()
 
-    def cut(start: int, stop: int) -> pa.Array:
+    def slice_rows(start: int, stop: int) -> pa.Array:
         piece = codes[start:stop]
-        missing = piece < 0 if len(piece) and piece.min() < 0 else None
+        mask = None
+        if len(piece) and piece.min() < 0:
+            mask = piece < 0
+        indices = pa.array(piece, mask=mask)
         # `Dictionaries.unify` checks the codes
-        return pa.DictionaryArray.from_arrays(
-            pa.array(piece, mask=missing), dictionary, safe=False
-        )
+        return pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
 
     # codes are sent as 32 bits
-    return _Column(4 * len(codes), cut)
+    return _Column(4 * len(codes), slice_rows)
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
@@ -233,13 +261,13 @@ def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     # a large body is sliced twice: to count its bytes, and to send it
     has_nan: dict[tuple[int, int], bool] = {}
 
-    def cut(start: int, stop: int) -> pa.Array:
+    def slice_rows(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
         if (start, stop) not in has_nan:
             has_nan[start, stop] = _may_have_nan(piece)
         return pa.array(piece, from_pandas=has_nan[start, stop])
 
-    return _Column(values.nbytes, cut)
+    return _Column(values.nbytes, slice_rows)
 
 
 def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
@@ -256,13 +284,13 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
     has_dictionaries = contains(chunks.type, pa.types.is_dictionary)
 
-    def cut(start: int, stop: int) -> pa.Array:
+    def slice_rows(start: int, stop: int) -> pa.Array:
         piece = chunks.slice(start, stop - start)
         if piece.num_chunks == 1:
             return piece.chunk(0)
         return piece if has_dictionaries else piece.combine_chunks()
 
-    return _Column(nbytes(chunks), cut)
+    return _Column(nbytes(chunks), slice_rows)
 
 
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
@@ -275,10 +303,10 @@ def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> 
 
     # rows are converted before sending, to check them: once is enough
     @functools.cache
-    def cut(start: int, stop: int) -> Any:
+    def slice_rows(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
 
-    return _Column(max(size, values.nbytes), cut)
+    return _Column(max(size, values.nbytes), slice_rows)
 
 
 def _convert(
@@ -288,9 +316,11 @@ def _convert(
     try:
         return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
-        row, reason = first_failing_row(
-            len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error
-        )
+
+        def convert(first: int, last: int) -> Any:
+            return _to_arrow(name, piece[first:last], target)
+
+        row, reason = first_failing_row(len(piece), convert, error)
         place = f"rows {start} to {stop}"
         subject = "the values"
         if row is not None:
@@ -312,7 +342,7 @@ def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
     if isinstance(target, ObjectType):
         return to_arrow(values, target)
     return cast_objects(
-        values, target.arrow, lambda some: to_arrow(some, infer(name, some))
+        values, target.arrow, lambda alike: to_arrow(alike, infer(name, alike))
     )
 
 
@@ -326,7 +356,7 @@ def _infer(
     if cast is None:
         return infer(name, values)
     if not pa.types.is_nested(cast):
-        return _Cast(cast)
+        return _ObjectCast(cast)
     try:
         inferred = infer(name, values)
     except UnsupportedTypeError:

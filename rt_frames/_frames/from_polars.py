@@ -23,7 +23,7 @@ from rt_frames.errors import UnsupportedTypeError
 
 # before 1.43, Polars exports sliced structs at an offset that their fields lack; its
 # IPC writer is correct
-_SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
+_MISPLACES_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
 def open_frame(
@@ -32,19 +32,21 @@ def open_frame(
     """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
-        found = _types(frame.collect_schema(), refusals)
-        return Source(pa.schema(found), lambda: _run(frame), zero_copy=False)
+        schema = pa.schema(_types(frame.collect_schema(), refusals))
+        return Source(schema, lambda: _run(frame), zero_copy=False)
     # frame.schema is slower
-    found = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals)
-    chunk = _chunk(frame)
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    types_by_name = _types(dtypes, refusals)
     # by id, as hashing types is slower
-    distinct = {id(arrow): arrow for arrow in found.values()}.values()
+    distinct = {id(arrow): arrow for arrow in types_by_name.values()}
+    is_copied = any(contains(arrow, _is_copied) for arrow in distinct.values())
+    chunk = _chunk(frame)
     return Source(
-        pa.schema(found),
+        pa.schema(types_by_name),
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        zero_copy=not any(contains(arrow, _is_copied) for arrow in distinct),
+        zero_copy=not is_copied,
     )
 
 
@@ -74,31 +76,37 @@ def _is_copied(arrow: pa.DataType) -> bool:
 def _types(
     schema: Mapping[str, pl.DataType], refusals: Refusals
 ) -> dict[str, pa.DataType]:
-    found = dict.fromkeys(schema, pa.null())
+    types_by_name = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
         try:
-            found[name] = from_polars(dtype, name)
+            types_by_name[name] = from_polars(dtype, name)
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
-    return found
+    return types_by_name
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
-    def cut(start: int, length: int, columns: list[str] | None) -> pa.RecordBatchReader:
+    def make_batches(
+        start: int, length: int, columns: list[str] | None
+    ) -> pa.RecordBatchReader:
         rows = frame.slice(start, length)
-        return _export(rows if columns is None else rows.select(columns))
+        if columns is not None:
+            rows = rows.select(columns)
+        return _export(rows)
 
-    return Chunk(frame.height, int(frame.estimated_size()), cut)
+    return Chunk(frame.height, int(frame.estimated_size()), make_batches)
 
 
 def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
     reader = pa.RecordBatchReader.from_stream(frame)
-    if _SLIPPING_STRUCTS and any(
-        contains(arrow, types.is_struct) for arrow in reader.schema.types
-    ):
+    if _MISPLACES_STRUCTS and _has_structs(reader.schema):
         written = frame.write_ipc_stream(None, compat_level=pl.CompatLevel.newest())
         return pa.ipc.open_stream(written.getbuffer())
     return reader
+
+
+def _has_structs(schema: pa.Schema) -> bool:
+    return any(contains(arrow, types.is_struct) for arrow in schema.types)
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
@@ -111,7 +119,8 @@ def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
 
     def take(batch: pl.DataFrame) -> bool:
         ready.put(batch)
-        if not (goes_on := go_on.get()):
+        goes_on = go_on.get()
+        if not goes_on:
             # for the batches in flight
             go_on.put(False)
         return not goes_on

@@ -20,14 +20,14 @@ class Refusals(dict[str, UnsupportedTypeError]):
         self.levels: set[str] = set()
 
     @contextlib.contextmanager
-    def of(self, column: str) -> Iterator[None]:
+    def recording(self, column: str) -> Iterator[None]:
         """Record a column's error instead of raising it."""
         try:
             yield
         except UnsupportedTypeError as error:
             self.setdefault(column, error)
 
-    def check(self, order: Sequence[str], done: str = "sent") -> None:
+    def check(self, order: Sequence[str], action: str = "sent") -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
         if not self:
             return
@@ -39,7 +39,7 @@ class Refusals(dict[str, UnsupportedTypeError]):
             raise self[columns[0]]
         lines = [self._message(name) for name in columns[:MAX_LISTED]]
         if len(columns) > 1:
-            lines.insert(0, Message(f"{len(columns)} columns cannot be {done}:"))
+            lines.insert(0, Message(f"{len(columns)} columns cannot be {action}:"))
         if more := columns[MAX_LISTED:]:
             lines.append(Message(f"and {len(more)} more: {list_names(more)}"))
         raise UnsupportedTypeError(join_lines(lines), columns=columns)

@@ -31,13 +31,13 @@ _UNKNOWN = Layout(pa.schema([]))
 class Chunk(NamedTuple):
     """Rows that lie in memory.
 
-    ``cut(start, length, columns)`` makes batches of a range of rows, with these columns
-    or (None) all of them.
+    ``make_batches(start, length, columns)`` makes batches of a range of rows, with the
+    named columns or (None) all of them.
     """
 
     rows: int
     nbytes: int
-    cut: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
+    make_batches: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
     origin: str = ""
 
 
@@ -167,7 +167,7 @@ class Source:
 
         Without dictionaries, which grow, several converters may share the slices.
         """
-        layout = self.layout if columns is None else self.layout.only(columns)
+        layout = self.layout if columns is None else self.layout.select(columns)
         return Converter(layout, self.casts, self.exact, appends=self.appends)
 
     def converted_slices(self) -> Iterator[Slice]:
@@ -209,7 +209,7 @@ class Source:
         except UnsupportedTypeError:
             # column by column, to report each
             for name in names:
-                with refusals.of(name):
+                with refusals.recording(name):
                     self._try(chunks, [name])
 
     def check_keys(self) -> None:
@@ -235,7 +235,7 @@ class Source:
         last_origin = ""
         # Arrow's casts take up to twice the memory of their result
         limit = TARGET_BATCH_BYTES if self.zero_copy else TARGET_BATCH_BYTES // 2
-        for rows, size, cut, origin in chunks:
+        for rows, size, make_batches, origin in chunks:
             if origin != last_origin:
                 rows_before = 0
                 last_origin = origin
@@ -243,12 +243,13 @@ class Source:
             if size > MAX_BATCH_BYTES:
                 step = rows_within(limit, rows, size)
             for start in range(0, max(rows, 1), step):
-                for batch in cut(start, min(step, rows - start), columns):
+                length = min(step, rows - start)
+                for batch in make_batches(start, length, columns):
                     batch_size = size * batch.num_rows // max(rows, 1)
                     yield Slice(batch, origin, batch_size, rows_before)
                     rows_before += batch.num_rows
                     del batch
-            del cut
+            del make_batches
 
 
 def rows_within(limit: int, rows: int, nbytes: int) -> int:

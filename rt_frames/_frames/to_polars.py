@@ -25,7 +25,7 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
         # Polars panics
         refusals = Refusals()
         for field in table.schema:
-            with refusals.of(field.name):
+            with refusals.recording(field.name):
                 _check(table.select([field.name]), field, first_row)
         refusals.check(table.column_names, "read")
         raise
