@@ -109,13 +109,7 @@ class CompressionPolicy:
         self._is_loopback = is_loopback
         self.requested = requested
         self.link_known = self._memory.rung is not None
-        rung = LADDER.index(None)
-        if requested != "auto":
-            rung = LADDER.index(requested)
-        elif self._memory.rung is not None:
-            rung = self._memory.rung
-        elif not is_loopback:
-            rung = LADDER.index("zstd")
+        rung = self._first_rung()
         one_batch = TINY if LADDER[rung] else MIN_BATCH_BYTES
         is_one_batch = nbytes is not None and nbytes <= one_batch
         is_auto = requested == "auto"
@@ -123,13 +117,7 @@ class CompressionPolicy:
         self.disabled = requested is None or (is_auto and not self.adapts)
         if self.disabled:
             rung = LADDER.index(None)
-            self.batch_bytes = TARGET_BATCH_BYTES
-        elif not self.adapts:
-            self.batch_bytes = SMALL_BATCH_BYTES
-        elif is_loopback and not self.link_known:
-            self.batch_bytes = LOOPBACK_BATCH_BYTES
-        else:
-            self.batch_bytes = MIN_BATCH_BYTES
+        self.batch_bytes = self._first_batch_bytes()
         # bytes of data per second, last measured
         self._rates: dict[int, float] = {}
         # during a trial: the rung to return to
@@ -139,6 +127,22 @@ class CompressionPolicy:
         self._since = 0.0
         swallowed = SWALLOWED_BYTES if LADDER[rung] else 4 * LOOPBACK_BATCH_BYTES
         self._use(rung, swallowed)
+
+    def _first_rung(self) -> int:
+        if self.requested != "auto":
+            return LADDER.index(self.requested)
+        if self._memory.rung is not None:
+            return self._memory.rung
+        return LADDER.index(None if self._is_loopback else "zstd")
+
+    def _first_batch_bytes(self) -> int:
+        if self.disabled:
+            return TARGET_BATCH_BYTES
+        if not self.adapts:
+            return SMALL_BATCH_BYTES
+        if self._is_loopback and not self.link_known:
+            return LOOPBACK_BATCH_BYTES
+        return MIN_BATCH_BYTES
 
     def next_codec(self) -> Codec:
         """Return the codec for the next batch."""

@@ -71,14 +71,14 @@ class IPCStream:
         self._is_small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
         self._threads = 1 if self._is_small else _count_threads(source)
         self._converts = self._threads > 1
-        # a small stream that was made to count its bytes
-        self._made: list[_Encoded] | None = None
-        was_asked = policy.requested is None and source.nbytes is not None
-        is_counted = policy.disabled and (source.zero_copy or was_asked)
+        # a small stream, which is made to count its bytes
+        self._counted: list[_Encoded] | None = None
+        chose_none = policy.requested is None and source.nbytes is not None
+        is_counted = policy.disabled and (source.zero_copy or chose_none)
         if is_counted and source.replayable:
             if self._is_small:
-                self._made = list(self._messages())
-                self.length = sum(message.nbytes() for message in self._made)
+                self._counted = list(self._messages())
+                self.length = sum(message.nbytes() for message in self._counted)
             else:
                 self.length = self._count()
 
@@ -117,10 +117,10 @@ class IPCStream:
         """Yield messages and whether each begins a part, and record their times."""
         self.rows = 0
         policy = self._policy
-        if self._made is None:
+        if self._counted is None:
             messages = self._messages()
         else:
-            messages = (message for message in self._made)
+            messages = (message for message in self._counted)
         if not self._is_small and not self._source.caller_thread_only:
             messages = prefetch(messages)
         with contextlib.closing(messages):
@@ -131,7 +131,7 @@ class IPCStream:
                 begins = message.begins
                 buffers = message.buffers
                 size = message.nbytes() if policy.adapts else 0
-                before = message.before or size
+                uncompressed = message.uncompressed or size
                 self.rows += message.rows
                 del message
                 yield begins, buffers
@@ -140,7 +140,7 @@ class IPCStream:
                 sent = time.perf_counter()
                 # the first of a part waits for the response to the part before it
                 if not begins:
-                    policy.record(codec, before, size, sent - ready, waited)
+                    policy.record(codec, uncompressed, size, sent - ready, waited)
 
     def _count(self) -> int:
         """Count the bytes of the uncompressed stream without making them."""
@@ -162,8 +162,8 @@ class IPCStream:
         """
         source = self._source
         remaining = source.rows
-        is_first = True
-        sent = 0
+        is_empty = True
+        part = _PartSize(self._max_bytes)
         keys = KeyCheck(source.keys)
         encode = _Encoder(source, converts=self._converts)
         encoded = parallel_map(
@@ -171,49 +171,42 @@ class IPCStream:
         )
         with contextlib.closing(encoded):
             for message in encoded:
-                if not message.buffers:
-                    continue
-                keys.add(message.keys)
-                size = message.nbytes() if self._max_bytes else 0
-                total = sent + size + len(_END_OF_STREAM)
-                begins = (
-                    self._max_bytes is not None
-                    and not is_first
-                    and total > self._max_bytes
-                )
-                sent += size
                 buffers = message.buffers
+                if not buffers:
+                    continue
+                is_empty = False
+                keys.add(message.keys)
+                begins = part.begins_with(message)
                 if begins:
-                    sent = size
-                    buffers = encode.begin(message)
+                    buffers = encode.begin_stream(message)
                 if remaining is not None:
                     remaining -= message.rows
-                is_first = False
-                if remaining == 0:
+                is_last = remaining == 0
+                if is_last:
                     keys.check()
                     buffers = [*buffers, _END_OF_STREAM]
                 yield message._replace(
                     buffers=buffers, begins=begins, batch=None, keys=()
                 )
-                if remaining == 0:
+                if is_last:
                     return
                 # released before the next is made: they may hold a whole frame
                 del message, buffers
         keys.check()
         end = [_END_OF_STREAM]
-        if is_first:
-            empty = source.empty_batch()
-            end = [*_Writer(source.schema, None, 0).write(empty), _END_OF_STREAM]
+        if is_empty:
+            writer = _Writer(source.schema, None, 0)
+            end = [*writer.write(source.empty_batch()), _END_OF_STREAM]
         yield _Encoded(0, None, 0, end)
 
     def _tasks(self) -> Iterator[_Task]:
         # only the first message has the schema
-        skip = 0
+        schema_bytes = 0
         for rows, as_sent in self._resized():
             codec = self._policy.next_codec()
-            yield _Task(rows, codec, skip, as_sent and codec is None)
-            if not skip and rows.batch.num_rows:
-                skip = len(self._source.schema.serialize())
+            yield _Task(rows, codec, schema_bytes, as_sent and codec is None)
+            if not schema_bytes and rows.batch.num_rows:
+                schema_bytes = len(self._source.schema.serialize())
             del rows
 
     def _joined(self) -> Iterator[Slice]:
@@ -309,20 +302,20 @@ def _count_threads(source: Source) -> int:
 class _Task(NamedTuple):
     """Rows to encode with a codec.
 
-    ``skip`` is how many bytes of the schema were sent before. A cheap task is done
-    without another thread.
+    The first ``schema_bytes`` of the codec's stream were sent before. A cheap task is
+    done without another thread.
     """
 
     rows: Slice
     codec: Codec
-    skip: int
+    schema_bytes: int
     is_cheap: bool
 
 
 class _Encoded(NamedTuple):
     """The message of some rows.
 
-    ``before`` is their bytes before compression, 0 without a codec. ``begins`` is
+    ``uncompressed`` is their bytes before compression, 0 without a codec. ``begins`` is
     whether it begins the next part, as it was too large for the one before. It keeps
     the ``batch`` if messages rely on dictionaries of earlier ones, and the columns of
     an upsert's ``keys``.
@@ -330,7 +323,7 @@ class _Encoded(NamedTuple):
 
     rows: int
     codec: Codec
-    before: int
+    uncompressed: int
     buffers: Buffers
     begins: bool = False
     batch: pa.RecordBatch | None = None
@@ -339,6 +332,26 @@ class _Encoded(NamedTuple):
     def nbytes(self) -> int:
         """Return the length of the message."""
         return sum(map(len, self.buffers))
+
+
+class _PartSize:
+    """Counts the bytes of a part, to begin the next one before it is too large."""
+
+    def __init__(self, max_bytes: int | None) -> None:
+        self._max_bytes = max_bytes
+        self._nbytes = 0
+
+    def begins_with(self, message: _Encoded) -> bool:
+        """Add a message. Return whether it begins the next part."""
+        if self._max_bytes is None:
+            return False
+        size = message.nbytes()
+        total = self._nbytes + size + len(_END_OF_STREAM)
+        begins = self._nbytes > 0 and total > self._max_bytes
+        if begins:
+            self._nbytes = 0
+        self._nbytes += size
+        return begins
 
 
 class _Encoder(threading.local):
@@ -350,8 +363,8 @@ class _Encoder(threading.local):
         self._keys = source.keys
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
-        # of the dictionaries that the writers sent last
-        self._version = 0
+        # of the dictionaries
+        self._sent_version = 0
 
     def __call__(self, task: _Task) -> _Encoded:
         rows = task.rows
@@ -360,27 +373,27 @@ class _Encoder(threading.local):
             rows = rows.converted(self._convert)
             if not rows.batch.num_rows:
                 return _Encoded(0, codec, 0, [])
-        if task.rows.version != self._version:
-            self._version = task.rows.version
+        if task.rows.version != self._sent_version:
+            self._sent_version = task.rows.version
             # the other writers would send all dictionaries again
             for other in self._writers.keys() - {codec}:
                 del self._writers[other]
         batch = rows.batch
         buffers = self._write(batch, task, codec)
-        before = 0
+        uncompressed = 0
         if codec is not None:
-            before = nbytes(batch)
+            uncompressed = nbytes(batch)
             # encoded dictionaries must be sent: a writer encodes them only once
-            is_smaller = sum(map(len, buffers)) < before
+            is_smaller = sum(map(len, buffers)) < uncompressed
             if not is_smaller and not self._has_dictionaries:
                 buffers = self._write(batch, task, None)
-        relied_upon = batch if self._has_dictionaries else None
         keys = [batch.column(name) for name in self._keys]
+        kept = batch if self._has_dictionaries else None
         return _Encoded(
-            batch.num_rows, codec, before, buffers, batch=relied_upon, keys=keys
+            batch.num_rows, codec, uncompressed, buffers, batch=kept, keys=keys
         )
 
-    def begin(self, message: _Encoded) -> Buffers:
+    def begin_stream(self, message: _Encoded) -> Buffers:
         """Make a message the first of a stream, with schema and all dictionaries."""
         if message.batch is None:
             return [self._schema.serialize(), *message.buffers]
@@ -390,7 +403,7 @@ class _Encoder(threading.local):
 
     def _write(self, batch: pa.RecordBatch, task: _Task, codec: Codec) -> Buffers:
         if codec not in self._writers:
-            self._writers[codec] = _Writer(self._schema, codec, task.skip)
+            self._writers[codec] = _Writer(self._schema, codec, task.schema_bytes)
         return self._writers[codec].write(batch)
 
 

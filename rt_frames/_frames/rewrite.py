@@ -30,7 +30,8 @@ def altered_schema(
         fields.append(renamed)
         if cast.type != renamed.type:
             casts[renamed.name] = cast.type
-    return pa.schema([*fields, *plan.added], schema.metadata), casts
+    fields += plan.added
+    return pa.schema(fields, schema.metadata), casts
 
 
 def _altered(
@@ -93,10 +94,12 @@ def with_schema(
     """
     for batch in batches:
         kept = batch.drop_columns(list(plan.dropped))
-        nulls = [pa.nulls(batch.num_rows, column.type) for column in plan.added]
-        columns = pa.RecordBatch.from_arrays(
-            [*kept.columns, *nulls], schema=pa.schema([*kept.schema, *plan.added])
-        )
+        arrays = kept.columns
+        fields = list(kept.schema)
+        for field in plan.added:
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+            fields.append(field)
+        columns = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         yield pa.record_batch(_WithSchema(columns, schema))
 
 
