@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._frames.dictionaries import Dictionaries
-from rt_frames._frames.exact_cast import InexactCast, cast_exactly
+from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_exactly
 from rt_frames._frames.kinds import (
     Code,
     batch_type_error,
@@ -529,25 +529,29 @@ class Converter:
         if types.is_map(target) and types.is_map(have):
             return self._map(array, target, column)
         has_items = types.is_nested(have) and not types.is_struct(have)
-        if not has_items or not is_list(target):
-            column.check_layout(have, target)
-            raise _NoCast(f"{column.path} is {to_portable(have)}, not {target}")
-        if not types.is_fixed_size_list(have):
-            if not types.is_fixed_size_list(target):
-                return self._list(array, target, column)
-            lists = self._list(array, pa.list_(target.value_field), column)
-            try:
-                return lists.cast(target)
-            except pa.ArrowInvalid:
-                size = target.list_size
-                raise ValueError(
-                    f"the lists of {column.path} must have {size} items"
-                ) from None
-        if types.is_fixed_size_list(target):
-            return self._fixed_size_list(array, target, column)
+        if has_items and is_list(target):
+            return self._lists(array, target, column)
         column.check_layout(have, target)
-        fixed = pa.list_(target.value_field, have.list_size)
-        return self._fixed_size_list(array, fixed, column).cast(target)
+        raise _no_cast(have, target, column.path)
+
+    def _lists(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
+        """Convert lists, of a fixed size or not, to lists of a fixed size or not."""
+        have = array.type
+        if types.is_fixed_size_list(have):
+            if types.is_fixed_size_list(target):
+                return self._fixed_size_list(array, target, column)
+            column.check_layout(have, target)
+            fixed = pa.list_(target.value_field, have.list_size)
+            return self._fixed_size_list(array, fixed, column).cast(target)
+        if not types.is_fixed_size_list(target):
+            return self._list(array, target, column)
+        lists = self._list(array, pa.list_(target.value_field), column)
+        try:
+            return lists.cast(target)
+        except pa.ArrowInvalid:
+            size = target.list_size
+            text = f"the lists of {column.path} must have {size} items"
+            raise ValueError(text) from None
 
     def _struct(
         self, array: pa.Array, target: pa.DataType, column: _Column
@@ -610,7 +614,12 @@ class Converter:
 
 
 class _NoCast(ValueError):
-    """A type has no cast to another."""
+    """The type of a whole column has no cast to the target."""
+
+
+def _no_cast(have: pa.DataType, target: pa.DataType, path: str) -> ValueError:
+    text = f"{path} is {to_portable(have)}, not {target}"
+    return ValueError(text) if "." in path else _NoCast(text)
 
 
 def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -> str:
@@ -624,12 +633,14 @@ def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -
         subject = f"{value} ({have})"
     if isinstance(reason, pa.ArrowNotImplementedError | _NoCast):
         return f"{subject} cannot be cast to {target}; choose another type"
+    if isinstance(reason, RefusedCast):
+        return f"{subject} cannot be cast to {target}: {reason}"
     why = str(reason)[:300]
     if isinstance(reason, InexactCast):
         why = ""
     elif isinstance(reason, pa.ArrowException) and value:
         # the rest repeats the value and the types
-        why = why.partition(f" as a scalar of type {target}: ")[2]
+        why = why.partition(f" as a scalar of type {target}: ")[2].rstrip(".")
     detail = f" ({why})" if why else ""
     return (
         f"{subject} cannot be stored exactly as {target}{detail}; "
@@ -717,7 +728,7 @@ def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Ar
     path = column.path
     values = _decode(array)
     if types.is_nested(values.type):
-        raise _NoCast(f"{path} is {to_portable(values.type)}, not {target}")
+        raise _no_cast(values.type, target, path)
     try:
         return cast_exactly(values, target, rounds=column.rounds)
     except CONVERSION_ERRORS as error:

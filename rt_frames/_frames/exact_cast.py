@@ -47,6 +47,10 @@ class InexactCast(ValueError):
     """A cast would change a value."""
 
 
+class RefusedCast(ValueError):
+    """A cast would change every value; the message ends with the cure."""
+
+
 def cast_exactly(
     array: pa.Array, target: pa.DataType, *, rounds: bool = True
 ) -> pa.Array:
@@ -62,15 +66,22 @@ def cast_exactly(
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
-    if kinds not in _CASTS:
-        if isinstance(target, pa.BaseExtensionType):
-            stored = cast_exactly(array, target.storage_type, rounds=rounds)
-            return pa.ExtensionArray.from_storage(target, stored)
-        if isinstance(array, pa.ExtensionArray):
-            return cast_exactly(array.storage, target, rounds=rounds)
+    if kinds in _CASTS:
+        return _cast_flat(array, target, kinds, rounds=rounds)
+    if isinstance(target, pa.BaseExtensionType):
+        stored = cast_exactly(array, target.storage_type, rounds=rounds)
+        return pa.ExtensionArray.from_storage(target, stored)
+    if isinstance(array, pa.ExtensionArray):
+        return cast_exactly(array.storage, target, rounds=rounds)
+    return _cast_flat(array, target, kinds, rounds=rounds)
+
+
+def _cast_flat(
+    array: pa.Array, target: pa.DataType, kinds: tuple[str, str], *, rounds: bool
+) -> pa.Array:
     refusal = _NEVER.get(kinds) or _zone_refusal(array.type, target)
     if refusal:
-        raise ValueError(refusal)
+        raise RefusedCast(refusal)
     cast = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
         # Arrow makes times and dates of integers out of their range
@@ -79,7 +90,7 @@ def cast_exactly(
         _check_parsed(array, cast, rounds=rounds)
     elif kinds != ("times", "text"):
         # Arrow cannot parse times of day
-        _refuse_first(array, target, _is_same(array, cast, rounds=rounds))
+        _check_same(array, target, _is_same(array, cast, rounds=rounds))
     return cast
 
 
@@ -123,7 +134,8 @@ def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
     zones = {getattr(have, "tz", None), getattr(target, "tz", None)}
     if None not in zones or zones <= {None, "UTC", "Etc/UTC", "+00:00"}:
         return None
-    return "naive and aware are the same in UTC only; localize it, or convert it to UTC, first"
+    cure = "convert it to UTC" if getattr(have, "tz", None) else "localize it"
+    return f"only in UTC are naive and aware values the same; {cure} first"
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -131,33 +143,34 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     return cast(array, target) if cast else array.cast(target)
 
 
-def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
+def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
+    """Raise for the first value that is not the same."""
     # pa.scalar would import pandas if it is installed
     if _call("all", [same]).as_py() is False:
-        differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
+        first = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
         # not as_py(): Python has no year beyond 9999
-        shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]
+        shown = array.slice(first, 1).to_string(skip_new_lines=True)[1:-1]
         raise InexactCast(f"{shorten(shown, 80)} cannot be stored exactly as {target}")
 
 
-def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Array:
+def _is_same(array: pa.Array, cast: pa.Array, *, rounds: bool = True) -> pa.Array:
     """Return which values are kept, or are fractions that may be rounded."""
     have = array.type
     try:
-        same = _is_equal(array, _cast(made, have))
+        same = _is_equal(array, _cast(cast, have))
     except pa.ArrowInvalid:
         # Arrow does not parse the text of a year beyond 9999
         same = array.is_null()
-    if not types.is_floating(made.type):
+    if not types.is_floating(cast.type):
         return same
     if types.is_decimal(have):
-        return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
+        return _call("or", [same, _is_equal(array, _doubles(cast).cast(have))])
     if not rounds or not types.is_floating(have):
         return same
     doubles = _doubles(array)
     is_large = _call("greater", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
     may_round = _call("or", [is_large, _call("invert", [_is_whole(doubles)])])
-    may_round = _call("and", [may_round, _call("is_finite", [made])])
+    may_round = _call("and", [may_round, _call("is_finite", [cast])])
     return _call("or", [same, may_round])
 
 
@@ -184,36 +197,37 @@ def _is_whole(floats: pa.Array) -> pa.Array:
     return _call("equal", [_call("trunc", [floats]), floats])
 
 
-def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
+def _check_parsed(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
     """Raise for text that Arrow parses to another number or day."""
-    target = made.type
+    target = parsed.type
     if types.is_integer(target):
         # 0xFF is the int8 -1
-        _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
+        _check_same(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):
         # Arrow wraps numbers that exceed the bits of the type
-        back = _doubles(made.cast(pa.string()))
-        _refuse_first(texts, target, _is_equal(_doubles(texts), back))
+        back = _doubles(parsed.cast(pa.string()))
+        _check_same(texts, target, _is_equal(_doubles(texts), back))
     elif types.is_timestamp(target):
         # older Arrow wraps years that nanoseconds cannot count; zones shift by a day
         days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
-        both = [days.cast(pa.date32()), made.cast(pa.date32())]
-        apart = _call("abs", [_call("days_between", both)])
-        _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
+        written = days.cast(pa.date32())
+        shift = _call("days_between", [written, parsed.cast(pa.date32())])
+        apart = _call("abs", [shift])
+        _check_same(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
-        _check_floats(texts, made, rounds=rounds)
+        _check_floats(texts, parsed, rounds=rounds)
 
 
-def _check_floats(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
-    target = made.type
-    floats = _doubles(made)
+def _check_floats(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
+    target = parsed.type
+    floats = _doubles(parsed)
     doubles = floats
     if not types.is_float64(target):
         doubles = _doubles(texts)
-        _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
+        _check_same(texts, target, _is_same(doubles, parsed, rounds=rounds))
     zeros = texts.filter(_call("equal", [floats, pa.scalar(0.0)]))
     is_zero = _call("invert", [_matches(zeros, "^[^eE]*[1-9]")])
-    _refuse_first(zeros, target, is_zero)
+    _check_same(zeros, target, is_zero)
     sizes = _call("abs", [doubles])
     is_large = _call("greater_equal", [sizes, pa.scalar(_LAST_COUNTED)])
     _check_large(texts.filter(is_large), floats.filter(is_large), target)
@@ -222,7 +236,7 @@ def _check_floats(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
 def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
     """Raise for text that became infinite, and whole numbers that changed."""
     infinite = texts.filter(_call("invert", [_call("is_finite", [floats])]))
-    _refuse_first(infinite, target, _matches(infinite, "(?i)inf"))
+    _check_same(infinite, target, _matches(infinite, "(?i)inf"))
     whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")
     texts = texts.filter(whole)
     floats = floats.filter(whole)
@@ -233,7 +247,7 @@ def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None
         # beyond 64 bits, or with a point; ten times as slow
         exact = texts.cast(_MOST_DIGITS)
         back = floats.cast(_MOST_DIGITS)
-    _refuse_first(texts, target, _is_equal(exact, back))
+    _check_same(texts, target, _is_equal(exact, back))
 
 
 def _matches(texts: pa.Array, pattern: str) -> pa.Array:
@@ -271,7 +285,7 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse times of day behind a date, since Arrow parses timestamps only."""
     # Arrow would read 10 as ten o'clock
-    _refuse_first(array, target, _matches(array, ":"))
+    _check_same(array, target, _matches(array, ":"))
     day = pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
     moments = _call("binary_replace_slice", [array], day)
     try:

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from rt_frames._frames.convert import contains, first_failing_row
-from rt_frames._frames.exact_cast import InexactCast, cast_objects
+from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, Options, Source, nbytes
 from rt_frames._names import check_column_names, name_error
@@ -129,7 +129,8 @@ def _names_and_levels(
     labels.extend(frame.columns)
     if options.clean:
         labels = options.clean(labels)
-    if odd := [label for label in labels if not isinstance(label, str)]:
+    odd = [label for label in labels if not isinstance(label, str)]
+    if odd:
         raise ValueError(
             name_error(f"column labels must be strings, unlike {list_names(odd)}")
         )
@@ -326,16 +327,22 @@ def _convert(
         if row is not None:
             place = f"row {start + row}"
             subject = show_value(piece[row])
-        failure = f"cannot be converted to {target.arrow}"
-        if isinstance(reason, InexactCast):
-            failure = f"cannot be stored exactly as {target.arrow}"
-        else:
-            why = str(reason).removeprefix(f"column {name!r}, row 0: ")
-            failure += f" ({why[:200]})"
+        failure = _describe_failure(name, target.arrow, reason)
         raise UnsupportedTypeError(
-            f"column {name!r}, {place}: {subject} {failure}; "
-            "correct the value or convert the column first"
+            f"column {name!r}, {place}: {subject} {failure}"
         ) from error
+
+
+def _describe_failure(name: str, target: pa.DataType, reason: Exception) -> str:
+    if isinstance(reason, RefusedCast):
+        return f"cannot be cast to {target}: {reason}"
+    cure = "correct the value or convert the column first"
+    if isinstance(reason, InexactCast):
+        return f"cannot be stored exactly as {target}; {cure}"
+    why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
+    # Arrow writes of a cast that did not happen as if it had
+    why = why.replace("was truncated", "would be truncated")
+    return f"cannot be converted to {target} ({why}); {cure}"
 
 
 def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:

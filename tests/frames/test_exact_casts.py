@@ -610,6 +610,26 @@ def test_a_value_that_is_refused_is_not_said_to_have_been_changed(column, target
     assert "was truncated" not in said
 
 
+DAY = dt.datetime(2024, 1, 1, 1)
+CURE = "correct the value or choose another type"
+REFUSALS = [  # a value, the type that it is cast to, and the end of the message
+    (0.5, "int8", f": 0.5 (double) cannot be stored exactly as int8; {CURE}"),
+    (300, "int8", f": 300 (int64) cannot be stored exactly as int8; {CURE}"),
+    (5, "time32[s]", ": 5 (int64) cannot be cast to time32[s]; choose another type"),
+    ([5], "int8", ": list<item: int64> cannot be cast to int8; choose another type"),
+    (DAY, "time64[us]", "would be lost; take the time of day first, with .dt.time"),
+    (DAY, "timestamp[us, tz=Europe/Rome]", "values the same; localize it first"),
+    ("2024-01-01T01Z", "timestamp[us]", f" (expected no zone offset); {CURE}"),
+]
+
+
+@pytest.mark.parametrize(("value", "target", "end"), REFUSALS, ids=str)
+def test_a_refused_cast_shows_row_value_and_types_and_one_cure(value, target, end):
+    message = str(cast(pa.array([None, value]), target))
+    assert message.startswith("column 'x', row 1: ")
+    assert message.endswith(end)
+
+
 def test_what_lies_under_a_missing_struct_is_no_value():
     column = pa.StructArray.from_arrays(
         [pa.array([1, 300])], ["a"], mask=pa.array([False, True])
