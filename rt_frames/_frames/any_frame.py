@@ -203,7 +203,8 @@ def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa
     # the old side may be a frame of another library
     if side == "after":
         _check_index(data, options)
-    if library := _library(data):
+    library = _library(data)
+    if library:
         schema: pa.Schema = library.arrow_schema(data, options, refusals)
         return schema
     schema = _known_schema(data, side, refusals)
@@ -284,7 +285,8 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
     _check_index(data, options)
     if isinstance(data, from_arrow.Readable):
         return from_arrow.open_readable(data, options.clean)
-    if library := _library(data):
+    library = _library(data)
+    if library:
         opened: Source = library.open_frame(data, options, refusals)
         return opened
     return _open_arrow(data, options.clean)

@@ -207,18 +207,18 @@ class CompressionPolicy:
         patience = self._memory.patience
         self._rates[rung] = rate
         # the smallest output first
-        others = range(rung)
+        candidates = range(rung)
         if is_late:
-            others = range(rung + 1, min(rung + 2, len(LADDER)))
+            candidates = range(rung + 1, min(rung + 2, len(LADDER)))
         if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
-            others = range(0)
-        for other in others:
-            has_waited = self._since >= patience.get(other, 0)
-            if has_waited or self._rates.get(other, 0) > CHANGE * rate:
+            candidates = range(0)
+        for candidate in candidates:
+            has_waited = self._since >= patience.get(candidate, 0)
+            if has_waited or self._rates.get(candidate, 0) > CHANGE * rate:
                 self._rival = rung
                 self._since = 0.0
                 self.batch_bytes = MIN_BATCH_BYTES
-                self._use(other, SWALLOWED_BYTES if is_late else None)
+                self._use(candidate, SWALLOWED_BYTES if is_late else None)
                 return
         self._memory.rung = rung
         self.batch_bytes = max(self.batch_bytes, MIN_BATCH_BYTES)

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-# a dictionary may have FEW values, or TIMES as many as the batch's own
-FEW = 64
-TIMES = 4
+# a dictionary is kept up to this many values, or this many per value of the batch
+KEPT_VALUES = 64
+KEPT_PER_VALUE = 4
 
 
 class Dictionaries:
@@ -62,12 +62,15 @@ def _unify(
     """
     # Arrow cannot unify dictionaries that have nulls
     has_nulls = known.null_count or values.null_count
-    if has_nulls or (len(values) and len(known) > max(FEW, TIMES * len(values))):
+    limit = max(KEPT_VALUES, KEPT_PER_VALUE * len(values))
+    is_too_large = len(values) > 0 and len(known) > limit
+    if has_nulls or is_too_large:
         return codes, values
     before = pa.DictionaryArray.from_arrays(pa.nulls(0, pa.int32()), known, safe=False)
     coded = pa.DictionaryArray.from_arrays(codes, values, safe=False)
     unified = pa.chunked_array([before, coded]).unify_dictionaries().chunk(1)
-    if 2 * (len(unified.dictionary) - len(known)) > len(values):
+    new_values = len(unified.dictionary) - len(known)
+    if 2 * new_values > len(values):
         return codes, values
     return unified.indices, unified.dictionary
 

@@ -40,7 +40,8 @@ class Refusals(dict[str, UnsupportedTypeError]):
         lines = [self._message(name) for name in columns[:MAX_LISTED]]
         if len(columns) > 1:
             lines.insert(0, Message(f"{len(columns)} columns cannot be {action}:"))
-        if more := columns[MAX_LISTED:]:
+        more = columns[MAX_LISTED:]
+        if more:
             lines.append(Message(f"and {len(more)} more: {list_names(more)}"))
         raise UnsupportedTypeError(join_lines(lines), columns=columns)
 
