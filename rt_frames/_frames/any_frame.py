@@ -23,7 +23,7 @@ from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.keys import check_keys
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source
+from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
@@ -78,7 +78,7 @@ def open_source(
 
 def _parse_options(
     dtypes: Mapping[str, Any] | None, index: bool | None, clean_names: bool
-) -> Options:
+) -> OpenOptions:
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise TypeError(
             f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}'
@@ -92,7 +92,7 @@ def _parse_options(
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
     keep_index = None if index is None else bool(index)
-    return Options(casts, keep_index, CleanLabels() if clean_names else None)
+    return OpenOptions(casts, keep_index, CleanLabels() if clean_names else None)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
@@ -104,7 +104,7 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
         )
 
 
-def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
+def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
     """Return the source in its portable schema. Raise if a column cannot be sent."""
     names = source.schema.names
     _check_casts({**source.casts, **options.casts}, names)
@@ -120,7 +120,7 @@ def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
     return source
 
 
-def _laid_out(source: Source, options: Options, refusals: Refusals) -> Source:
+def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
     """Return the source with the layout and the casts of its rows."""
     casts = {**source.casts, **options.casts}
     schema = source.schema
@@ -167,7 +167,7 @@ def arrow_schemas(
 
 
 def _arrow_schema(
-    data: Any, side: str, options: Options, *, is_stored: bool
+    data: Any, side: str, options: OpenOptions, *, is_stored: bool
 ) -> pa.Schema:
     refusals = Refusals()
     schema = _schema_of(_without_partitions(data), side, options, refusals)
@@ -197,7 +197,9 @@ def _library(data: Any) -> Any:
     return None
 
 
-def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
+def _schema_of(
+    data: Any, side: str, options: OpenOptions, refusals: Refusals
+) -> pa.Schema:
     if isinstance(data, list | tuple) and data and data[0] is not None:
         return _schema_of(_without_partitions(data[0]), side, options, refusals)
     # the old side may be a frame of another library
@@ -272,7 +274,7 @@ def _without_partitions(data: Any) -> Any:
     return data
 
 
-def _open(data: Any, options: Options, refusals: Refusals) -> Source:
+def _open(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
     # opened by the CLI
     if isinstance(data, Source):
         return data
@@ -292,7 +294,7 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
     return _open_arrow(data, options.clean)
 
 
-def _check_index(data: Any, options: Options) -> None:
+def _check_index(data: Any, options: OpenOptions) -> None:
     if options.keep_index is not None and not is_a(data, "pandas", "DataFrame"):
         raise ValueError(
             f"index: only for pandas frames, got {_name(data)}; leave it out"
@@ -364,7 +366,7 @@ def _name(data: Any) -> str:
 
 
 def _open_iterator(
-    items: Iterator[Any], options: Options, refusals: Refusals
+    items: Iterator[Any], options: OpenOptions, refusals: Refusals
 ) -> Source:
     """Open an iterator of frames, with the schema of the first one."""
     close = getattr(items, "close", lambda: None)
@@ -403,7 +405,9 @@ def _open_iterator(
     )
 
 
-def _open_partition(data: Partition, options: Options, refusals: Refusals) -> Source:
+def _open_partition(
+    data: Partition, options: OpenOptions, refusals: Refusals
+) -> Source:
     """Open one partition as `_open_iterator` would among all of them."""
     if data.frame is None:
         return Source(data.schema, list, close=data.close)

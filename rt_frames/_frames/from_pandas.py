@@ -20,7 +20,7 @@ import pyarrow as pa
 from rt_frames._frames.convert import contains, first_failing_row
 from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_objects
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source, nbytes
+from rt_frames._frames.source import Chunk, OpenOptions, Source, nbytes
 from rt_frames._names import check_column_names, name_error
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
@@ -49,7 +49,7 @@ class _ObjectCast(NamedTuple):
 _Target = ObjectType | _ObjectCast
 
 
-def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Source:
+def open_frame(frame: pd.DataFrame, options: OpenOptions, refusals: Refusals) -> Source:
     """Open a frame. Index levels that are sent come first."""
     names, levels = _names_and_levels(frame, options, refusals)
     series = [*levels]
@@ -92,7 +92,7 @@ def _chunk(rows: int, columns: dict[str, _Column]) -> Chunk:
 
 
 def arrow_schema(
-    frame: pd.DataFrame, options: Options, refusals: Refusals
+    frame: pd.DataFrame, options: OpenOptions, refusals: Refusals
 ) -> pa.Schema:
     """Return the schema. Only values of ``object`` columns are read."""
     names, levels = _names_and_levels(frame, options, refusals)
@@ -114,7 +114,7 @@ def _schema(names: list[str], targets: list[_Target]) -> pa.Schema:
 
 
 def _names_and_levels(
-    frame: pd.DataFrame, options: Options, refusals: Refusals
+    frame: pd.DataFrame, options: OpenOptions, refusals: Refusals
 ) -> tuple[list[str], list[pd.Series[Any]]]:
     """Return the names of all columns, and the index levels among the columns."""
     keeps_index = options.keep_index

@@ -15,7 +15,7 @@ from pyarrow import types
 
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source
+from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._threads import Worker, result
@@ -27,7 +27,7 @@ _MISPLACES_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
 def open_frame(
-    frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
+    frame: pl.DataFrame | pl.LazyFrame, options: OpenOptions, refusals: Refusals
 ) -> Source:
     """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
@@ -51,7 +51,7 @@ def open_frame(
 
 
 def arrow_schema(
-    frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
+    frame: pl.DataFrame | pl.LazyFrame, options: OpenOptions, refusals: Refusals
 ) -> pa.Schema:
     """Return the schema, without reading rows."""
     frame = _cleaned(frame, options.clean)

@@ -224,8 +224,8 @@ class IPCStream:
                 waited = time.monotonic() - since
                 is_late = not source.replayable and waited > PENDING_SECONDS
                 is_full = len(pending) == MAX_PENDING
-                is_other = rows.version != pending[0].version
-                if not is_small or is_late or is_full or is_other:
+                is_new_version = rows.version != pending[0].version
+                if not is_small or is_late or is_full or is_new_version:
                     yield _join(pending)
                     pending.clear()
             if is_small:

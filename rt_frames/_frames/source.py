@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
     origin: str = ""
 
 
-class Options(NamedTuple):
+class OpenOptions(NamedTuple):
     """How the frames of one call are opened."""
 
     casts: Mapping[str, pa.DataType]
