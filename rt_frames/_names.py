@@ -56,16 +56,11 @@ def check_column_names(names: list[str], note: str = "") -> None:
     if len(set(names)) < len(names):
         twice = list_names(duplicates(names))
         raise ValueError(
-            name_error(
-                f"column names must be unique; these occur more than once: {twice}{note}"
-            )
+            name_error(f"column names occur more than once: {twice}{note}")
         )
     if "" in names:
-        raise ValueError(
-            name_error(
-                f"column names must not be empty, and number {names.index('') + 1} is"
-            )
-        )
+        text = f"column number {names.index('') + 1} has an empty name"
+        raise ValueError(Message(text, "name it, or pass {}", clean_names=True))
     odd = [name for name in names if has_control_characters(name)]
     if odd:
         raise ValueError(
@@ -79,10 +74,10 @@ def check_no_dots(names: list[str]) -> None:
     """Refuse column names that would read as the path of a nested column."""
     dotted = [name for name in names if "." in name]
     if dotted:
-        why = "it separates the levels of nested columns"
+        why = "which separate the levels of nested columns"
         raise ValueError(
             name_error(
-                f"column names must not contain a dot, {why}: {list_names(dotted)}"
+                f"column names must not contain dots, {why}: {list_names(dotted)}"
             )
         )
 
@@ -131,7 +126,7 @@ class CleanLabels:
             is_alike = str(label) == str(expected)
             if not is_alike or isinstance(label, str) != isinstance(expected, str):
                 raise ValueError(
-                    f"clean_names: column {number} is {show_value(label)}, and "
+                    f"clean_names: column {number} is {show_value(label)}, but "
                     f"{show_value(expected)} in the first frame; give all frames the "
                     "same labels in the same order"
                 )

@@ -108,6 +108,8 @@ class Message(str):
     text: str
     hint: str
     options: dict[str, Any]
+    # of a message that `join_lines` made, each with its own hint
+    lines: tuple[Message, ...] = ()
 
     def __new__(cls, text: str, hint: str = "", **options: Any) -> Self:
         arguments = []
@@ -119,6 +121,14 @@ class Message(str):
         message.hint = hint
         message.options = options
         return message
+
+
+def join_lines(lines: Iterable[Message]) -> Message:
+    """Join messages as the lines of one. Each line keeps its hint."""
+    lines = tuple(lines)
+    message = Message("\n".join(lines))
+    message.lines = lines
+    return message
 
 
 def join_hint(text: str, hint: str, spelled: str) -> str:

@@ -46,7 +46,7 @@ CHANGING = [  # what differs from run to run, or from machine to machine
     (r"\b\d[\d.]* m?s\b(?! timeout)", "N ms"),
     (r"/\S*?/?tmp\S*?/(tables|files)\b", r"/\1"),
     (r"[\d.]+ [kMG]?B sent|[\d,]+ bytes", "SIZE"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+ ", ""),
+    (r"(?m)^(\s*)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+ ", r"\1"),
     (r"(?<=_ssl\.c:)\d+", "LINE"),
 ]
 MIME = "application/vnd.apache.arrow.stream"

@@ -1,7 +1,7 @@
-"""Any frame → a `Source`, opened by the file of its library.
+"""Any frame → a `Source`, opened by the module of its library.
 
-Libraries are recognised without importing them: data of a library that is not loaded
-cannot exist.
+Libraries are recognised without importing them: while a library is not loaded, no data
+of it can exist.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 import pyarrow as pa
 
 from rt_frames._frames import from_arrow
-from rt_frames._frames.append import fit
+from rt_frames._frames.append import match_columns
 from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.keys import check_keys
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source
+from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
@@ -32,7 +32,7 @@ from rt_frames.errors import UnsupportedTypeError
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
-    """Return whether data are of a class of a library that may not be loaded."""
+    """Return whether data has a class, without importing the class's module."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(data, getattr(loaded, name, ()))
 
@@ -50,13 +50,13 @@ def open_source(
 ) -> Source:
     """Open any frame, for an existing ``table`` or a new one.
 
-    ``keys`` are columns without nulls, whose values together occur once. If it is
-    ``exact``, no fraction is rounded by ``dtypes`` either.
+    Rows have no null in their ``keys``, and no two rows have the same keys. With
+    ``exact``, ``dtypes`` rounds no fractions either.
 
     Raises
     ------
     TypeError
-        If ``data`` is nothing that can be sent.
+        If ``data`` is no frame.
     ValueError
         If a column name, ``dtypes``, ``index`` or ``clean_names`` cannot be used.
     UnsupportedTypeError
@@ -78,7 +78,7 @@ def open_source(
 
 def _parse_options(
     dtypes: Mapping[str, Any] | None, index: bool | None, clean_names: bool
-) -> Options:
+) -> OpenOptions:
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise TypeError(
             f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}'
@@ -87,24 +87,25 @@ def _parse_options(
         raise ValueError(f"index: expected None, True or False, got {index!r}")
     if clean_names not in (True, False):
         raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
-    # a data_type object is read as it is, and may say what tables do not keep
+    # data_type objects may spell types that tables do not keep
     casts = {}
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
     keep_index = None if index is None else bool(index)
-    return Options(casts, keep_index, CleanLabels() if clean_names else None)
+    return OpenOptions(casts, keep_index, CleanLabels() if clean_names else None)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
     known = set(names)
-    if unknown := [name for name in casts if name not in known]:
+    unknown = [name for name in casts if name not in known]
+    if unknown:
         raise ValueError(
-            f"dtypes: no such columns: {list_names(unknown)}; the frame has {list_names(names)}"
+            f"dtypes: no such columns: {list_names(unknown)} (the frame has {list_names(names)}); correct the names"
         )
 
 
-def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
-    """Return a source in its portable schema; refuse columns that cannot be sent."""
+def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
+    """Return the source in its portable schema. Raise if a column cannot be sent."""
     names = source.schema.names
     _check_casts({**source.casts, **options.casts}, names)
     check_column_names(names)
@@ -119,18 +120,18 @@ def _checked(source: Source, options: Options, refusals: Refusals) -> Source:
     return source
 
 
-def _laid_out(source: Source, options: Options, refusals: Refusals) -> Source:
-    """Return a source with what its rows are converted to."""
+def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
+    """Return the source with the layout and the casts of its rows."""
     casts = {**source.casts, **options.casts}
     schema = source.schema
     table = options.table
     exact = frozenset[str]()
     if table is not None:
-        schema, fitted = fit(
+        schema, table_casts = match_columns(
             schema, table, casts, refusals, add_columns=options.add_columns
         )
-        exact = frozenset(fitted.keys() - casts.keys())
-        casts = {**casts, **fitted}
+        exact = frozenset(table_casts.keys() - casts.keys())
+        casts = {**casts, **table_casts}
     layout = portable_layout(schema, casts, refusals)
     return dataclasses.replace(
         source,
@@ -156,17 +157,18 @@ def arrow_schemas(
 ) -> tuple[pa.Schema, pa.Schema]:
     """Return the portable schemas of two frames or schemas, without reading rows.
 
-    A side that is ``stored`` may hold columns that could not be sent; they stay what
-    they are.
+    On a ``stored`` side, columns that could not be sent keep their types.
     """
     new_options = _parse_options(dtypes, index, clean_names)
     old_options = _parse_options(None, index, clean_names)
-    old = _arrow_schema(before, "before", old_options, "before" in stored)
-    new = _arrow_schema(after, "after", new_options, "after" in stored)
+    old = _arrow_schema(before, "before", old_options, is_stored="before" in stored)
+    new = _arrow_schema(after, "after", new_options, is_stored="after" in stored)
     return old, new
 
 
-def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa.Schema:
+def _arrow_schema(
+    data: Any, side: str, options: OpenOptions, *, is_stored: bool
+) -> pa.Schema:
     refusals = Refusals()
     schema = _schema_of(_without_partitions(data), side, options, refusals)
     _check_casts(options.casts, schema.names)
@@ -183,7 +185,7 @@ def _arrow_schema(data: Any, side: str, options: Options, is_stored: bool) -> pa
 
 
 def _library(data: Any) -> Any:
-    """Return the file that opens the frames of a library; None for any other data."""
+    """Return the module that opens frames of this library, or None."""
     if is_a(data, "pandas", "DataFrame"):
         from rt_frames._frames import from_pandas
 
@@ -195,13 +197,16 @@ def _library(data: Any) -> Any:
     return None
 
 
-def _schema_of(data: Any, side: str, options: Options, refusals: Refusals) -> pa.Schema:
+def _schema_of(
+    data: Any, side: str, options: OpenOptions, refusals: Refusals
+) -> pa.Schema:
     if isinstance(data, list | tuple) and data and data[0] is not None:
         return _schema_of(_without_partitions(data[0]), side, options, refusals)
-    # the other side may have none
+    # the old side may be a frame of another library
     if side == "after":
         _check_index(data, options)
-    if library := _library(data):
+    library = _library(data)
+    if library:
         schema: pa.Schema = library.arrow_schema(data, options, refusals)
         return schema
     schema = _known_schema(data, side, refusals)
@@ -218,26 +223,28 @@ def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
         fields = []
         for name, dtype in data.items():
-            with refusals.of(name):
+            with refusals.recording(name):
                 fields.append((name, to_arrow_type(dtype, name)))
         refusals.check(list(data))
         return pa.schema(fields)
-    if (exported := _exported_schema(data)) is not None:
+    exported = _exported_schema(data)
+    if exported is not None:
         return exported
     if isinstance(data, str):
-        text = f"{side}: expected a frame or schema, got the string {show_value(data)}"
-        raise TypeError(
-            f"{text}; for a table pass rt.table(…), for a file of a schema pathlib.Path(…)"
-        )
+        shown = show_value(data)
+        cure = f"for a table pass rt.table({shown})"
+        if side == "before":
+            cure += f", for the file of a schema pathlib.Path({shown})"
+        raise TypeError(f"{side}: expected a frame or schema, got {shown}; {cure}")
     raise TypeError(
-        f"{side}: {_name(data)} is neither a frame in memory nor a schema; a comparison might use up its rows. "
-        "Pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or the "
-        "RemoteTable that was created"
+        f"{side}: {_name(data)} is neither a frame in memory nor a schema, and reading it might use up its rows; "
+        "pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or a "
+        "RemoteTable"
     )
 
 
 def _exported_schema(data: Any) -> pa.Schema | None:
-    # of one column
+    # raised for the data of a single column
     with contextlib.suppress(pa.ArrowInvalid):
         if hasattr(data, "__arrow_c_schema__") and not isinstance(
             data, pa.RecordBatchReader | type
@@ -249,14 +256,17 @@ def _exported_schema(data: Any) -> pa.Schema | None:
 
 
 def sent_schema(data: Any) -> pa.Schema:
-    """Return the schema in which a frame would be sent; refuse unsupported columns."""
+    """Return the schema in which a frame would be sent.
+
+    Raise if a column cannot be sent.
+    """
     source = open_source(_without_partitions(data))
     source.close()
     return source.schema
 
 
 def _without_partitions(data: Any) -> Any:
-    """Return the empty pandas frame of a Dask frame; other data as they are."""
+    """Return a Dask frame's empty pandas frame, and other data unchanged."""
     if is_a(data, "dask.dataframe", "DataFrame"):
         from dask.dataframe.dispatch import make_meta
 
@@ -264,8 +274,8 @@ def _without_partitions(data: Any) -> Any:
     return data
 
 
-def _open(data: Any, options: Options, refusals: Refusals) -> Source:
-    # the console script's own
+def _open(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+    # opened by the CLI
     if isinstance(data, Source):
         return data
     if is_a(data, "dask.dataframe", "DataFrame"):
@@ -277,16 +287,17 @@ def _open(data: Any, options: Options, refusals: Refusals) -> Source:
     _check_index(data, options)
     if isinstance(data, from_arrow.Readable):
         return from_arrow.open_readable(data, options.clean)
-    if library := _library(data):
+    library = _library(data)
+    if library:
         opened: Source = library.open_frame(data, options, refusals)
         return opened
     return _open_arrow(data, options.clean)
 
 
-def _check_index(data: Any, options: Options) -> None:
+def _check_index(data: Any, options: OpenOptions) -> None:
     if options.keep_index is not None and not is_a(data, "pandas", "DataFrame"):
         raise ValueError(
-            f"index: only a pandas frame has one, not {_name(data)}; leave the option out"
+            f"index: only for pandas frames, got {_name(data)}; leave it out"
         )
 
 
@@ -309,7 +320,7 @@ def _open_arrow(data: Any, clean: CleanLabels | None) -> Source:
         return from_arrow.open_table(pa.table(data), clean)
     except pa.ArrowInvalid as error:
         raise UnsupportedTypeError(
-            f"data: Arrow cannot read what {_name(data)} offers ({one_line(str(error), 200)}); cast the column first"
+            f"data: Arrow cannot read this {_name(data)} ({one_line(str(error), 200)}); cast the column first"
         ) from error
 
 
@@ -322,7 +333,7 @@ _READERS = {
 
 
 def _advice(data: Any) -> str:
-    """Say what is wrong with what people have at hand, and what makes a frame of it."""
+    """Return why data is not a frame, and how to make a frame of it."""
     if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
         return f"{_name(data)} is one column; make it a frame first, with .to_frame()"
     if _is_column(data):
@@ -330,18 +341,19 @@ def _advice(data: Any) -> str:
     if isinstance(data, str | os.PathLike):
         read = _READERS.get(Path(data).suffix.lower(), "scan_parquet")
         path = show_value(os.fspath(data), 500)
-        return f"{path} is not a dataframe; if it is a file, read it first, for example with polars.{read}({path})"
+        return f"{path} is not a dataframe; if it is a file, pass for example polars.{read}({path})"
     if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
         return f"{_name(data)} is not a dataframe; make one first, for example pandas.DataFrame(data)"
     return (
-        f"{_name(data)} is not a dataframe; a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, an "
-        "object with __arrow_c_stream__ or __arrow_c_array__, or an iterator of frames or record batches can be sent"
+        f"{_name(data)} is not a dataframe; pass a pandas, Polars or Dask DataFrame, a Polars LazyFrame, pyarrow data, "
+        "an object with __arrow_c_stream__ or __arrow_c_array__, or an iterator of frames or record batches"
     )
 
 
 def _is_column(data: Any) -> bool:
-    series = is_a(data, "pandas", "Series") or is_a(data, "polars", "Series")
-    return series or isinstance(data, pa.Array | pa.ChunkedArray)
+    if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
+        return True
+    return isinstance(data, pa.Array | pa.ChunkedArray)
 
 
 def _offers_arrow(data: Any) -> bool:
@@ -349,21 +361,22 @@ def _offers_arrow(data: Any) -> bool:
 
 
 def _name(data: Any) -> str:
-    return f"{type(data).__module__.partition('.')[0]}.{type(data).__qualname__}".removeprefix(
-        "builtins."
-    )
+    library = type(data).__module__.partition(".")[0]
+    return f"{library}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
 def _open_iterator(
-    items: Iterator[Any], options: Options, refusals: Refusals
+    items: Iterator[Any], options: OpenOptions, refusals: Refusals
 ) -> Source:
-    """Open frames that come one after the other; the first tells the schema."""
+    """Open an iterator of frames, with the schema of the first one."""
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:
         undo.callback(close)
         first = next(items, None)
         if first is None:
-            raise ValueError("data: the iterator is empty, so the schema is unknown")
+            raise ValueError(
+                "data: the iterator is empty, so the columns are unknown; yield at least one frame, with or without rows"
+            )
         source = _open(first, options, refusals)
         undo.pop_all()
 
@@ -380,7 +393,7 @@ def _open_iterator(
         for opened in sources:
             origin = f"item {next(numbers)}"
             pieces = iter(opened.chunks())
-            # drop each item before asking for the next: it may be large
+            # each item is released before the next is made: it may be large
             del opened
             for chunk in pieces:
                 yield chunk._replace(origin=chunk.origin or origin)
@@ -392,8 +405,10 @@ def _open_iterator(
     )
 
 
-def _open_partition(data: Partition, options: Options, refusals: Refusals) -> Source:
-    """Open one partition as an iterator of all of them would."""
+def _open_partition(
+    data: Partition, options: OpenOptions, refusals: Refusals
+) -> Source:
+    """Open one partition as `_open_iterator` would among all of them."""
     if data.frame is None:
         return Source(data.schema, list, close=data.close)
     opened = _open(data.frame, options, refusals)

@@ -1,7 +1,7 @@
-"""Match a frame's columns with a table's by name, and choose the types to cast them to.
+"""Match a frame's columns with a table's by name, and choose the casts.
 
 `convert.py` decides batch by batch, with `kinds.py`, whether values may be cast: only
-within a family of types, exactly, and a column without a value fits every column.
+within a family of types, and exactly. A column without values fits every column.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.kinds import is_layout, not_in_table
+from rt_frames._frames.kinds import differs_in_layout_only, table_type_error
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
 from rt_frames._schema.data_type import map_types, storage
@@ -20,7 +20,7 @@ from rt_frames._text import Message, list_names
 from rt_frames.errors import AlterationError
 
 
-def fit(
+def match_columns(
     schema: pa.Schema,
     table: pa.Schema,
     requested: Mapping[str, pa.DataType],
@@ -28,23 +28,14 @@ def fit(
     *,
     add_columns: bool = False,
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the nulls that a table allows, and casts to its types.
+    """Return the frame's schema as the table allows nulls, and casts to its types.
 
-    With ``add_columns``, columns that the table lacks stay what they are.
+    With ``add_columns``, columns that the table lacks keep their types.
     """
     targets = {field.name: field for field in table}
-    names = set(schema.names)
-    unknown = [field.name for field in schema if field.name not in targets]
-    if unknown and not add_columns:
-        offer = did_you_mean(unknown[0], targets).rstrip("?")
-        text = f"not a column of the table: {list_names(unknown)} ({offer})"
-        hint = "rename it, leave it out, or pass {} to add it"
-        raise AlterationError(Message(text, hint, add_columns=True))
-    required = [field.name for field in table if not field.nullable]
-    if lacking := [name for name in required if name not in names]:
-        raise AlterationError(
-            f"not null in the table, and missing in the frame: {list_names(lacking)}; add them"
-        )
+    if not add_columns:
+        _check_known(schema.names, targets)
+    _check_complete(schema.names, table)
     fields = []
     casts = {}
     for field in schema:
@@ -53,26 +44,50 @@ def fit(
             fields.append(field.with_nullable(True))
             continue
         fields.append(field.with_nullable(field.nullable and target.nullable))
-        with refusals.of(field.name):
-            cast = _cast(field, target.type, requested.get(field.name))
+        with refusals.recording(field.name):
+            cast = _cast_target(field, target.type, requested.get(field.name))
             if cast is not None:
                 casts[field.name] = cast
     return pa.schema(fields), casts
 
 
-def _cast(
+def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
+    unknown = [name for name in names if name not in targets]
+    if unknown:
+        offer = did_you_mean(unknown[0], targets).rstrip("?")
+        text = f"the table has no column {list_names(unknown)} ({offer})"
+        hint = "rename it, leave it out, or pass {} to add it"
+        raise AlterationError(Message(text, hint, add_columns=True))
+
+
+def _check_complete(names: list[str], table: pa.Schema) -> None:
+    sent = set(names)
+    required = [field.name for field in table if not field.nullable]
+    missing = [name for name in required if name not in sent]
+    if missing:
+        raise AlterationError(
+            f"columns that must not be null in the table are missing: {list_names(missing)}; add them"
+        )
+
+
+def _cast_target(
     field: pa.Field, target: pa.DataType, requested: pa.DataType | None
 ) -> pa.DataType | None:
-    """Return what a column is cast to; None if the service would describe it alike."""
+    """Return the type to cast a column to.
+
+    None if the service would describe the column's own type in the same way.
+    """
     have = to_portable(field.type if requested is None else requested, field.name)
-    if have == target or types.is_null(have):
-        return None if have == target else target
+    if have == target:
+        return None
+    if types.is_null(have):
+        return target
     wanted = map_types(target, storage)
     stored = map_types(have, storage)
     is_stored_alike = stored == wanted
-    if requested is not None and not is_layout(stored, wanted):
-        raise not_in_table(have, target, field.name)
-    # some services describe the storage alone
+    if requested is not None and not differs_in_layout_only(stored, wanted):
+        raise table_type_error(have, target, field.name)
+    # some services describe only the storage of extension types
     if wanted == target and is_stored_alike:
         return None
     if wanted == target and isinstance(have, pa.JsonType):

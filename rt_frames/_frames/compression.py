@@ -1,9 +1,9 @@
 """Find the fastest codec and size of batches, by hill climbing on bytes per second.
 
-Compressing runs beside sending, and the slower of the two sets the pace. If the sender
-waits for batches, try the next faster codec; if it waits for the link, a stronger one;
-keep whichever gets more data through. After a failed trial, a codec waits longer each
-time.
+Compressing and sending run in parallel, and the slower of the two sets the pace. If
+the sender waits for batches, try the next faster codec; if it waits for the link, a
+stronger one; keep the codec that gets more data through. After each failed trial, a
+codec waits longer for its next one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Codec = Literal["zstd", "lz4"] | None
 LADDER: tuple[Codec, ...] = ("zstd", "lz4", None)
 # factor by which a codec must beat another to replace it
 GAIN = 1.04
-# multiples of a failed trial's length until the next one;
+# a codec waits this many times as long as its failed trial took
 PATIENCE = 8
-# but at once if the other codec was so many times faster: the link has changed
+# it does not wait if it was this many times as fast: the link has changed
 CHANGE = 1.5
 # the least evidence of a codec's speed
 PROBE_BATCHES = 3
@@ -44,7 +44,7 @@ TINY = 2**14
 
 
 def check_compression(compression: object) -> None:
-    """Refuse what is not a codec."""
+    """Raise ValueError for an unknown codec."""
     if compression not in ("auto", "lz4", "zstd", None):
         raise ValueError(
             f'compression: expected "auto", "lz4", "zstd" or None, got {compression!r}'
@@ -73,14 +73,14 @@ class CompressionPolicy:
     Parameters
     ----------
     requested : "auto", "lz4", "zstd" or None
-        What the caller asked for.
+        The caller's option.
     memory : LinkMemory or None
-        What is known about the link, updated by ``"auto"``; None within one process,
-        which has no link.
+        What earlier uploads learned about the link, updated by ``"auto"``. None for a
+        service in the same process, to which there is no link.
     nbytes : int or None
-        The size of the data, if known: a single batch leaves nothing to adapt.
+        The size of the data, if known: with a single batch, nothing can adapt.
     is_loopback : bool
-        Whether the address is this machine's. A service there shares the processor, so
+        Whether the address is this machine's. Its service shares the processor, so
         the first upload begins uncompressed; but it may be a tunnel to elsewhere.
 
     Attributes
@@ -109,13 +109,7 @@ class CompressionPolicy:
         self._is_loopback = is_loopback
         self.requested = requested
         self.link_known = self._memory.rung is not None
-        rung = LADDER.index(None)
-        if requested != "auto":
-            rung = LADDER.index(requested)
-        elif self._memory.rung is not None:
-            rung = self._memory.rung
-        elif not is_loopback:
-            rung = LADDER.index("zstd")
+        rung = self._first_rung()
         one_batch = TINY if LADDER[rung] else MIN_BATCH_BYTES
         is_one_batch = nbytes is not None and nbytes <= one_batch
         is_auto = requested == "auto"
@@ -123,13 +117,7 @@ class CompressionPolicy:
         self.disabled = requested is None or (is_auto and not self.adapts)
         if self.disabled:
             rung = LADDER.index(None)
-            self.batch_bytes = TARGET_BATCH_BYTES
-        elif not self.adapts:
-            self.batch_bytes = SMALL_BATCH_BYTES
-        elif is_loopback and not self.link_known:
-            self.batch_bytes = LOOPBACK_BATCH_BYTES
-        else:
-            self.batch_bytes = MIN_BATCH_BYTES
+        self.batch_bytes = self._first_batch_bytes()
         # bytes of data per second, last measured
         self._rates: dict[int, float] = {}
         # during a trial: the rung to return to
@@ -140,6 +128,22 @@ class CompressionPolicy:
         swallowed = SWALLOWED_BYTES if LADDER[rung] else 4 * LOOPBACK_BATCH_BYTES
         self._use(rung, swallowed)
 
+    def _first_rung(self) -> int:
+        if self.requested != "auto":
+            return LADDER.index(self.requested)
+        if self._memory.rung is not None:
+            return self._memory.rung
+        return LADDER.index(None if self._is_loopback else "zstd")
+
+    def _first_batch_bytes(self) -> int:
+        if self.disabled:
+            return TARGET_BATCH_BYTES
+        if not self.adapts:
+            return SMALL_BATCH_BYTES
+        if self._is_loopback and not self.link_known:
+            return LOOPBACK_BATCH_BYTES
+        return MIN_BATCH_BYTES
+
     def next_codec(self) -> Codec:
         """Return the codec for the next batch."""
         return LADDER[self._rung]
@@ -147,17 +151,17 @@ class CompressionPolicy:
     def record(
         self, codec: Codec, before: int, after: int, sending: float, waiting: float
     ) -> None:
-        """Note a batch that left.
+        """Record a batch that was sent.
 
         Parameters
         ----------
         codec : Codec
-            What compressed it.
+            The batch's codec.
         before, after : int
-            Its bytes before and after.
+            The batch's bytes before and after compression.
         sending, waiting : float
-            The seconds that it took to leave, and those that the sender had waited for
-            it.
+            The seconds that the batch took to be sent, and that the sender had waited
+            for it.
         """
         if not self.adapts or codec != self.next_codec() or before < TINY:
             return
@@ -183,7 +187,10 @@ class CompressionPolicy:
             self._end_trial(rate, self._rival)
 
     def _use(self, rung: int, swallowed: int | None) -> None:
-        """Take another codec; None if the buffers on the way are full already."""
+        """Switch to a rung of the ladder.
+
+        ``swallowed`` is how many bytes network buffers take; None if they are full.
+        """
         self._rung = rung
         self._full_at = self._sent + (swallowed or 0)
         self._restart(filling=swallowed is not None)
@@ -195,29 +202,29 @@ class CompressionPolicy:
         self._sending = self._waiting = 0.0
 
     def _climb(self, rate: float, *, is_late: bool) -> None:
-        """Try another codec, unless it failed a short time ago."""
+        """Start a trial of another codec, unless one failed recently."""
         rung = self._rung
         patience = self._memory.patience
         self._rates[rung] = rate
         # the smallest output first
-        others = range(rung)
+        candidates = range(rung)
         if is_late:
-            others = range(rung + 1, min(rung + 2, len(LADDER)))
+            candidates = range(rung + 1, min(rung + 2, len(LADDER)))
         if self._is_loopback and self.next_codec() is None and rate > LOOPBACK_RATE:
-            others = range(0)
-        for other in others:
-            has_waited = self._since >= patience.get(other, 0)
-            if has_waited or self._rates.get(other, 0) > CHANGE * rate:
+            candidates = range(0)
+        for candidate in candidates:
+            has_waited = self._since >= patience.get(candidate, 0)
+            if has_waited or self._rates.get(candidate, 0) > CHANGE * rate:
                 self._rival = rung
                 self._since = 0.0
                 self.batch_bytes = MIN_BATCH_BYTES
-                self._use(other, SWALLOWED_BYTES if is_late else None)
+                self._use(candidate, SWALLOWED_BYTES if is_late else None)
                 return
         self._memory.rung = rung
         self.batch_bytes = max(self.batch_bytes, MIN_BATCH_BYTES)
 
     def _end_trial(self, rate: float, rival: int) -> None:
-        """Keep the better codec; the other one waits twice as long as before."""
+        """Keep the better codec. The other waits at least twice as long as before."""
         tried = self._rung
         patience = self._memory.patience
         better = rival
@@ -234,7 +241,10 @@ class CompressionPolicy:
         self._use(better, None)
 
     def _resize(self, seconds: float) -> None:
-        """Choose a size that takes milliseconds: less costs more, more reacts late."""
+        """Choose a batch size that takes milliseconds.
+
+        Smaller batches have more overhead, larger ones react late.
+        """
         codec = self.next_codec()
         largest = TARGET_BATCH_BYTES
         if not self._rates:

@@ -3,8 +3,7 @@
 `portable_layout` decides once, by type. A `Converter` then converts each batch,
 touching only columns whose layout differs. Nested columns are taken apart, converted
 and reassembled, because Arrow's own cast lacks dictionaries of nested values, truncates
-list views and run-end-encoding inside lists, and casts all that lies behind a slice of
-lists.
+list views and run-end-encoding inside lists, and casts items outside a slice of lists.
 
 The dictionaries of one path (a column, or a field inside one) become one dictionary, as
 readers keep only the newest.
@@ -23,14 +22,14 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._frames.dictionaries import Dictionaries
-from rt_frames._frames.exact_cast import cast_exactly
+from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_exactly
 from rt_frames._frames.kinds import (
     Code,
+    batch_type_error,
     check_alike,
     check_appended,
     has_no_value,
-    not_alike,
-    not_in_table,
+    table_type_error,
 )
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
@@ -49,10 +48,10 @@ from rt_frames._schema.portable import (
     to_portable,
     unsupported,
 )
-from rt_frames._text import Message, list_names
+from rt_frames._text import Message, list_names, make_printable, shorten
 from rt_frames.errors import UnsupportedTypeError
 
-# of columns that are cast together
+# of short columns that one call casts
 JOINED_VALUES = 2**16
 
 # pa.array and pa.scalar would import pandas if it is installed
@@ -67,9 +66,9 @@ class Layout(NamedTuple):
     schema : pyarrow.Schema
         In portable types.
     dictionaries : set of str
-        Columns that are dictionaries or hold some.
+        Columns that are dictionaries, or have dictionaries inside.
     required : set of str
-        Columns in which, or inside which, nothing may be null.
+        Columns that must not be null, or have fields inside that must not.
     nested : bool
         Whether a column is nested.
     """
@@ -79,24 +78,23 @@ class Layout(NamedTuple):
     required: frozenset[str] = frozenset()
     nested: bool = False
 
-    def only(self, names: list[str]) -> Layout:
-        """Return the layout of some columns."""
-        return self._replace(
-            schema=pa.schema([self.schema.field(name) for name in names]),
-            dictionaries=self.dictionaries.intersection(names),
-            required=self.required.intersection(names),
-        )
+    def select(self, names: list[str]) -> Layout:
+        """Return the layout of the named columns."""
+        fields = [self.schema.field(name) for name in names]
+        dictionaries = self.dictionaries.intersection(names)
+        required = self.required.intersection(names)
+        return Layout(pa.schema(fields), dictionaries, required, self.nested)
 
 
 def portable_layout(
     schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals
 ) -> Layout:
-    """Return what is sent, and note unsupported columns.
+    """Return the layout in which columns are sent, and record unsupported ones.
 
-    Without ``casts``, schemas are compared and nothing is sent.
+    ``casts`` is None if schemas are compared and nothing is sent.
     """
     if not casts and is_plain(schema):
-        # comparing schemas is slow
+        # without the comparison of schemas, which is slow
         return Layout(schema.remove_metadata() if schema.metadata else schema)
     fields = []
     dictionaries = set()
@@ -125,9 +123,9 @@ def portable_layout(
 
 
 class _SentType(NamedTuple):
-    """What columns of a given type are sent as."""
+    """The type in which columns of one type are sent."""
 
-    given: pa.DataType
+    source: pa.DataType
     cast: pa.DataType | None
     arrow: pa.DataType
     has_dictionaries: bool
@@ -139,38 +137,38 @@ def _sent_type(
     casts: Mapping[str, pa.DataType] | None,
     known: dict[tuple[str, str], _SentType],
 ) -> _SentType:
-    """Return what a column is sent as.
+    """Return the type in which a column is sent.
 
-    A wide table has few types, and each is looked into once: 2,000 structs take a third
-    of the time.
+    A wide table has few types, and each is examined once: 2,000 structs take a third of
+    the time.
     """
     name = field.name
     cast = casts.get(name) if casts else None
     try:
-        given = field.type
-        # equal types may have items of other names; types spelled alike may differ
-        key = str(given), str(cast)
+        source = field.type
+        # equal types may differ in the names of items; types spelled alike may differ
+        key = str(source), str(cast)
         sent = known.get(key)
-        if sent is not None and sent.given == given and sent.cast == cast:
+        if sent is not None and sent.source == source and sent.cast == cast:
             return sent
-        portable = to_portable(given, name)
+        portable = to_portable(source, name)
     except KeyError:
-        # pyarrow has no class for them, and raises on their type
+        # pyarrow has no class for two kinds of intervals, and raises on .type
         raise unsupported(
             name,
             "Arrow's interval",
             "cast it to a duration, or to a struct of its parts",
         ) from None
     arrow = portable if cast is None else cast
-    # Arrow divides by the size
-    if contains(portable, _is_void) or contains(arrow, _is_void):
+    # Arrow divides by the fixed size
+    if contains(portable, _has_size_0) or contains(arrow, _has_size_0):
         raise UnsupportedTypeError(
-            f"column {name!r}: lists or bytes of the fixed size 0 hold nothing; leave the column out"
+            f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"
         )
     _check_type(arrow, None if casts is None else field, name)
     has_dictionaries = contains(arrow, types.is_dictionary)
     requires_values = any(map(_requires_values, _value_fields(arrow)))
-    sent = _SentType(given, cast, arrow, has_dictionaries, requires_values)
+    sent = _SentType(source, cast, arrow, has_dictionaries, requires_values)
     known[key] = sent
     return sent
 
@@ -179,10 +177,11 @@ def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
     metadata = field.metadata or {}
     if metadata.get(b"ARROW:extension:name") not in (b"arrow.uuid", b"arrow.json"):
         return None
-    return {k: v for k, v in metadata.items() if k.startswith(b"ARROW:extension:")}
+    keys = [key for key in metadata if key.startswith(b"ARROW:extension:")]
+    return {key: metadata[key] for key in keys}
 
 
-def _is_void(arrow: pa.DataType) -> bool:
+def _has_size_0(arrow: pa.DataType) -> bool:
     if types.is_fixed_size_list(arrow):
         return list_kind(arrow)[1] == 0
     return types.is_fixed_size_binary(arrow) and int(arrow.byte_width) == 0
@@ -190,14 +189,14 @@ def _is_void(arrow: pa.DataType) -> bool:
 
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
-        text = f"column {path!r} has no values and no type; a table's null column could never be cast later"
-        cure = "cast it to the type that it is meant to have"
-        raise _unsuitable(text, cure, "pass its type: {}", column)
+        text = f"column {path!r} has no values, so its type is unknown, and an untyped column can never be cast later"
+        raise _unsuitable(text, "cast it first", "pass {}", column)
     children = child_fields(arrow)
     names = [child.name for child in children]
-    if odd := [name for name in names if has_control_characters(name)]:
+    odd = [name for name in names if has_control_characters(name)]
+    if odd:
         raise UnsupportedTypeError(
-            f"column {path!r}: names of fields contain control characters: {list_names(odd)}; rename them"
+            f"column {path!r}: field names must not contain control characters: {list_names(odd)}; rename them"
         )
     if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
         raise UnsupportedTypeError(
@@ -206,15 +205,14 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
-        text = f"column {path!r}: tables cannot hold {arrow!s:.200}, fixed-size lists whose items vary in size"
-        cure = "make lists of variable size of them"
-        raise _unsuitable(text, cure, "pass {}", column)
+        text = f"column {path!r} is {arrow!s:.200}; fixed-size lists of items that vary in size cannot be stored"
+        raise _unsuitable(text, "cast it to lists of variable size", "pass {}", column)
 
 
 def _unsuitable(
     text: str, cure: str, hint: str, column: pa.Field | None
 ) -> UnsupportedTypeError:
-    """Make the error for a type; the hint is for callers who can pass ``dtypes``."""
+    """Make the error for a type. The hint is for callers who can pass ``dtypes``."""
     if column is None:
         return UnsupportedTypeError(f"{text}; {cure}")
     dtypes = {column.name: _example(column.type)}
@@ -224,7 +222,7 @@ def _unsuitable(
 def _example(arrow: pa.DataType) -> Any:
     """Return a dtype to pass for a column that cannot be sent.
 
-    With text in the place of nulls, and lists of variable size.
+    Nulls become text, and fixed-size lists of variable items become lists.
     """
     if not types.is_nested(arrow):
         return "large_string"
@@ -236,7 +234,7 @@ def _example(arrow: pa.DataType) -> Any:
     try:
         return to_data_type(storable)
     except UnsupportedTypeError:
-        # a map has none
+        # a map has no data_type
         return "…"
 
 
@@ -251,10 +249,13 @@ def _storable(arrow: pa.DataType) -> pa.DataType:
 def first_failing_row(
     length: int, convert: Callable[[int, int], object], error: Exception
 ) -> tuple[int | None, Exception]:
-    """Bisect for the first row that fails, and why; None if no one row is to blame."""
+    """Bisect for the first row that fails, and its error.
+
+    The row is None if no single row is to blame.
+    """
     start = 0
     stop = length
-    # if even zero rows cannot be converted, there is no type
+    # the first try has no rows: if it fails, the type is to blame
     middle = 0
     while start < stop:
         try:
@@ -273,7 +274,7 @@ def first_failing_row(
 
 
 class _Column(NamedTuple):
-    """How one column, or a field inside it, is converted, and what errors name."""
+    """How a column, or a field inside it, is converted, and named in errors."""
 
     path: str
     # an item or partition
@@ -286,42 +287,42 @@ class _Column(NamedTuple):
     appended: bool
 
     def field(self, name: str) -> _Column:
-        """Return how a field inside is converted."""
+        """Return the rules for a field inside."""
         return self._replace(path=join_path(self.path, name))
 
     def check_kind(self, have: pa.DataType, target: pa.DataType) -> None:
-        """Refuse values of a kind that the column does not take."""
+        """Raise if the column does not take values of this type."""
         if self.appended:
             check_appended(have, target, self.path)
         elif not self.cast:
             check_alike(have, target, self.path, self.origin)
 
     def check_layout(self, have: pa.DataType, target: pa.DataType) -> None:
-        """Refuse nested values that no cast of the caller's makes of the target."""
+        """Raise if nested types differ and the caller asked for no cast."""
         if self.appended:
-            raise not_in_table(to_portable(have), target, self.path)
+            raise table_type_error(to_portable(have), target, self.path)
         if not self.cast:
-            raise not_alike(to_portable(have), target, self.path, self.origin)
+            raise batch_type_error(to_portable(have), target, self.path, self.origin)
 
 
 class Converter:
-    """Turn the batches of one source into batches of one portable schema.
+    """Converts the batches of one source to one portable schema.
 
     Parameters
     ----------
     layout : Layout
-        What is sent.
+        The layout to send.
     casts : collection of str
-        Columns that the caller wants cast; of the others only the layout may differ.
+        Columns to cast. The others may differ in their layout only.
     exact : collection of str
-        Columns that are cast without rounding fractions.
+        Columns to cast without rounding fractions.
     appends : bool
-        Whether those are cast to the types of a table that rows are added to.
+        Whether the exact columns are cast to the types of a table, to add rows to it.
 
     Attributes
     ----------
     dictionaries : Dictionaries
-        Those that were given to the batches so far.
+        The dictionaries of the batches so far.
     """
 
     def __init__(
@@ -342,21 +343,21 @@ class Converter:
     def __call__(
         self, batch: pa.RecordBatch, origin: str, rows_before: int
     ) -> pa.RecordBatch:
-        """Convert one batch; an error names column, row and ``origin``."""
+        """Convert one batch. Errors name column, row and ``origin``."""
         if self._is_as_sent(batch):
             return batch
         batch = self._in_order(batch, origin)
-        cast = self._cast_short(batch, origin) if self._casts else {}
+        short = self._cast_short(batch, origin) if self._casts else {}
         columns = []
         refusals = Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
             try:
-                made = cast.get(field.name)
-                if made is None:
-                    made = self._column(array, field, origin, rows_before)
+                converted = short.get(field.name)
+                if converted is None:
+                    converted = self._column(array, field, origin, rows_before)
                 if field.name in self._layout.required:
-                    self._check_nulls(made, field)
-                columns.append(made)
+                    self._check_nulls(converted, field)
+                columns.append(converted)
             except UnsupportedTypeError as error:
                 refusals.setdefault(field.name, error)
         refusals.check(self._schema.names)
@@ -380,34 +381,50 @@ class Converter:
         return not any(batch.column(name).null_count for name in layout.required)
 
     def _in_order(self, batch: pa.RecordBatch, origin: str) -> pa.RecordBatch:
-        """Return a batch whose columns have the order of the first batch."""
+        """Return the batch with its columns in the order of the first batch."""
         have = batch.schema.names
         want = self._schema.names
         if have == want:
             return batch
         if sorted(have) == sorted(want):
             return batch.select(want)
+        missing = {*want} - {*have}
+        extra = {*have} - {*want}
         sides = []
-        if missing := {*want} - {*have}:
+        if missing:
             sides.append(f"missing {list_names(sorted(missing))}")
-        if new := {*have} - {*want}:
-            sides.append(f"new {list_names(sorted(new))}")
+        if extra:
+            sides.append(f"extra {list_names(sorted(extra))}")
         text = f"{origin} has other columns than the first one: {', '.join(sides)}"
-        raise UnsupportedTypeError(
-            f"{text}; all data of one table needs the same columns"
-        )
+        raise UnsupportedTypeError(f"{text}; give both the same columns")
 
     def _cast_short(self, batch: pa.RecordBatch, origin: str) -> dict[str, pa.Array]:
-        """Cast short columns of one type together, as wide tables have many.
+        """Cast short columns of one type in one call, as wide tables have many.
 
-        Each call of Arrow takes longer than a few values do: 100 columns of 10,000 rows
-        take 2.5 times, 200 of ten rows 4.6 times as long one by one. Columns of which
-        one cannot be cast are left out, for the error to name it.
+        A call of Arrow takes longer than a few values: one by one, 100 columns of
+        10,000 rows take 2.5 times as long, 200 columns of ten rows 4.6 times. If one of
+        the columns cannot be cast, all are left out, so that the error names it.
         """
         rows = batch.num_rows
-        at_once = JOINED_VALUES // max(rows, 1)
-        if at_once < 2 or not rows:
+        if not rows:
             return {}
+        at_once = JOINED_VALUES // rows
+        if at_once < 2:
+            return {}
+        cast = {}
+        for target, columns in self._flat_casts(batch):
+            for start in range(0, len(columns), at_once):
+                joined = columns[start : start + at_once]
+                with contextlib.suppress(*CONVERSION_ERRORS):
+                    values = self._cast_joined(joined, target, origin)
+                    for number, (name, _) in enumerate(joined):
+                        cast[name] = values.slice(number * rows, rows)
+        return cast
+
+    def _flat_casts(
+        self, batch: pa.RecordBatch
+    ) -> list[tuple[pa.DataType, list[tuple[str, pa.Array]]]]:
+        """Return the columns that are cast between flat types, grouped by cast."""
         groups = defaultdict(list)
         for array, field in zip(batch.columns, self._schema, strict=True):
             name = field.name
@@ -416,17 +433,15 @@ class Converter:
             is_flat = types.is_primitive(have) and types.is_primitive(want)
             if is_flat and have != want and name in self._casts:
                 groups[have, want, name in self._exact].append((name, array))
-        cast = {}
-        for (_, want, _), columns in groups.items():
-            column = self._rules(columns[0][0], origin)._replace(path="")
-            for start in range(0, len(columns), at_once):
-                some = columns[start : start + at_once]
-                with contextlib.suppress(*CONVERSION_ERRORS):
-                    joined = pa.concat_arrays([array for _, array in some])
-                    made = self._convert(joined, want, column)
-                    for i, (name, _) in enumerate(some):
-                        cast[name] = made.slice(i * rows, rows)
-        return cast
+        return [(want, columns) for (_, want, _), columns in groups.items()]
+
+    def _cast_joined(
+        self, columns: list[tuple[str, pa.Array]], target: pa.DataType, origin: str
+    ) -> pa.Array:
+        joined = pa.concat_arrays([array for _, array in columns])
+        first_name = columns[0][0]
+        rules = self._rules(first_name, origin)._replace(path="")
+        return self._convert(joined, target, rules)
 
     def _rules(self, name: str, origin: str) -> _Column:
         is_exact = name in self._exact
@@ -452,24 +467,25 @@ class Converter:
         except UnsupportedTypeError:
             raise
         except CONVERSION_ERRORS as error:
-            row, reason = first_failing_row(
-                len(array),
-                lambda a, b: self._convert(array.slice(a, b - a), target, column),
-                error,
-            )
-            where = "" if row is None else f", row {rows_before + row}"
-            where += f" of {origin}" if origin else ""
-            # nothing was done
-            why = str(reason)[:300].replace("was truncated", "would be truncated")
-            raise UnsupportedTypeError(
-                f"column {name!r}{where}: {to_portable(array.type)} cannot be converted to {target}: "
-                f"{why}; correct the values or choose another type"
-            ) from None
+
+            def convert(start: int, stop: int) -> pa.Array:
+                rows = array.slice(start, stop - start)
+                return self._convert(rows, target, column)
+
+            row, reason = first_failing_row(len(array), convert, error)
+            text = f"column {name!r}"
+            if origin:
+                text += f", {origin}"
+            if row is not None:
+                text += f", row {rows_before + row}"
+            rows = array if row is None else array.slice(row, 1)
+            failure = _describe_failure(rows, target, reason)
+            raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
         self, array: pa.Array, target: pa.DataType, column: _Column
     ) -> pa.Array:
-        """Return an array in another type, its dictionaries as those of the stream."""
+        """Convert an array to the target type, with the stream's dictionaries."""
         if array.type != target:
             array = _cast_values(array, target, column)
         if not isinstance(target, pa.BaseExtensionType):
@@ -513,20 +529,29 @@ class Converter:
         if types.is_map(target) and types.is_map(have):
             return self._map(array, target, column)
         has_items = types.is_nested(have) and not types.is_struct(have)
-        if not has_items or not is_list(target):
-            column.check_layout(have, target)
-            raise ValueError(f"{column.path} is {to_portable(have)}, not {target}")
-        if not types.is_fixed_size_list(have):
-            if not types.is_fixed_size_list(target):
-                return self._list(array, target, column)
-            lists = self._list(array, pa.list_(target.value_field), column)
-        elif types.is_fixed_size_list(target):
-            return self._fixed_size_list(array, target, column)
-        else:
+        if has_items and is_list(target):
+            return self._lists(array, target, column)
+        column.check_layout(have, target)
+        raise _no_cast(have, target, column.path)
+
+    def _lists(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
+        """Convert lists, of a fixed size or not, to lists of a fixed size or not."""
+        have = array.type
+        if types.is_fixed_size_list(have):
+            if types.is_fixed_size_list(target):
+                return self._fixed_size_list(array, target, column)
             column.check_layout(have, target)
             fixed = pa.list_(target.value_field, have.list_size)
-            lists = self._fixed_size_list(array, fixed, column)
-        return lists.cast(target)
+            return self._fixed_size_list(array, fixed, column).cast(target)
+        if not types.is_fixed_size_list(target):
+            return self._list(array, target, column)
+        lists = self._list(array, pa.list_(target.value_field), column)
+        try:
+            return lists.cast(target)
+        except pa.ArrowInvalid:
+            size = target.list_size
+            text = f"the lists of {column.path} must have {size} items"
+            raise ValueError(text) from None
 
     def _struct(
         self, array: pa.Array, target: pa.DataType, column: _Column
@@ -536,16 +561,16 @@ class Converter:
         if sorted(have) != sorted(want):
             column.check_layout(array.type, target)
             raise ValueError(
-                f"its fields are {list_names(have)}, not {list_names(want)}"
+                f"the fields of {column.path} are {list_names(have)}, not {list_names(want)}"
             )
-        # without values under a null struct
+        # flatten() makes the values under a null struct null
         children = dict(zip(have, array.flatten(), strict=True))
-        converted = [
-            self._inside(children[field.name], field, column) for field in target
-        ]
-        return pa.StructArray.from_arrays(
-            converted, fields=list(target), mask=array.is_null()
-        )
+        converted = []
+        for field in target:
+            child = self._inside(children[field.name], field, column)
+            converted.append(child)
+        mask = array.is_null()
+        return pa.StructArray.from_arrays(converted, fields=list(target), mask=mask)
 
     def _inside(self, array: pa.Array, field: pa.Field, column: _Column) -> pa.Array:
         return self._convert(array, field.type, column.field(field.name))
@@ -554,24 +579,24 @@ class Converter:
         offsets, keys, items = _rebased(array.offsets, array.keys, array.items)
         keys = self._inside(keys, target.key_field, column)
         items = self._inside(items, target.item_field, column)
-        return pa.MapArray.from_arrays(
-            offsets, keys, items, type=target, mask=array.is_null()
-        )
+        mask = array.is_null()
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
 
     def _fixed_size_list(
         self, array: pa.Array, target: pa.DataType, column: _Column
     ) -> pa.Array:
         size = array.type.list_size
         if size != target.list_size:
-            raise ValueError(f"its lists have {size} items, not {target.list_size}")
+            raise ValueError(
+                f"the lists of {column.path} have {size} items, not {target.list_size}"
+            )
         (items,) = _children(array)
         items = self._inside(items, target.value_field, column)
-        return pa.FixedSizeListArray.from_arrays(
-            items, type=target, mask=array.is_null()
-        )
+        mask = array.is_null()
+        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=mask)
 
     def _list(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
-        """Put a list or list view together again around its converted items."""
+        """Convert the items of lists or list views, and reassemble the lists."""
         # flatten() loses buffers of extension types
         if types.is_list_view(array.type) or types.is_large_list_view(array.type):
             items = self._inside(array.values, target.value_field, column)
@@ -580,19 +605,62 @@ class Converter:
         else:
             offsets, items = _rebased(array.offsets, array.values)
             items = self._inside(items, target.value_field, column)
-        kind = pa.LargeListArray
+        mask = array.is_null()
         if types.is_list(target):
-            kind = pa.ListArray
             offsets = offsets.cast(pa.int32())
-        else:
-            offsets = offsets.cast(pa.int64())
-        return kind.from_arrays(offsets, items, type=target, mask=array.is_null())
+            return pa.ListArray.from_arrays(offsets, items, type=target, mask=mask)
+        offsets = offsets.cast(pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, items, type=target, mask=mask)
+
+
+class _NoCast(ValueError):
+    """The type of a whole column has no cast to the target."""
+
+
+def _no_cast(have: pa.DataType, target: pa.DataType, path: str) -> ValueError:
+    text = f"{path} is {to_portable(have)}, not {target}"
+    return ValueError(text) if "." in path else _NoCast(text)
+
+
+def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -> str:
+    """Say why an array, or its only row, cannot be cast, and what to do."""
+    have = to_portable(array.type)
+    subject = str(have)
+    value = ""
+    if len(array) == 1 and not types.is_nested(have):
+        value = _show_only_value(array)
+    if value:
+        subject = f"{value} ({have})"
+    if isinstance(reason, pa.ArrowNotImplementedError | _NoCast):
+        return f"{subject} cannot be cast to {target}; choose another type"
+    if isinstance(reason, RefusedCast):
+        return f"{subject} cannot be cast to {target}: {reason}"
+    why = str(reason)[:300]
+    if isinstance(reason, InexactCast):
+        why = ""
+    elif isinstance(reason, pa.ArrowException) and value:
+        # the rest repeats the value and the types
+        why = why.partition(f" as a scalar of type {target}: ")[2].rstrip(".")
+    detail = f" ({why})" if why else ""
+    return (
+        f"{subject} cannot be stored exactly as {target}{detail}; "
+        "correct the value or choose another type"
+    )
+
+
+def _show_only_value(array: pa.Array) -> str:
+    # a code of a category may have no value, and text may not be UTF-8
+    with contextlib.suppress(*CONVERSION_ERRORS):
+        # not as_py(): Python has no year beyond 9999
+        shown = _decode(array).to_string(skip_new_lines=True)[1:-1]
+        return make_printable(shorten(shown, 80))
+    return ""
 
 
 def _is_cut(array: pa.Array) -> bool:
-    """Return whether something inside is empty.
+    """Return whether an array inside is empty.
 
-    Arrow's writer gets that wrong if it is a slice behind some rows.
+    Arrow's writer is wrong for an empty slice that begins after the first row.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -604,7 +672,7 @@ def _is_cut(array: pa.Array) -> bool:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Return what is inside an array, as far as its rows use it."""
+    """Return the arrays inside an array, trimmed to its rows."""
     if types.is_struct(array.type):
         return [array.field(i) for i in range(array.type.num_fields)]
     if types.is_map(array.type):
@@ -616,20 +684,20 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 
 def _used(offsets: pa.Array, *children: pa.Array) -> list[pa.Array]:
-    """Trim values to the range that offsets cover."""
+    """Trim values to the range that the offsets cover."""
     start = offsets[0].as_py()
     length = offsets[-1].as_py() - start
     return [child.slice(start, length) for child in children]
 
 
 def _rebased(offsets: pa.Array, *children: pa.Array) -> list[pa.Array]:
-    """Rebase offsets to 0, and trim the values to the range that they cover."""
+    """Rebase offsets to 0, and trim values to the range that the offsets cover."""
     rebased = pc.call_function("subtract", [offsets, offsets[0]])
     return [rebased, *_used(offsets, *children)]
 
 
 def _positions_in_views(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the offsets of list views as lists, and where their items lie."""
+    """Return the offsets of list views as of lists, and the items' positions."""
     lengths = pc.call_function("list_value_length", [array])
     lengths = lengths.fill_null(0).cast(pa.int64())
     ends = pc.call_function("cumulative_sum", [lengths])
@@ -641,12 +709,15 @@ def _positions_in_views(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _as_arrow(numbers: np.ndarray[Any, Any]) -> pa.Array:
-    buffers = [None, pa.py_buffer(numbers.astype(np.int64, copy=False))]
-    return pa.Array.from_buffers(pa.int64(), len(numbers), buffers)
+    values = pa.py_buffer(numbers.astype(np.int64, copy=False))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, values])
 
 
 def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
-    """Cast values that are not nested; return nulls for an array without a value."""
+    """Cast values that are not nested.
+
+    An array without values becomes one of Arrow's null type.
+    """
     if has_no_value(array):
         return pa.nulls(len(array))
     if types.is_nested(target):
@@ -657,15 +728,19 @@ def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Ar
     path = column.path
     values = _decode(array)
     if types.is_nested(values.type):
-        raise ValueError(f"{path} is {to_portable(values.type)}, not {target}")
+        raise _no_cast(values.type, target, path)
     try:
         return cast_exactly(values, target, rounds=column.rounds)
     except CONVERSION_ERRORS as error:
-        raise ValueError(f"{path}: {error}" if "." in path else str(error)) from error
+        if "." not in path:
+            raise
+        # Arrow writes of a cast that did not happen as if it had
+        reason = str(error).replace("was truncated", "would be truncated")
+        raise ValueError(f"{path}: {reason}") from error
 
 
 def _decode(array: pa.Array) -> pa.Array:
-    """Return values in their portable layout, not coded: Arrow casts few others."""
+    """Decode values to their portable layout, as Arrow casts few others."""
     if types.is_dictionary(array.type):
         return _decode(array.dictionary).take(array.indices)
     if types.is_run_end_encoded(array.type):
@@ -682,32 +757,32 @@ def _decode(array: pa.Array) -> pa.Array:
 
 
 def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
-    """Return which run each row lies in; Arrow's own decoding knows few types."""
+    """Return the run of each row. Arrow's own decoding supports few types."""
     rows = np.arange(array.offset, array.offset + len(array))
     ends = array.run_ends.to_numpy()
     return _as_arrow(np.searchsorted(ends, rows, side="right"))
 
 
 def _requires_values(field: pa.Field) -> bool:
-    """Return whether a field or one inside may not be null, other than a map's keys."""
+    """Return whether a field or one inside must not be null. Map keys do not count."""
     return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
 def _check_required(
     array: pa.Array, field: pa.Field, path: str, *, appends: bool
 ) -> None:
-    """Refuse nulls where the schema says that there are none."""
+    """Raise if a field that must not be null has nulls."""
     if not field.nullable and array.null_count:
-        cure = "make the field nullable, or fill the nulls"
+        cure = "make its field nullable"
         if appends:
-            cure = f"fill the nulls, or let the table take them, with rt.table(name).set_nullable({{{path!r}: True}})"
+            cure = f"call rt.table(name).set_nullable({{{path!r}: True}})"
         raise UnsupportedTypeError(
-            f"column {path!r} has nulls, but its field is not nullable; {cure}"
+            f"column {path!r} has nulls, but must not be null; fill them, or {cure}"
         )
     fields = _value_fields(field.type)
     if not any(map(_requires_values, fields)):
         return
-    # values under a null are never seen
+    # no reader sees the values under a null
     present = array.drop_null()
     if types.is_map(field.type):
         children = [present.items]
@@ -725,7 +800,7 @@ def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
-    """Return whether a type, or one inside it, passes a test."""
-    return test(arrow) or any(
-        contains(field.type, test) for field in child_fields(arrow)
-    )
+    """Return whether a type, or a type inside it, passes a test."""
+    if test(arrow):
+        return True
+    return any(contains(field.type, test) for field in child_fields(arrow))

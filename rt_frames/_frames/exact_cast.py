@@ -1,14 +1,14 @@
-"""The casts of ``dtypes=``: cast, cast back, compare; refuse values that change.
+"""The casts of ``dtypes=``: cast, cast back, and refuse values that differ.
 
 Nulls are nulls, and NaN equals NaN. The exceptions::
 
     text → anything            as it is parsed: the spelling is not kept; whole numbers
-                               are, and what is finite
-    floats → smaller floats    fractions are rounded, as ``astype`` does; finite stays
-                               finite, and whole numbers that a double counts exactly
-                               (ids, which a null made floats) stay what they are
+                               are, and finite ones stay finite
+    floats → smaller floats    fractions are rounded, as ``astype`` does; finite numbers
+                               stay finite, and whole numbers that a double holds
+                               exactly (ids, which a null made floats) keep their value
     floats → text              the shortest digits that are read as that float
-    decimals ⇄ floats          fractions by those digits
+    decimals ⇄ floats          fractions by these shortest digits
     UUIDs ⇄ text               as they are written
     with a zone ⇄ without      UTC only, where clock and instant are the same
     moments → times of day     never: the day would be lost
@@ -37,89 +37,105 @@ if TYPE_CHECKING:
 _LAST_COUNTED = 2.0**53
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
-_NEVER: dict[tuple[str, ...], str] = {
-    (
-        _MOMENTS,
-        "times",
-    ): "the day would be lost; take the time of day first, with .dt.time",
-    (
-        "durations",
-        "text",
-    ): "the unit would be lost; cast it to an integer or format it first",
-}
+_DAY_LOST = "the day would be lost; take the time of day first, with .dt.time"
+_UNIT_LOST = "the unit would be lost; cast it to an integer or format it first"
+_NEVER = {(_MOMENTS, "times"): _DAY_LOST, ("durations", "text"): _UNIT_LOST}
 _call = pc.call_function
+
+
+class InexactCast(ValueError):
+    """A cast would change a value."""
+
+
+class RefusedCast(ValueError):
+    """A cast would change every value; the message ends with the cure."""
 
 
 def cast_exactly(
     array: pa.Array, target: pa.DataType, *, rounds: bool = True
 ) -> pa.Array:
-    """Cast values that are portable, flat and not coded; refuse those that change.
+    """Cast flat, portable values without dictionaries. Raise if a value changes.
 
-    Fractions of floats are only rounded if the caller wrote the type.
+    Fractions of floats are rounded only if the caller wrote the type (``rounds``).
     """
     if types.is_dictionary(target):
         values = cast_exactly(array, target.value_type, rounds=rounds)
         coded = values.dictionary_encode()
-        return pa.DictionaryArray.from_arrays(
-            coded.indices.cast(target.index_type), coded.dictionary
-        )
+        indices = coded.indices.cast(target.index_type)
+        return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
-    if kinds not in _CASTS:
-        if isinstance(target, pa.BaseExtensionType):
-            stored = cast_exactly(array, target.storage_type, rounds=rounds)
-            return pa.ExtensionArray.from_storage(target, stored)
-        if isinstance(array, pa.ExtensionArray):
-            return cast_exactly(array.storage, target, rounds=rounds)
-    if why := _NEVER.get(kinds) or _zone_refusal(array.type, target):
-        raise ValueError(why)
-    made = _cast(array, target)
+    if kinds in _CASTS:
+        return _cast_flat(array, target, kinds, rounds=rounds)
+    if isinstance(target, pa.BaseExtensionType):
+        stored = cast_exactly(array, target.storage_type, rounds=rounds)
+        return pa.ExtensionArray.from_storage(target, stored)
+    if isinstance(array, pa.ExtensionArray):
+        return cast_exactly(array.storage, target, rounds=rounds)
+    return _cast_flat(array, target, kinds, rounds=rounds)
+
+
+def _cast_flat(
+    array: pa.Array, target: pa.DataType, kinds: tuple[str, str], *, rounds: bool
+) -> pa.Array:
+    refusal = _NEVER.get(kinds) or _zone_refusal(array.type, target)
+    if refusal:
+        raise RefusedCast(refusal)
+    cast = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
-        # Arrow casts any integer to bool
-        made.validate(full=True)
+        # Arrow makes times and dates of integers out of their range
+        cast.validate(full=True)
     if kinds[0] == "text":
-        _check_parsed(array, made, rounds=rounds)
+        _check_parsed(array, cast, rounds=rounds)
     elif kinds != ("times", "text"):
-        # Arrow cannot parse them
-        _refuse_first(array, target, _is_same(array, made, rounds=rounds))
-    return made
+        # Arrow cannot parse times of day
+        _check_same(array, target, _is_same(array, cast, rounds=rounds))
+    return cast
 
 
 def cast_objects(
     values: Any, target: pa.DataType, to_arrow: Callable[[Any], Any]
 ) -> pa.Array:
-    """Cast Python objects of several kinds; ``to_arrow`` converts those of one kind."""
+    """Cast Python objects of several types. ``to_arrow`` converts those of one type."""
     rows: dict[tuple[type, str], list[int]] = defaultdict(list)
     for row, value in enumerate(values):
         rows[type(value), str(getattr(value, "tzinfo", None))].append(row)
     parts = [pa.nulls(0, target)]
-    for (kind, _), some in rows.items():
+    converted_rows = []
+    for (kind, _), rows_of_kind in rows.items():
+        objects = values[rows_of_kind]
         try:
-            made = to_arrow(values[some])
+            converted = to_arrow(objects)
         except (OverflowError, UnsupportedTypeError):
             if not issubclass(kind, int | np.integer):
                 raise
-            made = pa.array(values[some], _MOST_DIGITS)
-        chunks = made.chunks if isinstance(made, pa.ChunkedArray) else [made]
+            converted = pa.array(objects, _MOST_DIGITS)
+        chunks = [converted]
+        if isinstance(converted, pa.ChunkedArray):
+            chunks = converted.chunks
         parts += [cast_exactly(chunk, target) for chunk in chunks]
-    order = np.argsort([row for some in rows.values() for row in some])
+        converted_rows += rows_of_kind
+    order = np.argsort(converted_rows)
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
-def _kinds(*both: pa.DataType) -> tuple[str, ...]:
-    return tuple(
-        getattr(arrow, "extension_name", "") or family(arrow) for arrow in both
-    )
+def _kinds(have: pa.DataType, target: pa.DataType) -> tuple[str, str]:
+    return _kind(have), _kind(target)
+
+
+def _kind(arrow: pa.DataType) -> str:
+    return getattr(arrow, "extension_name", "") or family(arrow)
 
 
 def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
     if _kinds(have, target) != (_MOMENTS, _MOMENTS):
         return None
-    zones = {getattr(arrow, "tz", None) for arrow in (have, target)}
+    zones = {getattr(have, "tz", None), getattr(target, "tz", None)}
     if None not in zones or zones <= {None, "UTC", "Etc/UTC", "+00:00"}:
         return None
-    return "naive and aware are the same in UTC only; localize it, or convert it to UTC, first"
+    cure = "convert it to UTC" if getattr(have, "tz", None) else "localize it"
+    return f"only in UTC are naive and aware values the same; {cure} first"
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -127,49 +143,50 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     return cast(array, target) if cast else array.cast(target)
 
 
-def _refuse_first(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
+def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
+    """Raise for the first value that is not the same."""
     # pa.scalar would import pandas if it is installed
     if _call("all", [same]).as_py() is False:
-        differs = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
-        # Python has no year beyond 9999
-        shown = array.slice(differs, 1).to_string(skip_new_lines=True)[1:-1]
-        raise ValueError(f"{shorten(shown, 80)} cannot be kept exactly as {target}")
+        first = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
+        # not as_py(): Python has no year beyond 9999
+        shown = array.slice(first, 1).to_string(skip_new_lines=True)[1:-1]
+        raise InexactCast(f"{shorten(shown, 80)} cannot be stored exactly as {target}")
 
 
-def _is_same(array: pa.Array, made: pa.Array, *, rounds: bool = True) -> pa.Array:
-    """Return which values survive, or are fractions that a float may round."""
+def _is_same(array: pa.Array, cast: pa.Array, *, rounds: bool = True) -> pa.Array:
+    """Return which values are kept, or are fractions that may be rounded."""
     have = array.type
     try:
-        same = _is_equal(array, _cast(made, have))
+        same = _is_equal(array, _cast(cast, have))
     except pa.ArrowInvalid:
-        # text of a year beyond 9999
+        # Arrow does not parse the text of a year beyond 9999
         same = array.is_null()
-    if not types.is_floating(made.type):
+    if not types.is_floating(cast.type):
         return same
     if types.is_decimal(have):
-        return _call("or", [same, _is_equal(array, _doubles(made).cast(have))])
+        return _call("or", [same, _is_equal(array, _doubles(cast).cast(have))])
     if not rounds or not types.is_floating(have):
         return same
     doubles = _doubles(array)
     is_large = _call("greater", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
     may_round = _call("or", [is_large, _call("invert", [_is_whole(doubles)])])
-    may_round = _call("and", [may_round, _call("is_finite", [made])])
+    may_round = _call("and", [may_round, _call("is_finite", [cast])])
     return _call("or", [same, may_round])
 
 
-def _is_equal(one: pa.Array, other: pa.Array) -> pa.Array:
-    if isinstance(one, pa.ExtensionArray):
-        one = one.storage
-        other = other.storage
-    # Arrow cannot compare halves
-    if types.is_floating(one.type):
-        one = _doubles(one)
-        other = _doubles(other)
-    same = _call("equal", [one, other])
-    if types.is_floating(one.type):
-        is_nan = _call("and", [_call("is_nan", [one]), _call("is_nan", [other])])
+def _is_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    if isinstance(left, pa.ExtensionArray):
+        left = left.storage
+        right = right.storage
+    # Arrow cannot compare float16
+    if types.is_floating(left.type):
+        left = _doubles(left)
+        right = _doubles(right)
+    same = _call("equal", [left, right])
+    if types.is_floating(left.type):
+        is_nan = _call("and", [_call("is_nan", [left]), _call("is_nan", [right])])
         same = _call("or", [same, is_nan])
-    return _call("coalesce", [same, one.is_null()])
+    return _call("coalesce", [same, left.is_null()])
 
 
 def _doubles(array: pa.Array) -> pa.Array:
@@ -180,45 +197,46 @@ def _is_whole(floats: pa.Array) -> pa.Array:
     return _call("equal", [_call("trunc", [floats]), floats])
 
 
-def _check_parsed(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
-    """Refuse text that Arrow takes for another number."""
-    target = made.type
+def _check_parsed(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
+    """Raise for text that Arrow parses to another number or day."""
+    target = parsed.type
     if types.is_integer(target):
         # 0xFF is the int8 -1
-        _refuse_first(texts, target, _call("invert", [_matches(texts, "[xX]")]))
+        _check_same(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):
-        # Arrow wraps beyond its bits
-        back = _doubles(made.cast(pa.string()))
-        _refuse_first(texts, target, _is_equal(_doubles(texts), back))
+        # Arrow wraps numbers that exceed the bits of the type
+        back = _doubles(parsed.cast(pa.string()))
+        _check_same(texts, target, _is_equal(_doubles(texts), back))
     elif types.is_timestamp(target):
-        # older Arrow wraps years beyond nanoseconds; zones shift by a day
+        # older Arrow wraps years that nanoseconds cannot count; zones shift by a day
         days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
-        both = [days.cast(pa.date32()), made.cast(pa.date32())]
-        apart = _call("abs", [_call("days_between", both)])
-        _refuse_first(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
+        written = days.cast(pa.date32())
+        shift = _call("days_between", [written, parsed.cast(pa.date32())])
+        apart = _call("abs", [shift])
+        _check_same(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
-        _check_floats(texts, made, rounds=rounds)
+        _check_floats(texts, parsed, rounds=rounds)
 
 
-def _check_floats(texts: pa.Array, made: pa.Array, *, rounds: bool) -> None:
-    target = made.type
-    floats = _doubles(made)
+def _check_floats(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
+    target = parsed.type
+    floats = _doubles(parsed)
     doubles = floats
     if not types.is_float64(target):
         doubles = _doubles(texts)
-        _refuse_first(texts, target, _is_same(doubles, made, rounds=rounds))
+        _check_same(texts, target, _is_same(doubles, parsed, rounds=rounds))
     zeros = texts.filter(_call("equal", [floats, pa.scalar(0.0)]))
     is_zero = _call("invert", [_matches(zeros, "^[^eE]*[1-9]")])
-    _refuse_first(zeros, target, is_zero)
+    _check_same(zeros, target, is_zero)
     sizes = _call("abs", [doubles])
     is_large = _call("greater_equal", [sizes, pa.scalar(_LAST_COUNTED)])
     _check_large(texts.filter(is_large), floats.filter(is_large), target)
 
 
 def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
-    """Refuse text that became infinite, and whole numbers that no such float is."""
+    """Raise for text that became infinite, and whole numbers that changed."""
     infinite = texts.filter(_call("invert", [_call("is_finite", [floats])]))
-    _refuse_first(infinite, target, _matches(infinite, "(?i)inf"))
+    _check_same(infinite, target, _matches(infinite, "(?i)inf"))
     whole = _matches(texts, r"^[+-]?[0-9]+(\.0*)?$")
     texts = texts.filter(whole)
     floats = floats.filter(whole)
@@ -229,7 +247,7 @@ def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None
         # beyond 64 bits, or with a point; ten times as slow
         exact = texts.cast(_MOST_DIGITS)
         back = floats.cast(_MOST_DIGITS)
-    _refuse_first(texts, target, _is_equal(exact, back))
+    _check_same(texts, target, _is_equal(exact, back))
 
 
 def _matches(texts: pa.Array, pattern: str) -> pa.Array:
@@ -237,7 +255,10 @@ def _matches(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats; those out of range become null first, since some CPUs saturate."""
+    """Cast floats to integers.
+
+    Those out of range become null first, since some CPUs saturate.
+    """
     doubles = _doubles(array)
     end = 2.0 ** (target.bit_width - types.is_signed_integer(target))
     above = _call("greater_equal", [doubles, pa.scalar(-end)])
@@ -248,7 +269,7 @@ def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats; of fractions Arrow's own way misses the nearest."""
+    """Cast floats to decimals. Arrow's own cast of fractions misses the nearest one."""
     doubles = _doubles(array)
     whole = doubles.cast(target)
     fractions = array.cast(pa.string()).cast(target)
@@ -257,25 +278,29 @@ def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
     parsed = [text and uuid.UUID(text).bytes for text in array.to_pylist()]
-    return pa.ExtensionArray.from_storage(target, pa.array(parsed, target.storage_type))
+    stored = pa.array(parsed, target.storage_type)
+    return pa.ExtensionArray.from_storage(target, stored)
 
 
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Parse times as those of a day, since Arrow parses moments only."""
-    # Arrow would take 10 for ten o'clock
-    _refuse_first(array, target, _matches(array, ":"))
+    """Parse times of day behind a date, since Arrow parses timestamps only."""
+    # Arrow would read 10 as ten o'clock
+    _check_same(array, target, _matches(array, ":"))
     day = pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
     moments = _call("binary_replace_slice", [array], day)
     try:
         return moments.cast(pa.timestamp(target.unit)).cast(target)
     except pa.ArrowInvalid:
-        raise ValueError(
-            f"not a time of day as {target} holds, such as 09:30 or 23:59:59"
-        ) from None
+        raise ValueError("not a time of day such as 09:30 or 23:59:59") from None
 
 
-# where Arrow's cast loses values, refuses too much, or does not exist
-_CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
+def _uuids_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+    texts = [value and str(value) for value in array.to_pylist()]
+    return pa.array(texts, target)
+
+
+# casts that Arrow does not have, that lose values, or that fail for good values
+_CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,
     ("integers", "decimals"): lambda array, target: array.cast(
@@ -285,7 +310,5 @@ _CASTS: dict[tuple[str, ...], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("decimals", "floats"): lambda array, target: array.cast(pa.string()).cast(target),
     ("text", "arrow.uuid"): _to_uuids,
     ("text", "times"): _to_times,
-    ("arrow.uuid", "text"): lambda array, target: pa.array(
-        [x and str(x) for x in array.to_pylist()], target
-    ),
+    ("arrow.uuid", "text"): _uuids_to_text,
 }

@@ -1,4 +1,4 @@
-"""What `rt_frames.to_table` takes, for type checkers; `any_frame.py` opens it."""
+"""Types of the frames that `rt_frames.to_table` takes, for type checkers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DaskFrame(Protocol):
 class ArrowDataset(Protocol):
     """A `pyarrow.dataset.Dataset`."""
 
-    def get_fragments(self, filter: Any = None) -> Any: ...  # noqa: A002  # its name there
+    def get_fragments(self, filter: Any = None) -> Any: ...  # noqa: A002  # pyarrow's name
 
 
 OneFrame: TypeAlias = Union[

@@ -17,12 +17,12 @@ from rt_frames.errors import UnsupportedTypeError
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-# readers, some of which go on after they were closed
-_BEGUN: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
+# some readers still yield rows after close()
+_READ_FROM: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
 def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
-    """Open a table; its chunks may have different dictionaries."""
+    """Open a table, of which each chunk may have its own dictionaries."""
     if clean:
         table = table.rename_columns(clean(table.column_names))
     size = nbytes(table, exact=False)
@@ -37,17 +37,17 @@ def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
 def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Source:
     """Open a stream of batches.
 
-    Once begun, it is closed by its reader, which may be on another thread.
+    Once reading has begun, the thread that reads it closes it.
     """
-    if reader in _BEGUN:
+    if reader in _READ_FROM:
         raise ValueError(
-            "data: an earlier call has read rows of this reader; create a new one"
+            "data: an earlier call has already read from this reader; create a new one"
         )
     schema = clean_schema(reader.schema, clean)
     names = schema.names if clean else None
 
     def chunks() -> Iterator[Chunk]:
-        _BEGUN.add(reader)
+        _READ_FROM.add(reader)
         with contextlib.closing(reader):
             try:
                 yield from _chunks(reader, names)
@@ -55,11 +55,11 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
                 if "non-zero null count" not in str(error):
                     raise
                 raise UnsupportedTypeError(
-                    "data: it has rows that are null as a whole; leave them out"
+                    "data: the stream has rows that are null as a whole; leave them out"
                 ) from error
 
     def close() -> None:
-        if reader not in _BEGUN:
+        if reader not in _READ_FROM:
             reader.close()
 
     return Source(schema, chunks, replayable=False, close=close)
@@ -67,13 +67,16 @@ def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Sour
 
 @dataclass(frozen=True)
 class Readable:
-    """Rows that can be asked for more than once."""
+    """Rows that can be read more than once."""
 
     read: Callable[[], pa.RecordBatchReader]
 
 
 def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
-    """Open rows that are requested each time; the first response has the schema."""
+    """Open rows that are requested again for each reading.
+
+    The first response has the schema.
+    """
     first = open_reader(data.read(), clean)
     unread = [first]
 
@@ -89,7 +92,7 @@ def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
 
 
 def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
-    """Open a dataset, which is read anew each time."""
+    """Open a dataset, which can be read again and again."""
     schema = clean_schema(dataset.schema, clean)
     names = schema.names if clean else None
 
@@ -102,7 +105,7 @@ def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
 
 
 def clean_schema(schema: pa.Schema, clean: CleanLabels | None) -> pa.Schema:
-    """Return a schema under names that can be sent, if they are to be cleaned."""
+    """Return the schema with cleaned names, if the caller wants that."""
     if clean is None:
         return schema
     names = clean(schema.names)
@@ -120,12 +123,18 @@ def _chunks(
 
 
 def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -> Chunk:
-    """Return a batch as a chunk, whose rows are views."""
+    """Make a chunk of a batch. Its slices are views."""
 
-    def cut(start: int, length: int, columns: list[str] | None) -> list[pa.RecordBatch]:
-        rows = batch if length == batch.num_rows else batch.slice(start, length)
-        return [rows if columns is None else rows.select(columns)]
+    def make_batches(
+        start: int, length: int, columns: list[str] | None
+    ) -> list[pa.RecordBatch]:
+        rows = batch
+        if length != batch.num_rows:
+            rows = batch.slice(start, length)
+        if columns is not None:
+            rows = rows.select(columns)
+        return [rows]
 
     if size is None:
         size = nbytes(batch, exact=False)
-    return Chunk(batch.num_rows, size, cut, origin)
+    return Chunk(batch.num_rows, size, make_batches, origin)

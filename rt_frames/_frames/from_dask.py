@@ -14,7 +14,7 @@ MAX_PENDING = 3
 
 
 class Partition(NamedTuple):
-    """One partition; without a frame, a placeholder that only carries the schema."""
+    """One partition. Without a frame, a placeholder that only carries the schema."""
 
     frame: Any
     number: int
@@ -23,23 +23,23 @@ class Partition(NamedTuple):
 
 
 def partitions(frame: Any) -> Generator[Partition]:
-    """Compute the partitions as Dask is set up, on the active cluster or here.
+    """Yield the partitions, computed on the active cluster or in this process.
 
-    Those without rows are left out, since their columns may have no types yet, unless
-    there are no others.
+    Empty ones are left out, since their columns may have no types yet. If all are
+    empty, the last one is yielded.
     """
     computed = parallel_map(
         lambda part: part.compute(), iter(frame.to_delayed()), MAX_PENDING
     )
-    found = False
-    last = None
+    has_rows = False
+    empty = None
     with contextlib.closing(computed):
         for number, part in enumerate(computed):
             if len(part):
-                found = True
+                has_rows = True
                 yield Partition(part, number)
             else:
-                last = part
+                empty = part
             del part
-    if not found:
-        yield Partition(last, 0)
+    if not has_rows:
+        yield Partition(empty, 0)

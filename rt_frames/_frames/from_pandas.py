@@ -18,9 +18,9 @@ import pandas as pd
 import pyarrow as pa
 
 from rt_frames._frames.convert import contains, first_failing_row
-from rt_frames._frames.exact_cast import cast_objects
+from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_objects
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source, nbytes
+from rt_frames._frames.source import Chunk, OpenOptions, Source, nbytes
 from rt_frames._names import check_column_names, name_error
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
@@ -34,25 +34,26 @@ _SAMPLED = 256
 
 
 class _Column(NamedTuple):
-    """A column's size in bytes, and what slices rows; their layout may still differ."""
+    """A column's size in bytes, and the function that slices its rows."""
 
     nbytes: int
-    cut: Callable[[int, int], Any]
+    slice_rows: Callable[[int, int], Any]
 
 
-class _Cast(NamedTuple):
-    """What the caller wants objects of several kinds cast to, each as what it is."""
+class _ObjectCast(NamedTuple):
+    """The type that the caller wants objects of several types cast to."""
 
     arrow: pa.DataType
 
 
-_Target = ObjectType | _Cast
+_Target = ObjectType | _ObjectCast
 
 
-def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Source:
-    """Open a frame; the chosen index levels come first."""
+def open_frame(frame: pd.DataFrame, options: OpenOptions, refusals: Refusals) -> Source:
+    """Open a frame. Index levels that are sent come first."""
     names, levels = _names_and_levels(frame, options, refusals)
-    series = [*levels, *(column for _, column in frame.items())]
+    series = [*levels]
+    series.extend(column for _, column in frame.items())
     dtypes = [column.dtype for column in series]
     targets = _targets(names, dtypes, series.__getitem__, options.casts, refusals)
     columns: dict[str, _Column] = {}
@@ -61,19 +62,9 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
         if _holds_objects(values.dtype):
             objects.add(name)
         if name not in refusals:
-            with refusals.of(name):
+            with refusals.recording(name):
                 columns[name] = _column(name, values, target)
-
-    def cut(start: int, length: int, chosen: list[str] | None) -> list[pa.RecordBatch]:
-        wanted = names if chosen is None else chosen
-        arrays = [columns[name].cut(start, start + length) for name in wanted]
-        # more text than fits into one Arrow array
-        if any(isinstance(array, pa.ChunkedArray) for array in arrays):
-            return pa.table(arrays, wanted).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
-        return [pa.RecordBatch.from_arrays(arrays, names=wanted)]
-
-    size = sum(column.nbytes for column in columns.values())
-    chunk = Chunk(len(frame), size, cut)
+    chunk = _chunk(len(frame), columns)
     return Source(
         _schema(names, targets),
         lambda: [chunk],
@@ -84,17 +75,37 @@ def open_frame(frame: pd.DataFrame, options: Options, refusals: Refusals) -> Sou
     )
 
 
+def _chunk(rows: int, columns: dict[str, _Column]) -> Chunk:
+    def make_batches(
+        start: int, length: int, chosen: list[str] | None
+    ) -> list[pa.RecordBatch]:
+        names = [*columns] if chosen is None else chosen
+        stop = start + length
+        arrays = [columns[name].slice_rows(start, stop) for name in names]
+        # more text than fits into one Arrow array
+        if any(isinstance(array, pa.ChunkedArray) for array in arrays):
+            return pa.table(arrays, names).to_batches()  # type: ignore[no-any-return]  # pyarrow has no stubs
+        return [pa.RecordBatch.from_arrays(arrays, names=names)]
+
+    size = sum(column.nbytes for column in columns.values())
+    return Chunk(rows, size, make_batches)
+
+
 def arrow_schema(
-    frame: pd.DataFrame, options: Options, refusals: Refusals
+    frame: pd.DataFrame, options: OpenOptions, refusals: Refusals
 ) -> pa.Schema:
-    """Return the schema alone; only ``object`` columns are looked into."""
+    """Return the schema. Only values of ``object`` columns are read."""
     names, levels = _names_and_levels(frame, options, refusals)
-    dtypes = [*(level.dtype for level in levels), *frame.dtypes]
+    dtypes = [level.dtype for level in levels]
+    dtypes.extend(frame.dtypes)
 
-    def series(i: int) -> pd.Series[Any]:
-        return levels[i] if i < len(levels) else frame.iloc[:, i - len(levels)]
+    def series(number: int) -> pd.Series[Any]:
+        if number < len(levels):
+            return levels[number]
+        return frame.iloc[:, number - len(levels)]
 
-    return _schema(names, _targets(names, dtypes, series, options.casts, refusals))
+    targets = _targets(names, dtypes, series, options.casts, refusals)
+    return _schema(names, targets)
 
 
 def _schema(names: list[str], targets: list[_Target]) -> pa.Schema:
@@ -103,44 +114,51 @@ def _schema(names: list[str], targets: list[_Target]) -> pa.Schema:
 
 
 def _names_and_levels(
-    frame: pd.DataFrame, options: Options, refusals: Refusals
+    frame: pd.DataFrame, options: OpenOptions, refusals: Refusals
 ) -> tuple[list[str], list[pd.Series[Any]]]:
-    """Name the columns, and return those that are levels of the index."""
-    index = frame.index
+    """Return the names of all columns, and the index levels among the columns."""
     keeps_index = options.keep_index
     if keeps_index is None:
-        keeps_index = not _is_row_number_index(index)
+        keeps_index = not _is_row_number_index(frame.index)
     labels: list[Any] = []
     levels = []
     if keeps_index:
-        for number, label in enumerate(index.names):
-            labels.append(f"level_{number}" if label is None else label)
-            levels.append(pd.Series(index.get_level_values(number)))
-        if len(labels) == 1 and index.names[0] is None and "index" not in frame.columns:
-            labels = ["index"]
+        for number, label in enumerate(_level_labels(frame)):
+            labels.append(label)
+            levels.append(pd.Series(frame.index.get_level_values(number)))
     labels.extend(frame.columns)
     if options.clean:
         labels = options.clean(labels)
-    if odd := [label for label in labels if not isinstance(label, str)]:
+    odd = [label for label in labels if not isinstance(label, str)]
+    if odd:
         raise ValueError(
-            name_error(
-                f"column labels must be strings; these are not: {list_names(odd)}"
-            )
+            name_error(f"column labels must be strings, unlike {list_names(odd)}")
         )
-    note = "; levels of the index count, index=False leaves them out"
+    note = " (including index levels, which index=False leaves out)"
     check_column_names(labels, note if levels else "")
     refusals.levels.update(labels[: len(levels)])
     return labels, levels
 
 
+def _level_labels(frame: pd.DataFrame) -> list[Any]:
+    """Return the labels of index levels, those without a name as pandas resets them."""
+    labels = frame.index.names
+    if len(labels) == 1 and labels[0] is None and "index" not in frame.columns:
+        return ["index"]
+    return [
+        f"level_{number}" if label is None else label
+        for number, label in enumerate(labels)
+    ]
+
+
 def _is_row_number_index(index: pd.Index[Any]) -> bool:
-    """Return whether an index only counts the rows; names and levels are data."""
+    """Return whether an index only counts rows. Names and levels are data."""
     if index.nlevels > 1 or index.name is not None:
         return False
     dtype = index.dtype
     if not isinstance(dtype, pd.ArrowDtype):
         return pd.api.types.is_integer_dtype(dtype)
-    # of views and run-ends, pandas knows no kind
+    # pandas cannot classify views and run-ends
     arrow = dtype.pyarrow_dtype
     if pa.types.is_run_end_encoded(arrow):
         arrow = arrow.value_type
@@ -154,28 +172,39 @@ def _targets(
     casts: Mapping[str, pa.DataType],
     refusals: Refusals,
 ) -> list[_Target]:
-    """Return the types; ``series`` gives the columns whose dtype does not say."""
-    # each dtype is looked at once
+    """Return the columns' types.
+
+    ``series`` returns a column by number, to read the values of objects.
+    """
+    # each dtype is converted once
     known: dict[Any, ObjectType] = {}
     targets: list[_Target] = []
-    for i, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
+    for number, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
+        target: _Target
         try:
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
-                targets.append(_infer(name, series(i).to_numpy(), casts.get(name)))
-                continue
-            # its hash covers all its values
-            key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
-            if key not in known:
-                if isinstance(dtype, np.dtype):
-                    arrow = from_numpy(dtype, name)
-                else:
-                    arrow = from_pandas(dtype, name)
-                known[key] = ObjectType(arrow)
-            targets.append(known[key])
+                target = _infer(name, series(number).to_numpy(), casts.get(name))
+            else:
+                target = _known_target(name, dtype, known)
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
-            targets.append(ObjectType(pa.null()))
+            target = ObjectType(pa.null())
+        targets.append(target)
     return targets
+
+
+def _known_target(name: str, dtype: Any, known: dict[Any, ObjectType]) -> ObjectType:
+    # hashing a categorical dtype hashes all its categories
+    key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
+    target = known.get(key)
+    if target is None:
+        if isinstance(dtype, np.dtype):
+            arrow = from_numpy(dtype, name)
+        else:
+            arrow = from_pandas(dtype, name)
+        target = ObjectType(arrow)
+        known[key] = target
+    return target
 
 
 def _holds_objects(dtype: Any) -> bool:
@@ -195,10 +224,10 @@ def _column(name: str, series: pd.Series[Any], target: _Target) -> _Column:
     if isinstance(dtype, pd.CategoricalDtype):
         return _categorical_column(name, series)
 
-    def cut(start: int, stop: int) -> Any:
+    def slice_rows(start: int, stop: int) -> Any:
         return pa.array(series.iloc[start:stop], from_pandas=True)
 
-    return _Column(int(series.memory_usage(index=False)), cut)
+    return _Column(int(series.memory_usage(index=False)), slice_rows)
 
 
 def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
@@ -206,45 +235,46 @@ def _categorical_column(name: str, series: pd.Series[Any]) -> _Column:
     values = series.cat.categories
     if _holds_objects(values.dtype):
         objects = values.to_numpy(dtype=object)
-        where = f"{name} (its categories)"
         target = infer(name, objects)
-        dictionary = _convert(where, objects, 0, len(objects), target)
+        place = f"{name} (its categories)"
+        dictionary = _convert(place, objects, 0, len(objects), target)
     else:
         dictionary = pa.array(values, from_pandas=True)
     if isinstance(dictionary, pa.ChunkedArray):
         dictionary = dictionary.combine_chunks()
 
-    def cut(start: int, stop: int) -> pa.Array:
+    def slice_rows(start: int, stop: int) -> pa.Array:
         piece = codes[start:stop]
-        missing = piece < 0 if len(piece) and piece.min() < 0 else None
-        # codes are validated where they are converted
-        return pa.DictionaryArray.from_arrays(
-            pa.array(piece, mask=missing), dictionary, safe=False
-        )
+        mask = None
+        if len(piece) and piece.min() < 0:
+            mask = piece < 0
+        indices = pa.array(piece, mask=mask)
+        # `Dictionaries.unify` checks the codes
+        return pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
 
-    # sent as 32 bits
-    return _Column(4 * len(codes), cut)
+    # codes are sent as 32 bits
+    return _Column(4 * len(codes), slice_rows)
 
 
 def _numpy_column(values: np.ndarray[Any, Any]) -> _Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    # a large body is cut twice: to count its bytes, and to send it
+    # a large body is sliced twice: to count its bytes, and to send it
     has_nan: dict[tuple[int, int], bool] = {}
 
-    def cut(start: int, stop: int) -> pa.Array:
+    def slice_rows(start: int, stop: int) -> pa.Array:
         piece = np.ascontiguousarray(values[start:stop])
         if (start, stop) not in has_nan:
             has_nan[start, stop] = _may_have_nan(piece)
         return pa.array(piece, from_pandas=has_nan[start, stop])
 
-    return _Column(values.nbytes, cut)
+    return _Column(values.nbytes, slice_rows)
 
 
 def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
-    """Look for NaN at the speed of memory: one NaN makes a minimum NaN.
+    """Return whether values may hold NaN, at the speed of memory.
 
-    A dot product would wake BLAS's threads.
+    One NaN makes the minimum NaN. A dot product would wake BLAS's threads.
     """
     if values.dtype not in (np.float32, np.float64):
         return values.dtype.kind in "fmM"
@@ -255,29 +285,29 @@ def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
     # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
     has_dictionaries = contains(chunks.type, pa.types.is_dictionary)
 
-    def cut(start: int, stop: int) -> pa.Array:
+    def slice_rows(start: int, stop: int) -> pa.Array:
         piece = chunks.slice(start, stop - start)
         if piece.num_chunks == 1:
             return piece.chunk(0)
         return piece if has_dictionaries else piece.combine_chunks()
 
-    return _Column(nbytes(chunks), cut)
+    return _Column(nbytes(chunks), slice_rows)
 
 
 def _object_column(name: str, values: np.ndarray[Any, Any], target: _Target) -> _Column:
     sample = values[:: max(1, len(values) // _SAMPLED)]
     size = 0
-    # reported with their row when it is converted
+    # `_convert` reports errors, with their row
     with contextlib.suppress(*CONVERSION_ERRORS):
         sampled = _to_arrow(name, sample, target).nbytes
         size = sampled * len(values) // max(len(sample), 1)
 
-    # tried before sending: one conversion is enough
+    # rows are converted before sending, to check them: once is enough
     @functools.cache
-    def cut(start: int, stop: int) -> Any:
+    def slice_rows(start: int, stop: int) -> Any:
         return _convert(name, values, start, stop, target)
 
-    return _Column(max(size, values.nbytes), cut)
+    return _Column(max(size, values.nbytes), slice_rows)
 
 
 def _convert(
@@ -287,26 +317,39 @@ def _convert(
     try:
         return _to_arrow(name, piece, target)
     except CONVERSION_ERRORS as error:
-        row, reason = first_failing_row(
-            len(piece), lambda a, b: _to_arrow(name, piece[a:b], target), error
-        )
-        where = f"rows {start} to {stop}"
-        what = "the values"
+
+        def convert(first: int, last: int) -> Any:
+            return _to_arrow(name, piece[first:last], target)
+
+        row, reason = first_failing_row(len(piece), convert, error)
+        place = f"rows {start} to {stop}"
+        subject = "the values"
         if row is not None:
-            where = f"row {start + row}"
-            what = show_value(piece[row])
-        why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
+            place = f"row {start + row}"
+            subject = show_value(piece[row])
+        failure = _describe_failure(name, target.arrow, reason)
         raise UnsupportedTypeError(
-            f"column {name!r}, {where}: {what} cannot be converted to {target.arrow} ({why}); "
-            "correct the value or convert the column first"
+            f"column {name!r}, {place}: {subject} {failure}"
         ) from error
+
+
+def _describe_failure(name: str, target: pa.DataType, reason: Exception) -> str:
+    if isinstance(reason, RefusedCast):
+        return f"cannot be cast to {target}: {reason}"
+    cure = "correct the value or convert the column first"
+    if isinstance(reason, InexactCast):
+        return f"cannot be stored exactly as {target}; {cure}"
+    why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
+    # Arrow writes of a cast that did not happen as if it had
+    why = why.replace("was truncated", "would be truncated")
+    return f"cannot be converted to {target} ({why}); {cure}"
 
 
 def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:
     if isinstance(target, ObjectType):
         return to_arrow(values, target)
     return cast_objects(
-        values, target.arrow, lambda some: to_arrow(some, infer(name, some))
+        values, target.arrow, lambda alike: to_arrow(alike, infer(name, alike))
     )
 
 
@@ -315,17 +358,17 @@ def _infer(
 ) -> _Target:
     """Infer an object column's type from its values.
 
-    They must be of one kind, unless the caller wants them cast.
+    They must be of one type, unless the caller wants them cast.
     """
     if cast is None:
         return infer(name, values)
     if not pa.types.is_nested(cast):
-        return _Cast(cast)
+        return _ObjectCast(cast)
     try:
         inferred = infer(name, values)
     except UnsupportedTypeError:
         if not contains(cast, pa.types.is_map):
             raise
-        # the pairs of maps hold two kinds
+        # a map's pairs of key and value have two types
         return ObjectType(cast, arrow_converts=False)
     return ObjectType(cast) if pa.types.is_null(inferred.arrow) else inferred

@@ -1,7 +1,7 @@
 """A Polars frame → a `Source`, exported slice by slice as it lies in memory.
 
-Polars keeps text as views. They are cast by Arrow, because Polars' own conversion is
-slower and blocks the other threads of Python.
+Polars keeps text as views. Arrow casts them, because Polars' own conversion is slower
+and blocks the other threads of Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyarrow import types
 
 from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, Options, Source
+from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._threads import Worker, result
@@ -23,35 +23,37 @@ from rt_frames.errors import UnsupportedTypeError
 
 # before 1.43, Polars exports sliced structs at an offset that their fields lack; its
 # IPC writer is correct
-_SLIPPING_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
+_MISPLACES_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
 def open_frame(
-    frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
+    frame: pl.DataFrame | pl.LazyFrame, options: OpenOptions, refusals: Refusals
 ) -> Source:
-    """Open a frame in memory, or a query, which runs anew each time."""
+    """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
-        found = _types(frame.collect_schema(), refusals)
-        return Source(pa.schema(found), lambda: _run(frame), zero_copy=False)
+        schema = pa.schema(_types(frame.collect_schema(), refusals))
+        return Source(schema, lambda: _run(frame), zero_copy=False)
     # frame.schema is slower
-    found = _types(dict(zip(frame.columns, frame.dtypes, strict=True)), refusals)
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    types_by_name = _types(dtypes, refusals)
+    # by id, as hashing types is slower
+    distinct = {id(arrow): arrow for arrow in types_by_name.values()}
+    is_copied = any(contains(arrow, _is_copied) for arrow in distinct.values())
     chunk = _chunk(frame)
-    # hashing them is slower
-    distinct = {id(arrow): arrow for arrow in found.values()}.values()
     return Source(
-        pa.schema(found),
+        pa.schema(types_by_name),
         lambda: [chunk],
         chunk.rows,
         chunk.nbytes,
-        zero_copy=not any(contains(arrow, _is_copied) for arrow in distinct),
+        zero_copy=not is_copied,
     )
 
 
 def arrow_schema(
-    frame: pl.DataFrame | pl.LazyFrame, options: Options, refusals: Refusals
+    frame: pl.DataFrame | pl.LazyFrame, options: OpenOptions, refusals: Refusals
 ) -> pa.Schema:
-    """Return the schema alone."""
+    """Return the schema, without reading rows."""
     frame = _cleaned(frame, options.clean)
     return pa.schema(_types(frame.collect_schema(), refusals))
 
@@ -66,7 +68,7 @@ def _cleaned(
 
 
 def _is_copied(arrow: pa.DataType) -> bool:
-    """Return whether Polars keeps such values as views or other codes."""
+    """Return whether Polars keeps such values as views, or with other codes."""
     is_text = types.is_large_string(arrow) or types.is_large_binary(arrow)
     return bool(is_text or types.is_dictionary(arrow))
 
@@ -74,45 +76,52 @@ def _is_copied(arrow: pa.DataType) -> bool:
 def _types(
     schema: Mapping[str, pl.DataType], refusals: Refusals
 ) -> dict[str, pa.DataType]:
-    found = dict.fromkeys(schema, pa.null())
+    types_by_name = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
         try:
-            found[name] = from_polars(dtype, name)
+            types_by_name[name] = from_polars(dtype, name)
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
-    return found
+    return types_by_name
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:
-    def cut(start: int, length: int, columns: list[str] | None) -> pa.RecordBatchReader:
+    def make_batches(
+        start: int, length: int, columns: list[str] | None
+    ) -> pa.RecordBatchReader:
         rows = frame.slice(start, length)
-        return _export(rows if columns is None else rows.select(columns))
+        if columns is not None:
+            rows = rows.select(columns)
+        return _export(rows)
 
-    return Chunk(frame.height, int(frame.estimated_size()), cut)
+    return Chunk(frame.height, int(frame.estimated_size()), make_batches)
 
 
 def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
     reader = pa.RecordBatchReader.from_stream(frame)
-    if _SLIPPING_STRUCTS and any(
-        contains(arrow, types.is_struct) for arrow in reader.schema.types
-    ):
+    if _MISPLACES_STRUCTS and _has_structs(reader.schema):
         written = frame.write_ipc_stream(None, compat_level=pl.CompatLevel.newest())
         return pa.ipc.open_stream(written.getbuffer())
     return reader
 
 
+def _has_structs(schema: pa.Schema) -> bool:
+    return any(contains(arrow, types.is_struct) for arrow in schema.types)
+
+
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     """Run a query on a thread of its own, one batch ahead.
 
-    Not by `collect_batches`, which just ends if the engine panics.
+    Not by `collect_batches`, which ends without an error if the engine panics.
     """
     ready: queue.SimpleQueue[pl.DataFrame | None] = queue.SimpleQueue()
     go_on: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def take(batch: pl.DataFrame) -> bool:
         ready.put(batch)
-        if not (goes_on := go_on.get()):
-            # for those in flight
+        goes_on = go_on.get()
+        if not goes_on:
+            # for the batches in flight
             go_on.put(False)
         return not goes_on
 

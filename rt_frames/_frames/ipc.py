@@ -40,15 +40,15 @@ Buffers = list[Any]
 
 
 class IPCStream:
-    """One Arrow IPC stream, made again each time it is iterated, batch by batch.
+    """One Arrow IPC stream, which each iteration makes again, batch by batch.
 
-    Batches are made one ahead. Errors of the source propagate; the stream is then not
-    finished.
+    Batches are made one ahead. Errors of the source propagate, and then the stream has
+    no end.
 
     Parameters
     ----------
     source : Source
-        What is sent.
+        The data to send.
     policy : CompressionPolicy
         Chooses the codec of each batch.
 
@@ -58,7 +58,7 @@ class IPCStream:
         Bytes of the whole stream, if they are cheap to count or the caller asked for no
         compression.
     rows : int
-        Rows that were given so far.
+        Rows of the messages that were yielded so far.
     """
 
     def __init__(self, source: Source, policy: CompressionPolicy) -> None:
@@ -71,14 +71,14 @@ class IPCStream:
         self._is_small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
         self._threads = 1 if self._is_small else _count_threads(source)
         self._converts = self._threads > 1
-        # a small stream that was made to count its bytes
-        self._made: list[_Encoded] | None = None
-        was_asked = policy.requested is None and source.nbytes is not None
-        is_counted = policy.disabled and (source.zero_copy or was_asked)
+        # a small stream, which is made to count its bytes
+        self._counted: list[_Encoded] | None = None
+        chose_none = policy.requested is None and source.nbytes is not None
+        is_counted = policy.disabled and (source.zero_copy or chose_none)
         if is_counted and source.replayable:
             if self._is_small:
-                self._made = list(self._messages())
-                self.length = sum(message.nbytes() for message in self._made)
+                self._counted = list(self._messages())
+                self.length = sum(message.nbytes() for message in self._counted)
             else:
                 self.length = self._count()
 
@@ -91,7 +91,7 @@ class IPCStream:
     def parts(self, max_bytes: int | None) -> Generator[Generator[Buffers]]:
         """Split into complete streams, each of which is read before the next.
 
-        They have at most ``max_bytes``, unless a single batch has more.
+        Each has at most ``max_bytes``, unless a single batch has more.
         """
         self._max_bytes = max_bytes
         following = list[Buffers]()
@@ -114,13 +114,13 @@ class IPCStream:
                 yield part()
 
     def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
-        """Yield messages, and whether each begins a part; time them for the policy."""
+        """Yield messages and whether each begins a part, and record their times."""
         self.rows = 0
         policy = self._policy
-        if self._made is None:
+        if self._counted is None:
             messages = self._messages()
         else:
-            messages = (message for message in self._made)
+            messages = (message for message in self._counted)
         if not self._is_small and not self._source.caller_thread_only:
             messages = prefetch(messages)
         with contextlib.closing(messages):
@@ -131,7 +131,7 @@ class IPCStream:
                 begins = message.begins
                 buffers = message.buffers
                 size = message.nbytes() if policy.adapts else 0
-                before = message.before or size
+                uncompressed = message.uncompressed or size
                 self.rows += message.rows
                 del message
                 yield begins, buffers
@@ -140,7 +140,7 @@ class IPCStream:
                 sent = time.perf_counter()
                 # the first of a part waits for the response to the part before it
                 if not begins:
-                    policy.record(codec, before, size, sent - ready, waited)
+                    policy.record(codec, uncompressed, size, sent - ready, waited)
 
     def _count(self) -> int:
         """Count the bytes of the uncompressed stream without making them."""
@@ -155,14 +155,15 @@ class IPCStream:
         return int(sink.size())
 
     def _messages(self) -> Generator[_Encoded]:
-        """Yield the schema with the first batch, and the end with the last if known.
+        """Yield encoded batches, the first with the schema.
 
-        So a small body is one message.
+        The last one has the end of the stream if the number of rows is known, so that a
+        small body is one message.
         """
         source = self._source
         remaining = source.rows
-        is_first = True
-        sent = 0
+        is_empty = True
+        part = _PartSize(self._max_bytes)
         keys = KeyCheck(source.keys)
         encode = _Encoder(source, converts=self._converts)
         encoded = parallel_map(
@@ -170,53 +171,46 @@ class IPCStream:
         )
         with contextlib.closing(encoded):
             for message in encoded:
-                if not message.buffers:
-                    continue
-                keys.add(message.keys)
-                size = message.nbytes() if self._max_bytes else 0
-                total = sent + size + len(_END_OF_STREAM)
-                begins = (
-                    self._max_bytes is not None
-                    and not is_first
-                    and total > self._max_bytes
-                )
-                sent += size
                 buffers = message.buffers
+                if not buffers:
+                    continue
+                is_empty = False
+                keys.add(message.keys)
+                begins = part.begins_with(message)
                 if begins:
-                    sent = size
-                    buffers = encode.begin(message)
+                    buffers = encode.begin_stream(message)
                 if remaining is not None:
                     remaining -= message.rows
-                is_first = False
-                if remaining == 0:
+                is_last = remaining == 0
+                if is_last:
                     keys.check()
                     buffers = [*buffers, _END_OF_STREAM]
                 yield message._replace(
                     buffers=buffers, begins=begins, batch=None, keys=()
                 )
-                if remaining == 0:
+                if is_last:
                     return
-                # before the next is made: they may hold all of a frame
+                # released before the next is made: they may hold a whole frame
                 del message, buffers
         keys.check()
         end = [_END_OF_STREAM]
-        if is_first:
-            empty = source.empty_batch()
-            end = [*_Writer(source.schema, None, 0).write(empty), _END_OF_STREAM]
+        if is_empty:
+            writer = _Writer(source.schema, None, 0)
+            end = [*writer.write(source.empty_batch()), _END_OF_STREAM]
         yield _Encoded(0, None, 0, end)
 
     def _tasks(self) -> Iterator[_Task]:
         # only the first message has the schema
-        skip = 0
+        schema_bytes = 0
         for rows, as_sent in self._resized():
             codec = self._policy.next_codec()
-            yield _Task(rows, codec, skip, as_sent and codec is None)
-            if not skip and rows.batch.num_rows:
-                skip = len(self._source.schema.serialize())
+            yield _Task(rows, codec, schema_bytes, as_sent and codec is None)
+            if not schema_bytes and rows.batch.num_rows:
+                schema_bytes = len(self._source.schema.serialize())
             del rows
 
     def _joined(self) -> Iterator[Slice]:
-        """Yield the source's slices; small ones in quick succession become one."""
+        """Yield the source's slices, and join small ones in quick succession."""
         source = self._source
         pending = list[Slice]()
         since = time.monotonic()
@@ -230,8 +224,8 @@ class IPCStream:
                 waited = time.monotonic() - since
                 is_late = not source.replayable and waited > PENDING_SECONDS
                 is_full = len(pending) == MAX_PENDING
-                is_other = rows.version != pending[0].version
-                if not is_small or is_late or is_full or is_other:
+                is_new_version = rows.version != pending[0].version
+                if not is_small or is_late or is_full or is_new_version:
                     yield _join(pending)
                     pending.clear()
             if is_small:
@@ -247,8 +241,8 @@ class IPCStream:
     def _resized(self) -> Iterator[tuple[Slice, bool]]:
         """Yield slices of the policy's size, and whether each is as sent.
 
-        A short remainder joins the last slice. In a wide table only the first ones,
-        which show how fast the link is, are so small that its columns count.
+        A short remainder joins the last slice. In a wide table only the first slices,
+        which probe the link, are so small that the fixed cost of each column shows.
         """
         source = self._source
         policy = self._policy
@@ -259,7 +253,7 @@ class IPCStream:
             as_sent = not self._converts or rows.batch.schema.equals(source.schema)
             limit = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
             size = rows.nbytes
-            # what is neither converted nor compressed goes as it lies in memory
+            # rows that are neither converted nor compressed need no slices
             if as_sent and policy.disabled and not self._max_bytes:
                 size = 0
             total = rows.batch.num_rows
@@ -297,7 +291,7 @@ def _join(slices: list[Slice]) -> Slice:
 def _count_threads(source: Source) -> int:
     """Return how many threads convert and compress.
 
-    One if batches depend on earlier ones, or columns are many.
+    One if batches depend on earlier ones, or the table is wide.
     """
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
@@ -308,39 +302,60 @@ def _count_threads(source: Source) -> int:
 class _Task(NamedTuple):
     """Rows to encode with a codec.
 
-    ``skip`` is how much of the stream's beginning was sent before; a cheap task takes
-    no work.
+    The first ``schema_bytes`` of the codec's stream were sent before. A cheap task is
+    done without another thread.
     """
 
     rows: Slice
     codec: Codec
-    skip: int
+    schema_bytes: int
     is_cheap: bool
 
 
 class _Encoded(NamedTuple):
-    """The message of some rows, and how many bytes its codec was given; 0 if none.
+    """The message of some rows.
 
-    It ``begins`` another stream if it was too large for the one before it. It keeps the
-    ``batch`` if messages rely on dictionaries of earlier ones, and the columns of an
-    upsert's ``keys``.
+    ``uncompressed`` is their bytes before compression, 0 without a codec. ``begins`` is
+    whether it begins the next part, as it was too large for the one before. It keeps
+    the ``batch`` if messages rely on dictionaries of earlier ones, and the columns of
+    an upsert's ``keys``.
     """
 
     rows: int
     codec: Codec
-    before: int
+    uncompressed: int
     buffers: Buffers
     begins: bool = False
     batch: pa.RecordBatch | None = None
     keys: Sequence[pa.Array] = ()
 
     def nbytes(self) -> int:
-        """Return how long the message is."""
+        """Return the length of the message."""
         return sum(map(len, self.buffers))
 
 
+class _PartSize:
+    """Counts the bytes of a part, to begin the next one before it is too large."""
+
+    def __init__(self, max_bytes: int | None) -> None:
+        self._max_bytes = max_bytes
+        self._nbytes = 0
+
+    def begins_with(self, message: _Encoded) -> bool:
+        """Add a message. Return whether it begins the next part."""
+        if self._max_bytes is None:
+            return False
+        size = message.nbytes()
+        total = self._nbytes + size + len(_END_OF_STREAM)
+        begins = self._nbytes > 0 and total > self._max_bytes
+        if begins:
+            self._nbytes = 0
+        self._nbytes += size
+        return begins
+
+
 class _Encoder(threading.local):
-    """Makes messages of slices, each thread for itself."""
+    """Makes messages of slices. Each thread has its own writers."""
 
     def __init__(self, source: Source, *, converts: bool) -> None:
         self._schema = source.schema
@@ -348,8 +363,8 @@ class _Encoder(threading.local):
         self._keys = source.keys
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}
-        # of the dictionaries that the writers have sent
-        self._version = 0
+        # of the dictionaries
+        self._sent_version = 0
 
     def __call__(self, task: _Task) -> _Encoded:
         rows = task.rows
@@ -358,28 +373,28 @@ class _Encoder(threading.local):
             rows = rows.converted(self._convert)
             if not rows.batch.num_rows:
                 return _Encoded(0, codec, 0, [])
-        if task.rows.version != self._version:
-            self._version = task.rows.version
+        if task.rows.version != self._sent_version:
+            self._sent_version = task.rows.version
             # the other writers would send all dictionaries again
             for other in self._writers.keys() - {codec}:
                 del self._writers[other]
         batch = rows.batch
         buffers = self._write(batch, task, codec)
-        before = 0
+        uncompressed = 0
         if codec is not None:
-            before = nbytes(batch)
-            # dictionaries that were made must be sent: a writer makes them only once
-            is_smaller = sum(map(len, buffers)) < before
+            uncompressed = nbytes(batch)
+            # encoded dictionaries must be sent: a writer encodes them only once
+            is_smaller = sum(map(len, buffers)) < uncompressed
             if not is_smaller and not self._has_dictionaries:
                 buffers = self._write(batch, task, None)
-        relied_upon = batch if self._has_dictionaries else None
         keys = [batch.column(name) for name in self._keys]
+        kept = batch if self._has_dictionaries else None
         return _Encoded(
-            batch.num_rows, codec, before, buffers, batch=relied_upon, keys=keys
+            batch.num_rows, codec, uncompressed, buffers, batch=kept, keys=keys
         )
 
-    def begin(self, message: _Encoded) -> Buffers:
-        """Make a message the first of a stream: with schema and all dictionaries."""
+    def begin_stream(self, message: _Encoded) -> Buffers:
+        """Make a message the first of a stream, with schema and all dictionaries."""
         if message.batch is None:
             return [self._schema.serialize(), *message.buffers]
         writer = _Writer(self._schema, message.codec, 0)
@@ -388,7 +403,7 @@ class _Encoder(threading.local):
 
     def _write(self, batch: pa.RecordBatch, task: _Task, codec: Codec) -> Buffers:
         if codec not in self._writers:
-            self._writers[codec] = _Writer(self._schema, codec, task.skip)
+            self._writers[codec] = _Writer(self._schema, codec, task.schema_bytes)
         return self._writers[codec].write(batch)
 
 
@@ -401,7 +416,7 @@ class _Writer:
     def __init__(self, schema: pa.Schema, codec: Codec, skip: int) -> None:
         self._sink = _Sink(skip)
         options = pa.ipc.IpcWriteOptions(compression=codec)
-        # which joins small buffers, and hands on the large ones as they are
+        # joins small buffers, and passes large ones on as they are
         self._file = pa.BufferedOutputStream(
             pa.PythonFile(self._sink, "w"), JOINED_BYTES
         )
@@ -414,7 +429,7 @@ class _Writer:
 
 
 class _Sink:
-    """A file for Arrow's writer that keeps what is written as it comes."""
+    """A file that keeps the buffers that Arrow writes, without copying them."""
 
     closed = False
 
@@ -430,10 +445,10 @@ class _Sink:
         return size
 
     def flush(self) -> None:
-        """Do nothing; there is nothing behind this file."""
+        """Do nothing: the buffers stay in memory."""
 
     def close(self) -> None:
-        """Do nothing; the stream's end is written by its owner."""
+        """Do nothing: `IPCStream` writes the end of the stream."""
 
     def take(self) -> Buffers:
         taken = self._buffers

@@ -35,7 +35,7 @@ _IS_KEY = (
 
 
 def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) -> None:
-    """Refuse keys that the frame or the table lacks, or whose type cannot be a key."""
+    """Raise if frame or table lacks a key, or its type cannot be a key."""
     for side, columns in (("frame", schema), ("table", table)):
         if columns is None:
             continue
@@ -45,13 +45,13 @@ def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) 
             raise ValueError(f"on: the {side} has no column {missing[0]!r}; {offer}")
     for name in keys:
         arrow = schema.field(name).type
-        # JSON is text to the engine, and has no form of its own to be found by
+        # the engine compares JSON as text, and one value has many spellings
         plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
         if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
-                f"column {name!r} is {arrow}, which cannot be a key of an upsert; a key "
-                "is a whole number, text, binary, a date, a time, a decimal, a boolean, "
-                "a UUID or a category",
+                f"column {name!r} is {arrow}, which cannot be a key of an upsert; use a "
+                "column of whole numbers, text, binary, dates, times, decimals, "
+                "booleans, UUIDs or categories",
                 columns=(name,),
             )
 
@@ -69,12 +69,12 @@ class KeyCheck:
         self._keys = [*keys]
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
-        # for their types
-        self._first: Sequence[pa.Array] = ()
+        # of the last batch, for their types
+        self._columns: Sequence[pa.Array] = ()
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Keep the key columns of a batch; a null is refused."""
-        self._first = columns
+        """Collect the key columns of a batch. Raise if one has a null."""
+        self._columns = columns
         arrays = [_values(column) for column in columns]
         if not arrays:
             return
@@ -82,8 +82,8 @@ class KeyCheck:
             if array.null_count:
                 row = self._rows + pc.index(array.is_null(), True).as_py()
                 raise UnsupportedTypeError(
-                    f"column {name!r}, row {row}: a key is null, which matches no row of "
-                    "a table; fill it, or leave the row out",
+                    f"column {name!r}, row {row}: the key is null, which matches no row "
+                    "of a table; fill it, or leave the row out",
                     columns=(name,),
                 )
         batch = pa.RecordBatch.from_arrays(arrays, names=self._keys)
@@ -91,33 +91,41 @@ class KeyCheck:
         self._rows += batch.num_rows
 
     def check(self) -> None:
-        """Refuse a key that occurs in two rows."""
+        """Raise if two rows have the same key."""
         if not self._batches:
             return
-        # several times as fast as Arrow's group_by for large_string
-        import polars as pl
-
         keys = pa.Table.from_batches(self._batches)
-        plain = {name: _comparable(keys[name]) for name in self._keys}
-        frame = pl.DataFrame(pa.table(plain))
-        if frame.n_unique() == frame.height:
+        rows = _first_rows_alike(keys)
+        if not rows:
             return
-        twice = frame.with_row_index("").filter(frame.is_duplicated())
-        same = twice.filter(
-            pl.struct(self._keys) == twice[0].select(self._keys).to_struct()
-        )
-        first, second = same[""][:2]
+        first, second = rows
         values = []
-        for name, array in zip(self._keys, self._first, strict=True):
+        for name, array in zip(self._keys, self._columns, strict=True):
             value = keys[name][first].as_py()
             if isinstance(array, pa.UuidArray):
                 value = str(uuid.UUID(bytes=value))
-            values.append(show_value(value))
-        key = ", ".join(map("{}={}".format, self._keys, values))
+            values.append(f"{name}={show_value(value)}")
+        key = ", ".join(values)
         raise UnsupportedTypeError(
-            f"rows {first} and {second} have the same key, {key}; keep one of them",
+            f"rows {first} and {second} have the same key, {key}; keep only one of them",
             columns=tuple(self._keys),
         )
+
+
+def _first_rows_alike(keys: pa.Table) -> list[int]:
+    """Return the numbers of the first two rows that are equal; none if all differ."""
+    # several times as fast as Arrow's group_by for large_string
+    import polars as pl
+
+    names = keys.column_names
+    columns = {name: _comparable(keys[name]) for name in names}
+    frame = pl.DataFrame(pa.table(columns))
+    if frame.n_unique() == frame.height:
+        return []
+    duplicated = frame.with_row_index("").filter(frame.is_duplicated())
+    first = duplicated[0].select(names).to_struct()
+    alike = duplicated.filter(pl.struct(names) == first)
+    return alike[""][:2].to_list()
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -135,7 +143,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _values(column: pa.Array) -> pa.Array:
-    """Return the values of a category or UUID; dictionaries differ between batches."""
+    """Return plain values, as the dictionaries of categories differ between batches."""
     if types.is_dictionary(column.type):
         return column.dictionary_decode()
     if isinstance(column, pa.ExtensionArray):

@@ -1,6 +1,6 @@
-"""Which kinds of values may join a column: its table's, or those of earlier batches.
+"""Which types of values may join a column of a table, or of earlier batches.
 
-Only columns with a value have a kind; one without any fits every column.
+Only a column with values is checked; one without values fits every column.
 """
 
 from __future__ import annotations
@@ -27,55 +27,53 @@ class Code(str):
 
 
 def has_no_value(array: pa.Array) -> bool:
-    """Return whether all is null."""
+    """Return whether all values are null."""
     if types.is_run_end_encoded(array.type):
         array = array.values
     return bool(array.null_count == len(array))
 
 
 def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
-    """Refuse values of another family than the table's, at any depth."""
+    """Raise if values are not of the family of the table's type, at any depth."""
     have = to_portable(have, path)
     if not _is_family(_stored(have), _stored(target)):
-        raise not_in_table(have, target, path)
+        raise table_type_error(have, target, path)
 
 
-def not_in_table(
+def table_type_error(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
-    """Make the error for a column or field that is not what the table has."""
-    text = f"column {path!r} is {have}, and {target} in the table"
-    has_name = (
-        "." not in path
-        and not types.is_nested(target)
-        and not types.is_dictionary(target)
-    )
-    if has_name and _has_cast(_stored(have), target):
+    """Make the error for a type that does not fit the table's."""
+    text = f"column {path!r} is {have}, but {target} in the table"
+    is_coded = types.is_nested(target) or types.is_dictionary(target)
+    has_dtype = "." not in path and not is_coded
+    if has_dtype and _has_cast(_stored(have), target):
         return UnsupportedTypeError(
-            Message(text, "cast it first, or pass {}", dtypes={path: _spell(target)})
+            Message(text, "cast it, or pass {}", dtypes={path: _spell(target)})
         )
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) -> None:
-    """Refuse values of another kind than those of the first batch."""
-    became = to_portable(have, path)
-    if value_type(became) != value_type(target) and not (
-        _is_text(became) and _is_text(target)
-    ):
-        raise not_alike(became, target, path, origin)
+    """Raise if values are of another type than those of the first batch."""
+    have = to_portable(have, path)
+    if _is_text(have) and _is_text(target):
+        return
+    if value_type(have) != value_type(target):
+        raise batch_type_error(have, target, path, origin)
 
 
-def not_alike(
+def batch_type_error(
     have: pa.DataType, target: pa.DataType, path: str, origin: str
 ) -> UnsupportedTypeError:
-    """Make the error for a column or field that is not what the first batch has."""
-    text = f"column {path!r} is {have} in {origin or 'a later batch'} and {target} in the first one"
+    """Make the error for a type that does not fit the first batch's."""
+    later = origin or "a later batch"
+    text = f"column {path!r} is {have} in {later}, but {target} in the first one"
     if "." in path or types.is_nested(have) or types.is_nested(target):
-        return UnsupportedTypeError(f"{text}; make them alike first")
+        return UnsupportedTypeError(f"{text}; give both the same type")
     common = _spell(_common_type(have, target))
     return UnsupportedTypeError(
-        Message(text, "cast it first, or pass {}", dtypes={path: common})
+        Message(text, "cast it, or pass {}", dtypes={path: common})
     )
 
 
@@ -86,17 +84,18 @@ def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
     return "" not in families and (len(families) == 1 or families <= _NUMBERS)
 
 
-def is_layout(have: pa.DataType, target: pa.DataType) -> bool:
+def differs_in_layout_only(have: pa.DataType, target: pa.DataType) -> bool:
     """Return whether two types are layouts of one, such as text and its categories."""
     have = value_type(have)
     target = value_type(target)
     if have == target:
         return True
-    return family(have) == family(target) and family(have) in ("text", "binary")
+    shared = family(have)
+    return shared == family(target) and shared in ("text", "binary")
 
 
 def _has_cast(have: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether values of one family may be cast to another at all."""
+    """Return whether ``dtypes`` can cast a type to a target of another family."""
     families = {_family(have), _family(target)}
     if types.is_boolean(have):
         return bool(families & _NUMBERS) or "text" in families
@@ -123,11 +122,12 @@ def _is_text(arrow: pa.DataType) -> bool:
     return bool(types.is_string(arrow) or types.is_large_string(arrow))
 
 
-def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return a type that holds the values of both; text holds all."""
+def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType:
+    """Return a type that holds the values of both, text if no other does."""
     try:
-        schemas = [pa.schema({"c": arrow}) for arrow in (one, other)]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        schemas = [pa.schema({"c": arrow}) for arrow in (have, target)]
+        unified = pa.unify_schemas(schemas, promote_options="permissive")
+        return unified.field(0).type
     except pa.ArrowException:
         return pa.large_string()
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from rt_frames._text import MAX_LISTED, Message, list_names
+from rt_frames._text import MAX_LISTED, Message, join_lines, list_names
 from rt_frames.errors import UnsupportedTypeError
 
 
 class Refusals(dict[str, UnsupportedTypeError]):
     """Columns that cannot be sent, each with its first error.
 
-    ``levels`` are columns of an index.
+    ``levels`` are the columns that are levels of an index.
     """
 
     def __init__(self) -> None:
@@ -20,14 +20,14 @@ class Refusals(dict[str, UnsupportedTypeError]):
         self.levels: set[str] = set()
 
     @contextlib.contextmanager
-    def of(self, column: str) -> Iterator[None]:
-        """Note the error of a column, and go on."""
+    def recording(self, column: str) -> Iterator[None]:
+        """Record a column's error instead of raising it."""
         try:
             yield
         except UnsupportedTypeError as error:
             self.setdefault(column, error)
 
-    def check(self, order: Sequence[str], done: str = "sent") -> None:
+    def check(self, order: Sequence[str], action: str = "sent") -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
         if not self:
             return
@@ -37,26 +37,17 @@ class Refusals(dict[str, UnsupportedTypeError]):
         if len(columns) == 1 and columns[0] not in self.levels:
             self[columns[0]].add(columns=columns)
             raise self[columns[0]]
-        messages = [self._message(name) for name in columns[:MAX_LISTED]]
-        lines = [message.text for message in messages]
+        lines = [self._message(name) for name in columns[:MAX_LISTED]]
         if len(columns) > 1:
-            lines.insert(0, f"{len(columns)} columns cannot be {done}:")
-        if more := columns[MAX_LISTED:]:
-            lines.append(f"and {len(more)} more: {list_names(more)}")
-        hint = ""
-        dtypes = {}
-        for message in messages:
-            hint = hint or message.hint
-            dtypes.update(message.options.get("dtypes", {}))
-        raise UnsupportedTypeError(
-            Message("\n".join(lines), hint, dtypes=dtypes), columns=columns
-        )
+            lines.insert(0, Message(f"{len(columns)} columns cannot be {action}:"))
+        more = columns[MAX_LISTED:]
+        if more:
+            lines.append(Message(f"and {len(more)} more: {list_names(more)}"))
+        raise UnsupportedTypeError(join_lines(lines), columns=columns)
 
     def _message(self, column: str) -> Message:
         (text,) = self[column].args
         # advice for columns does not apply
         if column in self.levels:
-            return Message(
-                f"{text}; it is a level of the index: call df.reset_index() first"
-            )
+            return Message(f"{text}; it is an index level: call df.reset_index() first")
         return text if isinstance(text, Message) else Message(text)

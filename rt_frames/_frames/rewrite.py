@@ -1,4 +1,4 @@
-"""A table's rows as a plan changes them: columns are renamed first, then cast."""
+"""A table's rows with the columns of a plan: renamed first, then cast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rt_frames._schema.data_type import child_fields, map_fields
 def altered_schema(
     schema: pa.Schema, plan: AlterationPlan
 ) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """Return a schema with the names and nullability that a plan gives, and its casts.
+    """Return a schema with a plan's names and nullability, and the plan's casts.
 
-    Casts are by new names. Added columns come last, dropped ones are left out.
+    The casts are by new names. Added columns come last, dropped ones are left out.
     """
     changes = {change.path: change for change in plan}
     fields = []
@@ -30,7 +30,8 @@ def altered_schema(
         fields.append(renamed)
         if cast.type != renamed.type:
             casts[renamed.name] = cast.type
-    return pa.schema([*fields, *plan.added], schema.metadata), casts
+    fields += plan.added
+    return pa.schema(fields, schema.metadata), casts
 
 
 def _altered(
@@ -52,7 +53,7 @@ def _altered(
 
 
 def with_metadata_of(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Return a schema with the metadata of another of its names, at every depth."""
+    """Return a schema with the metadata of one of the same names, at every depth."""
     fields = [
         _with_metadata_of(field, source)
         for field, source in zip(schema, other, strict=True)
@@ -71,7 +72,7 @@ def _with_metadata_of(field: pa.Field, source: pa.Field) -> pa.Field:
         field = field.with_type(arrow)
     kept = dict(source.metadata or {})
     if field.type != source.type:
-        # it is no longer of an extension type that is not known here
+        # cast from an extension type that this process does not know
         for key in source.metadata or ():
             if key.startswith(b"ARROW:extension:"):
                 del kept[key]
@@ -93,20 +94,22 @@ def with_schema(
     """
     for batch in batches:
         kept = batch.drop_columns(list(plan.dropped))
-        nulls = [pa.nulls(batch.num_rows, column.type) for column in plan.added]
-        columns = pa.RecordBatch.from_arrays(
-            [*kept.columns, *nulls], schema=pa.schema([*kept.schema, *plan.added])
-        )
+        arrays = kept.columns
+        fields = list(kept.schema)
+        for field in plan.added:
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+            fields.append(field)
+        columns = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         yield pa.record_batch(_WithSchema(columns, schema))
 
 
 class _WithSchema:
-    """A batch that tells another schema than its own."""
+    """A batch that exports another schema than its own."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch = batch
         self._schema = schema
 
-    # a name of the protocol
+    # the name is the protocol's
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]

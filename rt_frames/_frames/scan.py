@@ -1,4 +1,4 @@
-"""Rows that are asked for when a query of Polars needs them → a `polars.LazyFrame`."""
+"""A table → a `polars.LazyFrame`, which requests rows when a query needs them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Read = Callable[[list[str], int | None], Batches]
 
 
 def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
-    """Return a query of which each run reads the columns that it needs.
+    """Return a lazy frame. Each run reads only the columns that it needs.
 
     Parameters
     ----------
     schema : pyarrow.Schema
         All columns.
     read : callable
-        Opens the rows of named columns, of which None or so many are wanted.
+        Opens the named columns, of all rows or at most a number of them.
     is_pure : bool
         Whether the rows are always the same, so that one query may read them once.
     """
@@ -53,7 +53,7 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         # a table may have more columns by now
         names = wanted.names() if columns is None else columns
-        # without any, rows could not be counted
+        # one column, to count the rows
         names = names or wanted.names()[:1]
         if predicate is not None:
             predicate = _without_dynamic(predicate)
@@ -65,15 +65,18 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
             for batch in batches:
                 frame = to_polars(pa.Table.from_batches([batch]), rows)
                 rows += batch.num_rows
-                # after the limit, as Polars means it
+                # Polars applies the limit before the predicate
                 yield frame if predicate is None else frame.filter(predicate)
 
     return register_io_source(source, schema=wanted, is_pure=is_pure)
 
 
 def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
-    """Return the schema of `to_polars`; what it refuses is refused when it is read."""
-    # of a table without rows, it refuses less
+    """Return the schema that `to_polars` gives.
+
+    Columns that it refuses raise when they are read.
+    """
+    # of a table without rows, to_polars refuses less
     nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema.names)
     try:
         return to_polars(nulls).schema
@@ -84,10 +87,10 @@ def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
 
 
 def _without_dynamic(predicate: pl.Expr) -> pl.Expr | None:
-    """Return a predicate without what Polars 1.40 to 1.43 adds and cannot evaluate.
+    """Remove the dynamic part that Polars 1.40 to 1.43 adds to a predicate.
 
-    For the first of sorted rows, it asks for those that may be among them, in a part of
-    the predicate that frames do not take; it needs no source to leave out the others.
+    In a query for the first of sorted rows, Polars adds a condition for rows that may
+    be among them, which frames cannot evaluate. Sources need not apply it.
     """
     text = str(predicate)
     if "dynamic_pred" not in text:
@@ -105,10 +108,10 @@ def _without_dynamic(predicate: pl.Expr) -> pl.Expr | None:
 
 
 def _check_schema(found: pl.Schema, wanted: pl.Schema) -> None:
-    """Refuse rows of other types than Polars was told, which it may not notice."""
+    """Raise if types have changed since `scan`, which Polars may not notice."""
     for name, dtype in found.items():
         if dtype != wanted[name]:
             raise errors.AlterationError(
-                f"column {show_value(name)} is {dtype} now, and was {wanted[name]} when "
+                f"column {show_value(name)} is {dtype} now, but was {wanted[name]} when "
                 "scan() was called; call scan() again"
             )

@@ -1,8 +1,8 @@
-"""A `Source`: the data to send, as a schema in portable types and record batches of it.
+"""A `Source`: the data to send, as a schema in portable types and record batches.
 
-Each library's file makes one of its frames. A source yields chunks (frames, partitions
-or record batches), which are cut here to the size of a batch; `ipc.py` cuts again to
-what the link wants.
+Each library's module makes one of its frames. A source has chunks (frames, partitions
+or record batches), which are sliced here to the size of a batch; `ipc.py` slices again
+to the size that suits the link.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ _UNKNOWN = Layout(pa.schema([]))
 class Chunk(NamedTuple):
     """Rows that lie in memory.
 
-    ``cut(start, length, columns)`` makes batches of some, of these columns or of all.
+    ``make_batches(start, length, columns)`` makes batches of a range of rows, with the
+    named columns or (None) all of them.
     """
 
     rows: int
     nbytes: int
-    cut: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
+    make_batches: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
     origin: str = ""
 
 
-class Options(NamedTuple):
+class OpenOptions(NamedTuple):
     """How the frames of one call are opened."""
 
     casts: Mapping[str, pa.DataType]
@@ -54,8 +55,8 @@ class Options(NamedTuple):
 class Slice(NamedTuple):
     """Some rows of a source.
 
-    ``origin`` (an item or partition) and the rows before them in it locate a row in
-    errors. ``version`` is that of the dictionaries that converted rows were given.
+    ``origin`` (an item or partition) and the rows before these in it locate a row in
+    errors. ``version`` is that of the dictionaries of converted rows.
     """
 
     batch: pa.RecordBatch
@@ -65,7 +66,7 @@ class Slice(NamedTuple):
     version: int = 0
 
     def slice(self, start: int, length: int | None = None) -> Slice:
-        """Return some of the rows, or all that follow."""
+        """Return ``length`` of the rows, or all from ``start`` on."""
         rows = self.batch.slice(start, length)
         size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
         return self._replace(
@@ -73,43 +74,42 @@ class Slice(NamedTuple):
         )
 
     def converted(self, convert: Converter) -> Slice:
-        """Return the rows as they are sent."""
+        """Return the rows in the schema to send."""
         batch = convert(self.batch, self.origin, self.rows_before)
         return self._replace(batch=batch, version=convert.dictionaries.version)
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is to be sent.
+    """The data to send.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        Of what is sent; until `open_source` has made it portable, of what the library
-        holds.
+        The schema to send; until `open_source` has made it portable, the library's.
     layout : Layout
-        Of what is sent, once `open_source` has made it.
+        The layout to send, once `open_source` has made it.
     chunks : callable
-        Gives the rows; may be called again only if ``replayable``.
+        Returns the rows; may be called again only if ``replayable``.
     rows, nbytes : int or None
         Size in memory; None if unknown.
     replayable : bool
         Whether the data can be read a second time.
     zero_copy : bool
-        Whether the data already lie in memory as they are sent.
+        Whether the data lies in memory as it is sent.
     caller_thread_only : bool
-        Whether they must be read on the caller's thread: a generator may use what
-        belongs to that thread.
+        Whether chunks must be read on the caller's thread: a generator may use objects
+        that belong to that thread.
     value_checked : set of str
-        Columns of which single values may be impossible to send.
+        Columns that may have single values that cannot be sent.
     casts : dict of str to pyarrow.DataType
         Types that the caller asked for, or that a table has.
     exact : set of str
-        Columns of which no fraction is rounded.
+        Columns to cast without rounding fractions.
     appends : bool
-        Whether those are cast to the types of a table that the rows are added to.
+        Whether the exact columns are cast to the types of a table, to add rows to it.
     keys : tuple of str
-        Columns of keys that are still to be checked, while the rows are converted.
+        Key columns that are still to be checked, while the rows are converted.
     close : callable
         Releases a generator or reader, whether it was read or not.
     """
@@ -131,22 +131,22 @@ class Source:
 
     @property
     def least_bytes(self) -> int:
-        """The size of a batch in which the price of each column does not show."""
+        """The size of a batch from which the fixed cost of columns does not show."""
         return min(COLUMN_BYTES * len(self.schema), TARGET_BATCH_BYTES)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of the schema, at least one; it may have no rows."""
+        """Yield record batches of the schema, at least one, which may be empty."""
         is_empty = True
         for rows in self.converted_slices():
             yield rows.batch
             is_empty = False
             del rows
-        # some services take no schema alone
+        # some services refuse a schema without a batch
         if is_empty:
             yield self.empty_batch()
 
     def without_rows(self) -> Source:
-        """Return a source of the same columns."""
+        """Return a source of the same columns without rows."""
         return replace(
             self,
             chunks=list,
@@ -163,15 +163,15 @@ class Source:
         )
 
     def converter(self, columns: list[str] | None = None) -> Converter:
-        """Return what makes rows portable, or some of their columns.
+        """Return a converter of rows to the schema, or to some of its columns.
 
-        Without dictionaries, which grow, several may share the slices.
+        Without dictionaries, which grow, several converters may share the slices.
         """
-        layout = self.layout if columns is None else self.layout.only(columns)
+        layout = self.layout if columns is None else self.layout.select(columns)
         return Converter(layout, self.casts, self.exact, appends=self.appends)
 
     def converted_slices(self) -> Iterator[Slice]:
-        """Yield the rows in the schema."""
+        """Yield the rows, converted to the schema."""
         convert = self.converter()
         for rows in self.slices():
             converted = rows.converted(convert)
@@ -183,7 +183,7 @@ class Source:
             del converted
 
     def slices(self) -> Iterator[Slice]:
-        """Yield the rows as they lie in memory; the first few in smaller slices."""
+        """Yield the rows as they lie in memory, the first few in smaller slices."""
         limit = max(SMALL_BATCH_BYTES, self.least_bytes)
         is_first = True
         for rows in self._slice(self.chunks()):
@@ -198,7 +198,7 @@ class Source:
             del rows
 
     def check_values(self, refusals: Refusals) -> None:
-        """Convert what may be impossible to send, to fail before anything is sent."""
+        """Convert the `value_checked` columns, to fail before anything is sent."""
         if self.nbytes is None or not self.value_checked:
             return
         unrefused = self.value_checked - refusals.keys()
@@ -207,9 +207,9 @@ class Source:
         try:
             self._try(chunks, names)
         except UnsupportedTypeError:
-            # of one column alone
+            # column by column, to report each
             for name in names:
-                with refusals.of(name):
+                with refusals.recording(name):
                     self._try(chunks, [name])
 
     def check_keys(self) -> None:
@@ -230,12 +230,12 @@ class Source:
     def _slice(
         self, chunks: Iterable[Chunk], columns: list[str] | None = None
     ) -> Iterator[Slice]:
-        """Yield the chunks' rows, as many at a time as make a batch."""
+        """Yield the rows of chunks in slices of the size of a batch."""
         rows_before = 0
         last_origin = ""
-        # Arrow's casts take up to twice what they make
+        # Arrow's casts take up to twice the memory of their result
         limit = TARGET_BATCH_BYTES if self.zero_copy else TARGET_BATCH_BYTES // 2
-        for rows, size, cut, origin in chunks:
+        for rows, size, make_batches, origin in chunks:
             if origin != last_origin:
                 rows_before = 0
                 last_origin = origin
@@ -243,16 +243,17 @@ class Source:
             if size > MAX_BATCH_BYTES:
                 step = rows_within(limit, rows, size)
             for start in range(0, max(rows, 1), step):
-                for batch in cut(start, min(step, rows - start), columns):
+                length = min(step, rows - start)
+                for batch in make_batches(start, length, columns):
                     batch_size = size * batch.num_rows // max(rows, 1)
                     yield Slice(batch, origin, batch_size, rows_before)
                     rows_before += batch.num_rows
                     del batch
-            del cut
+            del make_batches
 
 
 def rows_within(limit: int, rows: int, nbytes: int) -> int:
-    """Return how many rows have about so many bytes; at least one."""
+    """Return how many rows have about ``limit`` bytes, at least one."""
     return max(1, rows * limit // max(nbytes, limit))
 
 
@@ -261,7 +262,7 @@ def nbytes(
 ) -> int:
     """Return the bytes that the rows themselves take.
 
-    Of views, older Arrow only knows what the buffers take. As counting takes long for
+    Of views, older Arrow knows only the size of the buffers. As counting takes long for
     wide tables, the buffers of small data count in full unless ``exact``.
     """
     if not exact:

@@ -10,38 +10,29 @@ from pyarrow import types
 
 from rt_frames._schema.data_type import INTEGERS
 
-_NULLABLE: dict[pa.DataType, Any] = {
-    pa.bool_(): pd.BooleanDtype(),
-    **{
-        pa.type_for_alias(name): pd.api.types.pandas_dtype(
-            name.title().replace("i", "I")
-        )
-        for name in INTEGERS
-    },
-}
+_NULLABLE: dict[pa.DataType, Any] = {pa.bool_(): pd.BooleanDtype()}
+for _name in INTEGERS:
+    # Int64 and UInt64
+    _dtype = pd.api.types.pandas_dtype(_name.title().replace("i", "I"))
+    _NULLABLE[pa.type_for_alias(_name)] = _dtype
 # types that Arrow converts without loss: numbers, timestamps, durations, text
-_ALIKE = (
-    *(
-        types.is_boolean,
-        types.is_integer,
-        types.is_floating,
-        types.is_timestamp,
-        types.is_duration,
-    ),
-    *(types.is_string, types.is_large_string),
+_LOSSLESS = (
+    types.is_boolean,
+    types.is_integer,
+    types.is_floating,
+    types.is_timestamp,
+    types.is_duration,
+    types.is_string,
+    types.is_large_string,
 )
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a frame; integers and booleans with nulls get pandas' nullable dtypes."""
-    frame = pd.DataFrame(
-        dict(enumerate(map(_series, table.columns))),
-        index=pd.RangeIndex(len(table)),
-        copy=False,
-    )
-    frame.columns = pd.Index(
-        table.column_names, dtype=object if not table.num_columns else None
-    )
+    """Convert to a frame. Integers and booleans with nulls get nullable dtypes."""
+    columns = dict(enumerate(map(_series, table.columns)))
+    frame = pd.DataFrame(columns, index=pd.RangeIndex(len(table)), copy=False)
+    names = table.column_names
+    frame.columns = pd.Index(names) if names else pd.Index([], dtype=object)
     return frame
 
 
@@ -49,7 +40,7 @@ def _series(column: pa.ChunkedArray) -> Any:
     arrow = column.type
     if column.null_count and arrow in _NULLABLE:
         return column.to_pandas(types_mapper=_NULLABLE.get)
-    if any(is_alike(arrow) for is_alike in _ALIKE):
+    if any(is_kind(arrow) for is_kind in _LOSSLESS):
         return column.to_pandas()
     if types.is_dictionary(arrow):
         try:

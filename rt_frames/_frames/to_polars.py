@@ -1,4 +1,4 @@
-"""Arrow data → a Polars frame; an error names the columns that it cannot hold."""
+"""Arrow data → a Polars frame. Errors name the columns that Polars cannot hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rt_frames.errors import UnsupportedTypeError
 
 
 def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
-    """Return a frame of the same values; errors count rows from the first one."""
+    """Convert to a frame of the same values. Errors count rows from ``first_row``."""
     try:
         return _convert(table, first_row)
     except (KeyboardInterrupt, SystemExit):
@@ -25,7 +25,7 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
         # Polars panics
         refusals = Refusals()
         for field in table.schema:
-            with refusals.of(field.name):
+            with refusals.recording(field.name):
                 _check(table.select([field.name]), field, first_row)
         refusals.check(table.column_names, "read")
         raise
@@ -36,9 +36,9 @@ def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
 
 
 def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
-    """Cast moments and durations in seconds to milliseconds.
+    """Cast timestamps and durations in seconds to milliseconds.
 
-    Polars would wrap large ones around.
+    Polars' own cast wraps large ones around.
     """
     fields = []
     changed = set()
@@ -78,7 +78,7 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
         reason = (
             str(error)
             .removeprefix(f"column {field.name!r}, ")
-            .partition("; correct the values")[0]
+            .partition("; correct the value")[0]
         )
         text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
         raise UnsupportedTypeError(

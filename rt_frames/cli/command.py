@@ -31,18 +31,22 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
 
     A hint is left out if the command lacks its options.
     """
-    text = str(error)
     message = error.args[0] if error.args else None
-    if isinstance(message, Message):
-        text = message.text
-        options = {}
-        for parameter, value in message.options.items():
-            options[_CLI_NAMES.get(parameter, parameter)] = value
-        if options and options.keys() <= {option.name for option in command.params}:
-            hint = _NO_SERVICE if "url" in options else message.hint
-            spelled = itertools.starmap(_spell_option, options.items())
-            text = join_hint(text, hint, " ".join(spelled))
-    return printable_lines(text)
+    if not isinstance(message, Message):
+        return printable_lines(str(error))
+    lines = [_spell_message(line, command) for line in message.lines or [message]]
+    return printable_lines("\n".join(lines))
+
+
+def _spell_message(message: Message, command: click.Command) -> str:
+    options = {}
+    for parameter, value in message.options.items():
+        options[_CLI_NAMES.get(parameter, parameter)] = value
+    if not options or not options.keys() <= {option.name for option in command.params}:
+        return message.text
+    hint = _NO_SERVICE if "url" in options else message.hint
+    spelled = itertools.starmap(_spell_option, options.items())
+    return join_hint(message.text, hint, " ".join(spelled))
 
 
 def usage_error(error: Exception, ctx: click.Context) -> click.UsageError:

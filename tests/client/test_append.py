@@ -217,7 +217,7 @@ def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(
 
 
 UNFIT = {  # columns, and what the refusal names; more in tests/messages.txt
-    "a number for text": ({"s": [1]}, "'s' is int64, and large_string in the table"),
+    "a number for text": ({"s": [1]}, "'s' is int64, but large_string in the table"),
     "a truth for a number": ({"n": [True]}, "'n' is bool"),
     "a time for a date": ({"day": [dt.time(5)]}, "'day' is time64"),
     "other fields": ({"who": [{"id": 1, "title": "x"}]}, "'who' is struct"),
@@ -410,7 +410,7 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
 def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):
     append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
     with pytest.raises(
-        rt.errors.UnsupportedTypeError, match="'n' is int16, and int32 in the table"
+        rt.errors.UnsupportedTypeError, match="'n' is int16, but int32 in the table"
     ):
         append(table, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
     assert rows(table)["x"][1].as_py() == pytest.approx(0.1)

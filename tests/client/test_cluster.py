@@ -133,7 +133,7 @@ def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name)
         2, 5, lambda number: partition(number).assign(n=2**40 if number == 4 else 1)
     )
     with pytest.raises(
-        rt.errors.UnsupportedTypeError, match="column 'n', row 0 of partition 2"
+        rt.errors.UnsupportedTypeError, match="column 'n', partition 2, row 0"
     ):
         remote.create_table(name, far, if_exists="append")
     assert stored(service, name).equals(found)
@@ -167,7 +167,7 @@ def odd(number):
         (
             odd,
             rt.errors.UnsupportedTypeError,
-            "'n' is .*string in partition 5 and int64",
+            "'n' is .*string in partition 5, but int64",
         ),
     ],
 )
@@ -234,7 +234,7 @@ def test_nothing_stays_on_the_cluster_and_an_error_is_that_of_the_client_itself(
             remote.create_table(name, wrong, dtypes={"n": "int64"})
         told.append(str(error.value))
     assert told[0] == told[1]
-    assert "'n', row 0 of partition 2" in told[0]
+    assert "'n', partition 2, row 0" in told[0]
     table = remote.create_table(name, frame())
     assert table.count() == len(ROWS)
     assert is_free(workers)

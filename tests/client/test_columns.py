@@ -125,7 +125,9 @@ def test_a_refusal_after_columns_were_added_says_so_and_the_same_call_finishes(
         yield pl.DataFrame({"id": [last], "x": [2]})
 
     place.create(name, BASE.set_column(0, "id", BASE["id"].cast(pa.int8())))
-    with pytest.raises(UnsupportedTypeError, match="column 'id', row 0") as refused:
+    with pytest.raises(
+        UnsupportedTypeError, match="column 'id', item 1, row 0"
+    ) as refused:
         place.append(name, rows(300), add_columns=True)
     (note,) = refused.value.__notes__
     assert note == (

@@ -458,5 +458,5 @@ def test_a_handle_is_read_again_whenever_it_is_sent(table, server):
     first, second = (pa.ipc.open_stream(post.body).read_all() for post in server.posts)
     assert first.equals(second)
     assert first.equals(ROWS)
-    with pytest.raises(ValueError, match="index: only a pandas frame"):
+    with pytest.raises(ValueError, match="index: only for pandas frames"):
         rt.to_table(table, "u", client=client, index=True)

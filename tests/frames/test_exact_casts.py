@@ -491,7 +491,8 @@ def test_a_refused_cast_names_a_type_as_it_is_sent_and_as_no_view(frame, called)
         pa.struct([("z", pa.list_(pa.int8()))]),
     ):
         with pytest.raises(
-            UnsupportedTypeError, match=f"'x'.* {called}.* cannot be converted to "
+            UnsupportedTypeError,
+            match=rf"'x'.*[ (]{called}.* cannot be (cast to|stored exactly as) ",
         ) as raised:
             send([frame, frame], dtypes={"x": target})
         assert "_view" not in str(raised.value)
@@ -583,7 +584,7 @@ def test_fields_of_structs_go_by_name_and_none_is_dropped_or_made_up(make):
     )
     for fields in (["a"], ["x", "y"], ["a", "c"], ["a", "b", "c"]):
         with pytest.raises(
-            UnsupportedTypeError, match=r"column 'x'.*fields are 'a', 'b'"
+            UnsupportedTypeError, match=r"column 'x'.*fields of x are 'a', 'b'"
         ):
             send(
                 frame, dtypes={"x": pa.struct([(name, pa.int64()) for name in fields])}
@@ -605,8 +606,28 @@ FRACTIONS = [
 )
 def test_a_value_that_is_refused_is_not_said_to_have_been_changed(column, target):
     said = str(cast(column, target))
-    assert "would be truncated" in said
+    assert "cannot be stored exactly as" in said
     assert "was truncated" not in said
+
+
+DAY = dt.datetime(2024, 1, 1, 1)
+CURE = "correct the value or choose another type"
+REFUSALS = [  # a value, the type that it is cast to, and the end of the message
+    (0.5, "int8", f": 0.5 (double) cannot be stored exactly as int8; {CURE}"),
+    (300, "int8", f": 300 (int64) cannot be stored exactly as int8; {CURE}"),
+    (5, "time32[s]", ": 5 (int64) cannot be cast to time32[s]; choose another type"),
+    ([5], "int8", ": list<item: int64> cannot be cast to int8; choose another type"),
+    (DAY, "time64[us]", "would be lost; take the time of day first, with .dt.time"),
+    (DAY, "timestamp[us, tz=Europe/Rome]", "values the same; localize it first"),
+    ("2024-01-01T01Z", "timestamp[us]", f" (expected no zone offset); {CURE}"),
+]
+
+
+@pytest.mark.parametrize(("value", "target", "end"), REFUSALS, ids=str)
+def test_a_refused_cast_shows_row_value_and_types_and_one_cure(value, target, end):
+    message = str(cast(pa.array([None, value]), target))
+    assert message.startswith("column 'x', row 1: ")
+    assert message.endswith(end)
 
 
 def test_what_lies_under_a_missing_struct_is_no_value():

@@ -318,7 +318,7 @@ def test_dask_partitions_arrive_in_order_with_categories_and_types_of_their_own(
         with_own_categories, meta={**MANY.dtypes, "n": "float64", "c": "category"}
     )
     with pytest.raises(
-        UnsupportedTypeError, match=r"'n' is double in partition 2 and int64"
+        UnsupportedTypeError, match=r"'n' is double in partition 2, but int64"
     ):
         rt.to_table(parts, name)
     if where == "threads":

@@ -129,7 +129,7 @@ def test_a_small_frame_that_does_not_fit_is_named_by_its_place_and_row():
     frames = (
         pa.table({"n": [str(number) if number != 77 else "x"]}) for number in range(100)
     )
-    with pytest.raises(UnsupportedTypeError, match="'n', row 0 of item 77"):
+    with pytest.raises(UnsupportedTypeError, match="'n', item 77, row 0"):
         send(frames, dtypes={"n": "int64"})
 
 

@@ -264,7 +264,9 @@ def test_classes_of_pandas_dtypes_of_numpy_and_types_of_python_are_known_too(
 )
 def test_the_type_of_nulls_is_known_and_no_column_is_sent_in_it(dtype):
     assert rt.data_type(dtype) == {"type": "null"}
-    with pytest.raises(UnsupportedTypeError, match="'outer' has no values and no type"):
+    with pytest.raises(
+        UnsupportedTypeError, match="'outer' has no values, so its type is unknown"
+    ):
         meant(dtype)
 
 
