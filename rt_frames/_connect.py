@@ -1,7 +1,7 @@
-"""Which service: `connect`, its addresses, the environment, and the default client.
+"""Choose the service: `connect`, the environment, and the default client.
 
-The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and
-``_DOMAIN``; ``RT_FRAMES_API_KEY``; and ``RT_FRAMES_DIALECT``.
+Environment variables: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
+``RT_FRAMES_DOMAIN``; ``RT_FRAMES_API_KEY``; ``RT_FRAMES_DIALECT``.
 """
 
 from __future__ import annotations
@@ -64,43 +64,44 @@ def connect(
 ) -> Client:
     """Connect to a service by URL, or to the embedded one by folder.
 
-    No request is made.
+    It makes no request.
 
     Parameters
     ----------
     target : str or path, optional
         A base URL that begins with ``https://``; a database's name, with ``region`` and
         ``domain``; or a folder for the embedded service, created if missing: a path, or
-        a string that begins with ``./``, ``../``, ``/`` or ``~``. Defaults to the
-        environment.
+        a string that begins with ``./``, ``../``, ``/`` or ``~``. Defaults to
+        ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
+        ``RT_FRAMES_DOMAIN``.
     api_key : str, optional
         The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
     region, domain : str, optional
         Parts of ``https://{target}.{region}.{domain}``, the form in the service's
         documentation.
     timeout : float or tuple of float, optional
-        Seconds: one number, or ``(connect, write, read)`` to connect, to send each
-        piece of the body, and to receive the whole response, or each piece of rows.
+        Seconds: one number, or ``(connect, write, read)``: to connect, to send each
+        chunk of the body, and to receive the whole response (of rows, each chunk).
         Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        Number of retries of a request that cannot take effect twice.
+        Number of retries, for requests that cannot take effect twice.
     headers : dict of str to str, optional
-        Additional headers for every request. Their values are secrets, except those of
+        Extra headers for every request. Their values are secrets, except those of
         ``x-lancedb-…`` headers.
     verify : bool or path, default True
         Whether to check the server's certificate; a path names the CA bundle. True uses
         the first of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and
         ``SSL_CERT_DIR``, otherwise certifi's.
     allow_insecure : bool, default False
-        Allow plain ``http`` to another machine, where anybody on the network can read
-        the key.
+        Whether to allow plain ``http`` to another machine: anybody on the network can
+        read the key.
     dialect : {"documented", "lancedb"}, optional
-        The endpoints of the server: those in the service's documentation, or those of
-        LanceDB's servers, which can also describe, read, append to, replace and drop
-        tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A folder
-        supports all of it.
+        The API the server speaks. "documented" has the endpoints in the service's
+        documentation, which create and alter tables. "lancedb" has those of LanceDB's
+        servers, which also describe, read, append to, replace and drop tables. Defaults
+        to ``RT_FRAMES_DIALECT``, else "documented". A folder supports everything.
     default : bool, default True
-        Make this the client of ``df.remote`` and of the package's functions.
+        Whether ``df.remote`` and the package's functions use this client.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def _make_service(
 ) -> Service:
     if dialect is None:
         dialect = os.environ.get("RT_FRAMES_DIALECT") or "documented"
-    # checked for a folder, too, which has its own
+    # also if it is not used: a folder has a dialect of its own
     parsed_dialect = parse_dialect(dialect)
     if isinstance(target, Path):
         if api_key is not None:
@@ -174,7 +175,7 @@ def _make_service(
 def disconnect() -> None:
     """Close the default client and forget it.
 
-    The next call reads the environment again.
+    The next call without a client is configured by the environment.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def disconnect() -> None:
 
 
 def resolve(client: Client | None) -> Client:
-    """Return ``client``, else the default client, else one from the environment."""
+    """Return ``client``, else the default client, else a client of the environment."""
     __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):
@@ -246,7 +247,7 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
         folder = Path(target).expanduser()
         is_file = folder.resolve().is_file()
     except (OSError, RuntimeError, ValueError) as error:
-        # no such user, a cycle of links, a name that is too long
+        # no such user, a cycle of links, or a name that is too long
         raise not_a_folder(target, error) from None
     if is_file:
         raise ValueError(

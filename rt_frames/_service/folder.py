@@ -1,6 +1,6 @@
 """The embedded service of a folder.
 
-It is started for the folder's first client in a process, and stopped after the last.
+It starts with the folder's first client in a process, and stops after the last.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 class FolderService(Service):
-    """The embedded service for one folder.
-
-    It runs in this process while the folder has a client.
-    """
+    """The embedded service of one folder, in this process."""
 
     repr_suffix = ", the embedded service, which needs no key"
 
@@ -54,7 +51,7 @@ class FolderService(Service):
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
         release = weakref.finalize(self, _release_service, key)
-        # services end with the process
+        # services stop with the process
         release.atexit = False
         self._release = release
         return url
@@ -68,7 +65,7 @@ class FolderService(Service):
         return super().session
 
     def close(self) -> None:
-        # a session opened meanwhile has a release of its own
+        # a session reopened meanwhile has a release of its own
         with self._reopening:
             super().close()
             self._release()
@@ -97,8 +94,8 @@ if sys.platform != "win32":
 
 
 def _start_service(key: tuple[int, Path]) -> str:
-    """Return the URL of a folder's service, which is started for its first client."""
-    # load the engine only when it is used
+    """Return the URL of a folder's service; start it for the first client."""
+    # the engine is loaded only if a folder is used
     from rt_frames.local import LocalService
 
     with _services_lock:
@@ -106,7 +103,7 @@ def _start_service(key: tuple[int, Path]) -> str:
             service, clients = _running_services[key]
             _running_services[key] = service, clients + 1
             return service.url
-    # outside the lock: start() waits for a thread, where the finalizer of a client may
+    # outside the lock: start() waits for a thread, in which a client's finalizer may
     # want the lock
     _, folder = key
     started = LocalService(folder, api_key=_services_key).start()

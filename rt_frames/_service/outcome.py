@@ -1,6 +1,6 @@
 """Explain a write whose outcome is unknown, for its error.
 
-Each function checks the table once, and returns a sentence that ends with a cure.
+Each function describes the table once, and returns text that ends with a cure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def explain_append(
     if not failure.outcome_unknown:
         return ""
     late = MAY_BE_LATE
-    # a truncated body is never carried out
+    # a truncated body never takes effect
     if failure.kind is errors.UploadInterrupted:
         late = _SAFE
     return compare_versions(service, name, before, late)
@@ -46,7 +46,7 @@ def explain_upsert(
     """Explain the outcome of an upsert.
 
     An embedded service runs two upserts one after the other. On other servers, two
-    simultaneous ones with one new key both insert it.
+    simultaneous upserts with the same new key both insert it.
     """
     if not failure.outcome_unknown:
         return ""
@@ -68,7 +68,7 @@ def explain_multipart(
     late: str = MAY_BE_LATE,
     check: str = _CHECK_FIRST,
 ) -> str:
-    """Explain the outcome of a multipart write, or clean up if no commit started."""
+    """Explain the outcome of a multipart write. Clean up if no commit started."""
     if not upload.commit_started or failure.kind in _REFUSED:
         return clean_up()
     try:
@@ -84,10 +84,10 @@ def compare_versions(
     late: str,
     check: str = _CHECK_FIRST,
 ) -> str:
-    """Compare versions and numbers of rows, before and now.
+    """Compare version and number of rows, before and now.
 
-    ``late`` is the cure if nothing has changed so far, or if no version is reported;
-    ``check`` otherwise.
+    The cure is ``late`` if the table is unchanged so far, or if its version is not
+    reported; otherwise it is ``check``.
     """
     try:
         _, version = service.describe(name)

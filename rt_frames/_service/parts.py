@@ -1,7 +1,7 @@
-"""Multipart writes, of data too large for one request or of unknown size.
+"""Multipart writes, for data that is larger than one request or of unknown size.
 
-If there is no table yet, an empty one is created first, and dropped again if the write
-fails before its commit started.
+Parts are appended to a table. If it does not exist, an empty table is created first,
+and dropped again if the write fails before its commit started.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-# seconds to wait for a response after a write has failed
+# seconds; the write has failed, and its error should not wait long
 CLEAN_UP_SECONDS = 10.0
 _NOTHING_STORED = "nothing of it is stored"
 _DROP_LATE = (
@@ -41,7 +41,7 @@ _EMPTY_LEFT = (
 
 
 class _NewTable(NamedTuple):
-    """A table without rows that was created for the parts of a write."""
+    """The empty table that was created for the parts of a write."""
 
     table: Description
     etag: str | None
@@ -86,7 +86,7 @@ def send_in_parts(
     try:
         return upload.run(explain_outcome)
     except BaseException as error:
-        # including the source's, and Ctrl-C
+        # including errors of the source, and Ctrl-C
         if upload.commit_started:
             note = "it is not known whether its rows were made visible"
             already_reported = isinstance(error, errors.RemoteError)
@@ -101,7 +101,7 @@ def send_in_parts(
 def _create_empty(
     service: Service, request: Request, source: Source, if_exists: str
 ) -> _NewTable | None:
-    """Create the table for the parts; None if it exists and that is allowed."""
+    """Create the empty table for the parts. None if it exists, which is allowed."""
     name = str(request.purpose.table)
     create = _empty_request(service, request, source)
     try:
@@ -161,7 +161,7 @@ def _explain_create(name: str, failure: Failure) -> str:
 
 
 def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
-    """Return the error for a create that was refused although no table exists."""
+    """Return the error for a refused create although the table does not exist."""
     text = (
         f"{error}; there is no table {name!r}, so something else is in the way; "
         "nothing was stored"
@@ -183,7 +183,7 @@ def _exists(service: Service, name: str) -> bool | None:
 def _clean_up(
     service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
 ) -> str:
-    """Drop the empty table, unless somebody changed it; say that nothing is stored."""
+    """Drop the empty table unless somebody changed it; describe the result."""
     if created is None:
         return _NOTHING_STORED
     known = created.table.version

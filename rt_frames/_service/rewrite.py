@@ -39,8 +39,8 @@ def rewrite(
 ) -> WriteResult:
     """Apply a plan that was made for this schema, in one commit.
 
-    It fails if somebody else writes meanwhile: the upload is begun before the table is
-    described and read, so that a service can tell whether the table was changed since.
+    It fails if somebody else writes meanwhile: the upload is created before the table
+    is described and read, so that the service can check for later changes.
     """
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
@@ -87,7 +87,7 @@ def rewrite(
 
 
 class _Rewriting:
-    """One version of a table, read and sent under the columns that a plan gives it."""
+    """Reads one version of a table, and sends it with the columns of a plan."""
 
     def __init__(
         self, service: Service, name: str, schema: pa.Schema, plan: AlterationPlan
@@ -99,7 +99,7 @@ class _Rewriting:
         self.rows = 0
 
     def send(self, request: Request) -> Sent:
-        """Send all rows of the newest version as parts of an upload."""
+        """Send all rows of the newest version as parts."""
         service = self._service
         newest = service.describe(self._name)
         if newest.version is None:
@@ -120,7 +120,7 @@ class _Rewriting:
         finally:
             source.close()
         self.rows = stream.rows
-        # an embedded service checks this itself, when it commits
+        # an embedded service checks this itself at the commit
         if failure is None and not service.is_embedded:
             self._check(service.describe(self._name), newest)
         return sent, failure
@@ -153,12 +153,12 @@ class _Rewriting:
 
 
 def _stored(schema: pa.Schema | None) -> list[pa.Field]:
-    """Return columns without extension types, which some services do not describe."""
+    """Return fields without extension types, which some services do not describe."""
     return [field.with_type(map_types(field.type, storage)) for field in schema or ()]
 
 
 def offer_rewrite(service: Service, name: str) -> Message:
-    """Return the cure if the engine refuses a cast."""
+    """Return the cure for a cast that the engine refuses."""
     if not service.dialect.multipart_create:
         return Message(
             f"the service can neither read rows back nor replace a table, so {INSTEAD}"

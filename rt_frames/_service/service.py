@@ -1,4 +1,4 @@
-"""One service: its address, key and session, and the requests about one table."""
+"""A service: its address, key and session, and single requests about a table."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Description(NamedTuple):
 
 
 class Service:
-    """A service, as `rt_frames.Client` describes it, pickled without its key."""
+    """A service, with the parameters of `rt_frames.Client`; pickled without its key."""
 
     repr_suffix = ""
 
@@ -89,16 +89,15 @@ class Service:
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
         self._session = Session(base, dialect, key, options)
-        # salt and fingerprint of the key, which pickles have in its place
+        # (salt, fingerprint) of the key, which replace it in pickles
         self._proof: tuple[bytes, bytes] | None = None
-        # set if it was unpickled without its key
+        # set if this service was unpickled without its key
         self._unpickle_error = ""
-        # whether `close` was called, after which a default client is forgotten
+        # a closed default client is forgotten
         self.closed = False
 
     @property
     def url(self) -> str:
-        """The address."""
         return self._session.base
 
     def __str__(self) -> str:
@@ -111,7 +110,7 @@ class Service:
         return _unpickle, (self.url, self._options, self.dialect, *self._proof)
 
     def close(self) -> None:
-        """Close the connections; a call after that opens new ones."""
+        """Close the connections; a later call opens new ones."""
         self.closed = True
         self._session.close()
 
@@ -119,11 +118,11 @@ class Service:
     def session(self) -> Session:
         """The session.
 
-        Raises NotConnectedError if the service was unpickled without its key.
+        Raises NotConnectedError if this service was unpickled without its key.
         """
         if self._proof is not None and not self._unpickle_error:
             salt, fingerprint = self._proof
-            # takes milliseconds the first time
+            # scrypt: takes milliseconds the first time
             if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
                 self._unpickle_error = _explain(
                     self.url, "RT_FRAMES_API_KEY is not the key that it was made with"
@@ -134,7 +133,10 @@ class Service:
 
     @property
     def is_picklable(self) -> bool:
-        """False if extra headers may be secrets, which are not pickled."""
+        """Whether the service can be pickled.
+
+        False if it has extra headers that may be secrets.
+        """
         return not any(
             isinstance(value, Secret) for value in self._options.headers.values()
         )
@@ -151,7 +153,7 @@ class Service:
     def is_embedded(self) -> bool:
         """Whether the server is known to be an embedded service.
 
-        Such a service itself checks that nobody else writes during a rewrite.
+        An embedded service checks that nobody else writes during a rewrite.
         """
         return self._session.is_embedded
 
@@ -175,7 +177,7 @@ class Service:
         hints: Hints = NO_HINTS,
         **options: Any,
     ) -> Result:
-        """Send a JSON request about a table."""
+        """Make a JSON request about a table."""
         self.check_name(name)
         path = self.dialect.path(operation, name)
         body = json.dumps(content, allow_nan=False).encode()
@@ -197,13 +199,13 @@ class Service:
         since: int | None = None,
         max_timeout: float = math.inf,
     ) -> Description:
-        """Return a table's schema and version, as they are now or were at ``version``.
+        """Return a table's schema and version, now or at ``version``.
 
-        ``since`` is the least version that the response may be of.
+        The response is at least of version ``since``.
         """
         if self.dialect.describe is None:
             return Description(None, None)
-        # without it, some servers leave the schema out
+        # otherwise some servers omit the schema
         content: dict[str, Any] = {"load_detailed_metadata": True}
         if version is not None:
             content["version"] = version
@@ -220,7 +222,7 @@ class Service:
     def read(
         self, name: str, content: Mapping[str, Any], *, since: int | None = None
     ) -> Rows:
-        """Send a query, whose rows are read as they arrive."""
+        """Make a query. Its rows are read lazily."""
         rows: Rows = self._read(
             "query", name, content, parse_no_rows, since=since, query=content
         )
@@ -239,9 +241,9 @@ class Service:
         version: int | None = None,
         since: int | None = None,
     ) -> None:
-        """Refuse moments finer than a column of the condition.
+        """Raise ValueError if a datetime or time is finer than its column.
 
-        The engine would cut them to the column's unit, and find other rows.
+        The engine would truncate it to the column's unit, and match other rows.
         """
         unit = finest_unit(params)
         if where is None or unit == "s":
@@ -302,9 +304,9 @@ class Service:
         since: int | None = None,
         **options: Any,
     ) -> Any:
-        """Send a request that changes nothing, and return the response's value.
+        """Make a request that changes nothing, and return its value.
 
-        Without a version in ``content``, caches are bypassed.
+        Caches are bypassed unless ``content`` names a version.
         """
         headers = {}
         if content.get("version") is None:
@@ -322,12 +324,12 @@ class Service:
         before: int | None = None,
         exhausts_source: bool = False,
     ) -> Result:
-        """Add columns of nulls; the value is the new version.
+        """Add columns of nulls. The result's value is the new version.
 
-        A table that has them all after an unknown outcome is a success.
+        After an unknown outcome, a table that has all the columns is a success.
         """
         sink = pa.BufferOutputStream()
-        # the schema alone, no batch
+        # the schema without a batch
         pa.ipc.new_stream(sink, columns).close()
         body = sink.getvalue().to_pybytes()
         added = _stored_types(columns)
@@ -344,9 +346,9 @@ class Service:
         )
 
     def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns; the value is the new version.
+        """Drop columns. The result's value is the new version.
 
-        A table that has none of them after an unknown outcome is a success.
+        After an unknown outcome, a table that has none of the columns is a success.
         """
         body = json.dumps({"columns": [*columns]}).encode()
         return self._change(
@@ -361,7 +363,7 @@ class Service:
     def delete(
         self, name: str, where: str, params: Sequence[Any] | None = None
     ) -> tuple[int | None, int | None]:
-        """Delete rows; return the new version and the number of rows, if reported."""
+        """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
             "running it again gives the same result, unless somebody added such rows "
             "meanwhile"
@@ -376,7 +378,7 @@ class Service:
         return version, rows
 
     def restore(self, name: str, version: int) -> Result:
-        """Make an old version the newest; the value is the new version's number."""
+        """Make an old version the newest. The result's value is the new version."""
         body = json.dumps({"version": version}).encode()
         advice = f"restoring version {version} again gives the same rows"
         result = self._change("restore", name, body, parse_version, advice)
@@ -401,9 +403,9 @@ class Service:
         """Make one change of an existing table, in one commit.
 
         The table is described first, unless its version ``before`` is known. If the
-        outcome is unknown, the table is described once. Where ``is_done`` finds the
-        change in its columns, that is a success; else the error reports the version
-        before and now, and the ``advice``.
+        outcome is unknown, the table is described again: if ``is_done`` is true for its
+        schema, the change succeeded; otherwise the error reports the version before and
+        now, and the ``advice``.
         """
         self.check_name(name)
         path = self.dialect.path(operation, name)
@@ -448,7 +450,7 @@ class Service:
     def refuse_missing(
         self, operation: Operation, name: str, error: errors.RemoteError
     ) -> None:
-        """Raise ValueError if a server refused an operation because it has none such.
+        """Raise ValueError if the server refused because it lacks the operation.
 
         A 404 may also be about the table, or about the version to restore.
         """
@@ -464,9 +466,9 @@ class Service:
             except errors.TableNotFoundError:
                 raise
             except errors.RemoteError:
-                # must not mask the first answer
+                # must not mask the first response
                 return
-        # an upsert may have added columns before
+        # columns may have been added before an upsert
         unchanged = "no row was stored"
         if operation != "upsert":
             unchanged = "nothing was changed"
@@ -509,7 +511,7 @@ def _parse_description(response: Response) -> Description:
 
 
 def _parse_columns(response: Response) -> pa.Schema | None:
-    """Return the schema in a table's description; None if it has none."""
+    """Return the schema in a table's description, or None."""
     fields = parse_schema(response)
     if fields is None:
         return None
@@ -536,8 +538,8 @@ def _unpickle(
 ) -> Service:
     """Make a service in another process, whose environment must hold the same key.
 
-    An error is raised only when the service is used: process pools do not survive an
-    error while unpickling, and a scheduler that only passes it on needs no key.
+    A missing or wrong key is reported on first use: an exception while unpickling
+    breaks a process pool, and a scheduler that only passes the service on needs no key.
     """
     key = Key(os.environ.get("RT_FRAMES_API_KEY"))
     problem = ""

@@ -1,8 +1,10 @@
 """Write a frame: create, replace, append to or upsert into a table.
 
-`write` is the whole journey. Data larger than one part, or of unknown size, go in parts
-if the service takes them; the workers of a Dask cluster send their own. An upsert is
-one request, checked before its end.
+`write` looks up the table, opens the frame, adds missing columns, and sends the rows:
+in one request, or in parts if they are larger than one part or of unknown size, and the
+service supports it. The workers of a Dask cluster send their own partitions. An upsert
+is always one request; it is stopped before its end if it is too large or has two rows
+with the same key.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ IfExists = Literal["fail", "skip", "replace", "append", "upsert"]
 LIST_FIRST_ABOVE = 8 * 2**20
 # bytes of an upsert, which has no parts; hosted services refuse bodies above 100 MB
 MAX_UPSERT_BYTES = 90_000_000
-# servers want all three
+# servers require all three
 _UPSERT_RULES = (
     "when_matched_update_all=true&when_not_matched_insert_all=true"
     "&when_not_matched_by_source_delete=false"
@@ -62,7 +64,7 @@ _UPSERT_RULES = (
 
 
 class WriteResult(NamedTuple):
-    """The result of a write: fields of a `rt_frames.RemoteTable`."""
+    """The result of a write, as fields of a `rt_frames.RemoteTable`."""
 
     schema: pa.Schema | None = None
     rows: int | None = None
@@ -93,7 +95,7 @@ class WriteOptions:
         return self.if_exists in ("append", "upsert")
 
     def check(self, dialect: Dialect) -> None:
-        """Refuse options that cannot be used, by name."""
+        """Raise ValueError for options that cannot be used."""
         dialect.check_if_exists(self.if_exists)
         check_compression(self.compression)
         if not isinstance(self.add_columns, bool):
@@ -113,7 +115,7 @@ class WriteOptions:
 
 
 def parse_keys(on: Any) -> tuple[str, ...]:
-    """Read ``on``: the column, or the columns, whose values identify a row."""
+    """Return the key columns that ``on`` names."""
     if on is None:
         return ()
     if isinstance(on, str):
@@ -138,11 +140,11 @@ def _no_keys() -> ValueError:
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
-    """Store a frame."""
     service.check_name(name)
     options.check(service.dialect)
     table = _find_table(service, name) if options.adds_rows else None
-    # other servers may match one key alone, and overwrite rows that differ in another
+    # other servers may match only one of the keys, and overwrite rows that differ in
+    # another
     if len(options.keys) > 1 and not service.is_embedded:
         raise ValueError(
             "on: only an embedded service is known to match several keys; make one key "
@@ -158,7 +160,7 @@ def _write(
     options: WriteOptions,
     table: Description | None,
 ) -> WriteResult:
-    """Store a frame, as additional rows if there is a ``table`` for them."""
+    """Store a frame, as additional rows if there is a ``table``."""
     source_options: dict[str, Any] = {
         "dtypes": options.dtypes,
         "index": options.index,
@@ -168,7 +170,7 @@ def _write(
         "keys": options.keys,
     }
     cluster = None
-    # keys of all partitions are checked together
+    # here the keys of all partitions are checked together
     if not options.keys:
         cluster = find_cluster(service, data, source_options, options.compression)
     frame = data if cluster is None else cluster.first()
@@ -206,7 +208,7 @@ def _operation(options: WriteOptions, table: Description | None) -> Operation:
 
 
 def _find_table(service: Service, name: str) -> Description | None:
-    """Describe the table to add rows to. None if it does not exist."""
+    """Describe the table to add rows to, or return None if it does not exist."""
     try:
         table = service.describe(name)
     except errors.TableNotFoundError:
@@ -226,7 +228,7 @@ def _create(
     options: WriteOptions,
     cluster: ClusterStream | None,
 ) -> WriteResult:
-    """Create or replace the table, or skip the write if its name is taken."""
+    """Create or replace the table, or skip the write if the table exists."""
     listed = _check_name_is_free(service, purpose, source.nbytes)
     if listed and purpose.exist_ok:
         return _skip(service, purpose)
@@ -242,9 +244,9 @@ def _add_rows(
     cluster: ClusterStream | None,
     table: Description,
 ) -> WriteResult:
-    """Append or upsert, after new columns were added."""
+    """Add missing columns, then append or upsert."""
     name = str(purpose.table)
-    # any are those of add_columns=True
+    # without add_columns=True, opening the source has refused them
     existing = set(table.schema.names) if table.schema else set[str]()
     unknown = [field for field in source.schema if field.name not in existing]
     added = new_columns(unknown, existing)
@@ -274,7 +276,7 @@ def _add_rows(
 
 
 def _skip(service: Service, purpose: Purpose) -> WriteResult:
-    """Leave an existing table, but refuse an empty one of a killed upload."""
+    """Leave an existing table unchanged. Refuse an empty table of a killed upload."""
     name = str(purpose.table)
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = (
@@ -354,7 +356,7 @@ def _send(
 
 
 def _goes_in_one(service: Service, source: Source) -> bool:
-    """Return whether one request is enough, or all that the service takes."""
+    """Return whether the rows fit into one request, or may not be split."""
     part_bytes = service.dialect.part_bytes
     if not service.takes_parts or part_bytes is None:
         return True
@@ -367,7 +369,7 @@ def _send_upsert(
     stream: IPCStream | ClusterStream,
     keys: Sequence[str],
 ) -> Result:
-    """Send an upsert in one request, and stop it if it becomes too large."""
+    """Send an upsert in one request; stop it if it becomes too large."""
     on = "&".join(f"on={quote(key, safe='')}" for key in keys)
     body: Any = stream
     # hosted services refuse large bodies
@@ -388,14 +390,14 @@ def _send_upsert(
 
 
 class _Limited:
-    """The body of an upsert, which raises an error before it is too large."""
+    """The body of an upsert. Raises PayloadTooLarge before it becomes too large."""
 
     def __init__(self, stream: Any, table: str) -> None:
         self._stream = stream
         self._table = table
 
     def check(self, nbytes: int | None) -> None:
-        """Refuse a number of bytes that hosted services refuse."""
+        """Raise PayloadTooLarge for more bytes than hosted services accept."""
         if nbytes is None or nbytes <= MAX_UPSERT_BYTES:
             return
         raise errors.PayloadTooLarge(
@@ -425,7 +427,7 @@ def _finish(
     result: Result,
     seconds: float,
 ) -> WriteResult:
-    """Log a write that succeeded, and return its result."""
+    """Log a successful write, and return its result."""
     version, updated, inserted = result.value
     operation = purpose.operation
     facts = [
@@ -462,7 +464,7 @@ def _finish(
 
 
 def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
-    """Return the cures for errors of a create that were not tried."""
+    """Return cures that only the caller's options allow."""
     hints: dict[type[errors.RemoteError], Hint] = {}
     if options.if_exists == "fail":
         taken = "choose another name, or pass {} to leave the table as it is"
