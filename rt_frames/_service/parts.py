@@ -54,10 +54,11 @@ def send_in_parts(
     stream: IPCStream | ClusterStream,
     if_exists: str,
 ) -> Result:
-    """Send all parts and commit them."""
-    session = service.session
+    """Send all parts and commit them.
+
+    If the table exists, and nothing is to be written to it, ``created`` is False.
+    """
     purpose = request.purpose
-    name = str(purpose.table)
     created = None
     if purpose.operation == "create" or purpose.listed_before is False:
         created = _create_empty(service, request, source, if_exists)
@@ -67,35 +68,74 @@ def send_in_parts(
         send: Callable[..., Sent] = stream.send
     else:
         bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-        send = functools.partial(send_parts, bodies, session)
-    if created is None:
-        before = service.describe(name)
-        etag = None
-        late = MAY_BE_LATE
-    else:
-        before, etag = created
-        late = f"{MAY_DO_IT}: {_DROP_LATE.format(name)}"
-    upload = MultipartUpload(session, request, service.dialect, send, etag)
-    # both the error and the note below call it
-    clean_up = functools.cache(
-        functools.partial(_clean_up, service, name, upload, created)
-    )
-    explain_outcome = functools.partial(
-        explain_multipart, service, name, upload, before, clean_up, late=late
-    )
-    try:
-        return upload.run(explain_outcome)
-    except BaseException as error:
-        # including errors of the source, and Ctrl-C
-        if upload.commit_started:
-            note = "it is not known whether its rows were made visible"
-            already_reported = isinstance(error, errors.RemoteError)
+        send = functools.partial(send_parts, bodies, service.session)
+    return _PartsWrite(service, request, send, created).run()
+
+
+class _PartsWrite:
+    """One multipart write, which explains its failure and cleans up after it."""
+
+    def __init__(
+        self,
+        service: Service,
+        request: Request,
+        send: Callable[..., Sent],
+        created: _NewTable | None,
+    ) -> None:
+        self._service = service
+        self._name = str(request.purpose.table)
+        self._created = created
+        if created is None:
+            self._before = service.describe(self._name)
+            etag = None
+            self._late = MAY_BE_LATE
         else:
-            note = clean_up()
-            already_reported = note == _NOTHING_STORED or note in str(error)
-        if not already_reported:
-            error.add_note(f"table {name!r}: {note}")
-        raise
+            self._before = created.table
+            etag = created.etag
+            self._late = f"{MAY_DO_IT}: {_DROP_LATE.format(self._name)}"
+        self._upload = MultipartUpload(
+            service.session, request, service.dialect, send, etag
+        )
+        self._state_after_failure = ""
+
+    def run(self) -> Result:
+        """Send all parts and commit them."""
+        try:
+            return self._upload.run(self._explain_outcome)
+        except BaseException as error:
+            # including errors of the source, and Ctrl-C
+            self._add_note(error)
+            raise
+
+    def _explain_outcome(self, failure: Failure) -> str:
+        return explain_multipart(
+            self._service,
+            self._name,
+            self._upload,
+            self._before,
+            self._clean_up,
+            failure,
+            late=self._late,
+        )
+
+    def _add_note(self, error: BaseException) -> None:
+        """Add the state of the table to an error that does not report it."""
+        if self._upload.commit_started:
+            note = "it is not known whether its rows were made visible"
+            is_reported = isinstance(error, errors.RemoteError)
+        else:
+            note = self._clean_up()
+            is_reported = note == _NOTHING_STORED or note in str(error)
+        if not is_reported:
+            error.add_note(f"table {self._name!r}: {note}")
+
+    def _clean_up(self) -> str:
+        """Drop the empty table, at the first call; return what state is left."""
+        if not self._state_after_failure:
+            self._state_after_failure = _drop_empty(
+                self._service, self._name, self._upload, self._created
+            )
+        return self._state_after_failure
 
 
 def _create_empty(
@@ -113,11 +153,13 @@ def _create_empty(
                 "asked for it twice, so drop it and send again"
             )
             raise errors.TableExistsError(text, **vars(error)) from None
-        exists = _exists(service, name) if if_exists == "replace" else None
+        if if_exists != "replace":
+            raise
+        exists = _exists(service, name)
         if exists is None:
             raise
         if not exists:
-            raise not_there(error, name) from None
+            raise name_blocked(error, name) from None
         return None
     except (errors.OutcomeUnknown, errors.ServerError) as error:
         adds_rows = if_exists in ("append", "upsert") and source.replayable
@@ -160,7 +202,7 @@ def _explain_create(name: str, failure: Failure) -> str:
     return f"no row was sent, but the service may still make the table: {advice}"
 
 
-def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
+def name_blocked(error: errors.TableExistsError, name: str) -> errors.ConflictError:
     """Return the error for a refused create although the table does not exist."""
     text = (
         f"{error}; there is no table {name!r}, so something else is in the way; "
@@ -180,7 +222,7 @@ def _exists(service: Service, name: str) -> bool | None:
     return True
 
 
-def _clean_up(
+def _drop_empty(
     service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
 ) -> str:
     """Drop the empty table unless somebody changed it; describe the result."""

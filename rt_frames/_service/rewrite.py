@@ -16,7 +16,7 @@ from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
 from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
-from rt_frames._http.request import Failure, Purpose, Request
+from rt_frames._http.request import Failure, Purpose, Request, Result
 from rt_frames._http.response import parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
@@ -49,22 +49,8 @@ def rewrite(
             "in parts"
         )
     rewriting = _Rewriting(service, name, schema, plan)
-    request = Request(Purpose("alter", name), "", parse_version, content_type=MIME)
-    upload = MultipartUpload(service.session, request, service.dialect, rewriting.send)
-
-    def explain_outcome(failure: Failure) -> str:
-        return explain_multipart(
-            service,
-            name,
-            upload,
-            rewriting.before,
-            lambda: "nothing was changed",
-            failure,
-            check=_CHECK_FIRST,
-        )
-
     indices = service.list_indices(name)
-    result = upload.run(explain_outcome)
+    result = rewriting.run()
     if indices:
         log.warning(
             "table %s has no indices any more; these went with the rewrite: %s",
@@ -95,10 +81,29 @@ class _Rewriting:
         self._service = service
         self._name = name
         self._plan = plan
-        self.before = Description(schema, None)
+        self._before = Description(schema, None)
         self.rows = 0
 
-    def send(self, request: Request) -> Sent:
+    def run(self) -> Result:
+        """Read and replace all rows. The result's value is the new version."""
+        service = self._service
+        purpose = Purpose("alter", self._name)
+        request = Request(purpose, "", parse_version, content_type=MIME)
+        upload = MultipartUpload(service.session, request, service.dialect, self._send)
+        return upload.run(functools.partial(self._explain_outcome, upload))
+
+    def _explain_outcome(self, upload: MultipartUpload, failure: Failure) -> str:
+        return explain_multipart(
+            self._service,
+            self._name,
+            upload,
+            self._before,
+            lambda: "nothing was changed",
+            failure,
+            check=_CHECK_FIRST,
+        )
+
+    def _send(self, request: Request) -> Sent:
         """Send all rows of the newest version as parts."""
         service = self._service
         newest = service.describe(self._name)
@@ -107,8 +112,8 @@ class _Rewriting:
                 "rewrite: the service does not tell the version of table "
                 f"{self._name!r}, which a rewrite needs"
             )
-        self._check(newest.schema, self.before.schema)
-        self.before = newest
+        self._check(newest.schema, self._before.schema)
+        self._before = newest
         source = self._open()
         policy = CompressionPolicy(
             "auto", service.link, is_loopback=service.is_loopback
@@ -130,9 +135,9 @@ class _Rewriting:
 
         Columns keep their metadata.
         """
-        rows = self._service.read_version(self._name, self.before.version)
+        rows = self._service.read_version(self._name, self._before.version)
         try:
-            self._check(_stored(rows.schema), _stored(self.before.schema))
+            self._check(_stored(rows.schema), _stored(self._before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)
             batches = with_schema(rows, renamed, self._plan)
             reader = pa.RecordBatchReader.from_batches(renamed, batches)

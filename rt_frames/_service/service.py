@@ -411,27 +411,15 @@ class Service:
         path = self.dialect.path(operation, name)
         if before is None:
             before = self.describe(name).version
-        current = Description(None, None)
-
-        def explain(failure: Failure) -> str:
-            nonlocal current
-            if not failure.outcome_unknown:
-                return ""
-            try:
-                current = self.describe(name)
-            except errors.TableNotFoundError:
-                return f"there is no table {name!r} any more"
-            if None in (before, current.version):
-                return f"the service does not tell its version; {advice}"
-            return f"it had version {before} before, and has {current.version} now; {advice}"
-
+        outcome = _ChangeOutcome(self, name, before, advice)
+        purpose = Purpose(
+            operation,
+            name,
+            exhausts_source=exhausts_source,
+            explain_outcome=outcome.explain,
+        )
         request = Request(
-            Purpose(
-                operation,
-                name,
-                exhausts_source=exhausts_source,
-                explain_outcome=explain,
-            ),
+            purpose,
             path,
             parse,
             content_type=content_type,
@@ -442,10 +430,11 @@ class Service:
             return self.session.send(request)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.refuse_missing(operation, name, error)
-            if current.schema is None or is_done is None or not is_done(current.schema):
+            schema = outcome.table.schema
+            if schema is None or is_done is None or not is_done(schema):
                 raise
         log.info("the columns of table %s are as asked for, %s", name, request.id)
-        return Result(current.version, request.id, len(body))
+        return Result(outcome.table.version, request.id, len(body))
 
     def refuse_missing(
         self, operation: Operation, name: str, error: errors.RemoteError
@@ -499,6 +488,52 @@ class Service:
         result = self.session.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+
+
+class _ChangeOutcome:
+    """Explains a change whose outcome is unknown.
+
+    Parameters
+    ----------
+    service : Service
+        The service of the table.
+    name : str
+        The table's name.
+    before : int or None
+        The table's version before the change.
+    advice : str
+        The cure, which ends the explanation.
+
+    Attributes
+    ----------
+    table : Description
+        The table as it is after an unknown outcome.
+    """
+
+    def __init__(
+        self, service: Service, name: str, before: int | None, advice: str
+    ) -> None:
+        self._service = service
+        self._name = name
+        self._before = before
+        self._advice = advice
+        self.table = Description(None, None)
+
+    def explain(self, failure: Failure) -> str:
+        """Describe the table; return its versions before and now, and the advice."""
+        if not failure.outcome_unknown:
+            return ""
+        try:
+            self.table = self._service.describe(self._name)
+        except errors.TableNotFoundError:
+            return f"there is no table {self._name!r} any more"
+        version = self.table.version
+        if None in (self._before, version):
+            return f"the service does not tell its version; {self._advice}"
+        return (
+            f"it had version {self._before} before, and has {version} now; "
+            f"{self._advice}"
+        )
 
 
 def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:

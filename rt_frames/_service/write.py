@@ -34,7 +34,7 @@ from rt_frames._progress import Progress
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.outcome import explain_append, explain_upsert
-from rt_frames._service.parts import not_there, send_in_parts
+from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Description, Service
 from rt_frames._text import Message, count, format_bytes, list_names, show_value
 
@@ -93,6 +93,17 @@ class WriteOptions:
     def adds_rows(self) -> bool:
         """Whether rows are added to a table that exists."""
         return self.if_exists in ("append", "upsert")
+
+    def for_source(self, table: Description | None) -> dict[str, Any]:
+        """Return the options of `open_source`."""
+        return {
+            "dtypes": self.dtypes,
+            "index": self.index,
+            "clean_names": self.clean_names,
+            "table": table and table.schema,
+            "add_columns": self.add_columns,
+            "keys": self.keys,
+        }
 
     def check(self, dialect: Dialect) -> None:
         """Raise ValueError for options that cannot be used."""
@@ -161,14 +172,7 @@ def _write(
     table: Description | None,
 ) -> WriteResult:
     """Store a frame, as additional rows if there is a ``table``."""
-    source_options: dict[str, Any] = {
-        "dtypes": options.dtypes,
-        "index": options.index,
-        "clean_names": options.clean_names,
-        "table": table and table.schema,
-        "add_columns": options.add_columns,
-        "keys": options.keys,
-    }
+    source_options = options.for_source(table)
     cluster = None
     # here the keys of all partitions are checked together
     if not options.keys:
@@ -193,7 +197,7 @@ def _write(
             raise
         table = _find_table(service, name)
         if table is None:
-            raise not_there(error, name) from None
+            raise name_blocked(error, name) from None
     finally:
         source.close()
     return _write(service, name, data, options, table)
