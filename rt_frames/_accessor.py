@@ -43,12 +43,19 @@ class RemoteAccessor(Generic[FrameT]):
         self._frame = frame
 
     def __repr__(self) -> str:
-        return f"<remote methods of a {type(self._frame).__name__}: to_table, tee, alter_table, plan_alterations, schema>"
+        frame = type(self._frame).__name__
+        return (
+            f"<remote methods of a {frame}: to_table, tee, alter_table, "
+            "plan_alterations, schema>"
+        )
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            text = f'df.remote has no {name!r}; for a column named "remote" write df["remote"]'
+            text = (
+                f'df.remote has no {name!r}; for a column named "remote" write '
+                'df["remote"]'
+            )
             raise AttributeError(text, name=name, obj=self)
 
     @property

@@ -74,8 +74,8 @@ def refuse_strict(function: Callable[P, T]) -> Callable[P, T]:
         __tracebackhide__ = True
         if "strict" in options:
             raise TypeError(
-                "strict is no option any more: columns that only the table has are left "
-                "alone; add_columns=True adds columns, drop_columns=[…] drops them"
+                "strict: no longer an option, and columns that only the table has are "
+                "kept; pass add_columns=True or drop_columns=[…] to add or drop columns"
             )
         return function(*args, **options)
 
@@ -454,18 +454,17 @@ def _known_schema(side: str, data: Any) -> Any:
             return pa.ipc.read_schema(pa.py_buffer(Path(data).read_bytes()))
         except pa.ArrowException as error:
             raise ValueError(
-                f"before: {data} holds no schema; keep one with "
+                f"before: {data} contains no Arrow schema; write one with "
                 "Path(…).write_bytes(df.remote.schema.serialize())"
             ) from error
     if not isinstance(data, RemoteTable):
         return data
     if data.schema is None:
         raise ValueError(
-            f"{side}: the columns of table {data.name!r} are not known here, and its "
-            "service does not describe tables; either pass what it was created from, a "
-            "frame or a schema that was kept (df.remote.schema gives it):\n"
+            f"{side}: the service does not describe the columns of table {data.name!r}; "
+            "pass the frame that it was created from, or its schema (df.remote.schema):\n"
             f"    df.remote.alter_table({data.name!r}, before)\n"
-            "or, where the server speaks that, use a dialect that can describe a table:\n"
+            "or, if the server offers LanceDB's API, connect with that dialect:\n"
             '    rt.connect(…, dialect="lancedb")'
         )
     return data.schema
@@ -612,9 +611,9 @@ def _check_state(name: str, changes: AlterationPlan, remaining: AlterationPlan) 
     ]
     if unplanned:
         raise errors.AlterationError(
-            f"table {name!r} matches neither before nor after (from after it differs by "
-            f"{list_some(unplanned)}); nothing was sent; leave before out to alter what "
-            "is there"
+            f"table {name!r} has neither the old nor the new columns (it differs from "
+            f"the new ones by {list_some(unplanned)}); nothing was sent; omit before= to "
+            "alter the table as it is"
         )
 
 

@@ -274,7 +274,7 @@ class Client:
             hints: Hints = {}
             if len(plan.requests()) > 1:
                 advice = (
-                    "rt.AlterationPlan(…).requests() gives two; send each of them with "
+                    "rt.AlterationPlan(…).requests() splits it in two; send each with "
                     f"rt.alter_columns({name!r}, …)"
                 )
                 hints = {errors.BadRequest: (advice, {})}
@@ -745,7 +745,7 @@ class RemoteTable:
         self._check_newest()
         if where is None:
             raise ValueError(
-                "where: a condition is needed to delete rows; drop() drops the table"
+                "where: a delete needs a condition; to delete all rows, call drop()"
             )
         version, rows = self._service.delete(self.name, where, params)
         if version is not None:
@@ -787,8 +787,8 @@ class RemoteTable:
         """
         if not self._pinned or self.version is None:
             raise ValueError(
-                "restore: which version? The handle of each write has its .version: "
-                f"rt.table({self.name!r}, version=…).restore()"
+                "restore: this handle is of no version; pass the .version that an "
+                f"earlier write returned: rt.table({self.name!r}, version=…).restore()"
             )
         result = self._service.restore(self.name, self.version)
         return RemoteTable(
@@ -802,9 +802,9 @@ class RemoteTable:
     def _check_newest(self) -> None:
         if self._pinned:
             raise ValueError(
-                f"this is version {self.version} of table {self.name!r}, which is only "
-                f"read; rt.table({self.name!r}) can be changed, and restore() makes "
-                "this version the newest"
+                f"version {self.version} of table {self.name!r} is read-only; change "
+                f"rt.table({self.name!r}), or call restore() to make this version the "
+                "newest"
             )
 
     @hide_traceback
@@ -854,7 +854,7 @@ class RemoteTable:
             changes = describe_changes(self._changed)
             facts.append(list_some(changes, 4) or "nothing to alter")
         if not facts and self.created is False:
-            facts.append("was there already")
+            facts.append("already existed")
         return facts
 
     @hide_traceback
@@ -1023,7 +1023,8 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
         except Exception as error:
             if done:
                 error.add_note(
-                    f"done before it: {list_some(done)}; the same call does the rest"
+                    f"changed before the error: {list_some(done)}; the same call makes "
+                    "the rest"
                 )
             raise
         done += describe_changes(part)

@@ -41,7 +41,7 @@ _HOST_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _FOLDER = r"\.{1,2}/|/(?!/)|~"
 if sys.platform == "win32":
     _FOLDER += r"|\.{0,2}\\|[A-Za-z]:[\\/]"
-_THREE_WAYS = """connect in one of these ways:
+_WAYS_TO_CONNECT = """Ways to connect:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
     rt.connect("./tables")                      # a folder: the embedded service, without an account
@@ -156,7 +156,7 @@ def _make_service(
     if isinstance(target, Path):
         if api_key is not None:
             raise ValueError(
-                "api_key: the embedded service of a folder has its own; leave the option out"
+                "api_key: the embedded service of a folder needs no key; leave it out"
             )
         return FolderService(target, options)
     if api_key is None:
@@ -165,7 +165,7 @@ def _make_service(
             host = target.rpartition("@")[2]
             text = f"no API key for {host:.100}"
             raise errors.NotConnectedError(
-                Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…")
+                Message(text, "pass {}, or set RT_FRAMES_API_KEY", api_key="…")
             )
     return Service(
         target, api_key, options, parsed_dialect, allow_insecure=allow_insecure
@@ -194,7 +194,8 @@ def resolve(client: Client | None) -> Client:
     if client is not None:
         if not isinstance(client, Client):
             raise TypeError(
-                f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}"
+                "client: expected a Client, as rt.connect() returns, got "
+                f"{show_value(client)}"
             )
         return client
     global _default_settings
@@ -222,24 +223,25 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         return _parse_folder(target)
     if not isinstance(target, str):
         kind = type(target).__name__
-        text = f"target: expected a URL, a database's name or a folder, got {kind}"
-        raise TypeError(Message(text, _THREE_WAYS, target="…"))
+        text = f"target: expected a URL, a database name or a folder, got {kind}"
+        raise TypeError(Message(text, _WAYS_TO_CONNECT, target="…"))
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target)
     if scheme is not None:
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
             raise ValueError(
-                f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}"
+                f"{shown!r:.100} is no URL of a service; expected https://HOST, "
+                "http://HOST or a folder"
             )
         return target
     if target in (".", "..") or re.match(_FOLDER, target):
         return _parse_folder(target)
     shown = target.rpartition("@")[2]
     text = (
-        f"{shown!r:.100} is neither a URL nor a folder; "
-        "http:// or https:// is missing before an address, ./ before a folder"
+        f"{shown!r:.100} is neither a URL nor a folder; write https://, http:// or ./ "
+        "before it"
     )
-    raise ValueError(Message(text, _THREE_WAYS, target="…"))
+    raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:
@@ -251,7 +253,7 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
         raise not_a_folder(target, error) from None
     if is_file:
         raise ValueError(
-            f"{folder} is a file; expected a folder, for the tables of the embedded service"
+            f"{folder} is a file; expected a folder for the embedded service's tables"
         )
     return folder
 
@@ -263,20 +265,22 @@ def _from_environment(
     if url:
         if region is not None or domain is not None:
             raise ValueError(
-                "region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address"
+                "region, domain: only for a database name, but RT_FRAMES_URL is a whole "
+                "URL; leave them out"
             )
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB") or None
     if database is None and region is None and domain is None:
         text = "not connected to any service"
         if _default_client is not None and service_of(_default_client).closed:
-            text += ", the default client was closed"
-        raise errors.NotConnectedError(Message(text, _THREE_WAYS, target="…"))
+            text += ": the default client was closed"
+        raise errors.NotConnectedError(Message(text, _WAYS_TO_CONNECT, target="…"))
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if database is not None and (region is None or domain is None):
         raise ValueError(
-            f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it"
+            f"RT_FRAMES_DB={database:.100} also needs RT_FRAMES_REGION and "
+            "RT_FRAMES_DOMAIN; set them, or RT_FRAMES_URL instead"
         )
     return database, region, domain
 
@@ -284,16 +288,19 @@ def _from_environment(
 def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
     if isinstance(database, str) and "://" in database:
         raise ValueError(
-            "region, domain: they go with a database's name, but target is a whole address; leave them out"
+            "region, domain: only for a database name, but target is a whole URL; leave "
+            "them out"
         )
     parts = {"target": database, "region": region, "domain": domain}
     missing = [name for name in parts if parts[name] is None]
     if missing:
-        present = [name for name in parts if name not in missing]
-        text = f"{' and '.join(missing)} must be given with {' and '.join(present)}"
-        raise ValueError(Message(text, _THREE_WAYS, target="…"))
+        need = "a database name needs region= and domain="
+        if database is None:
+            need = "region= and domain= need a database name"
+        text = f"{', '.join(missing)}: missing; {need}"
+        raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
     for name, value in parts.items():
         if not isinstance(value, str) or not _HOST_PART.fullmatch(value):
             text = f"{name}: expected a part of a host name, got {value!r:.100}"
-            raise ValueError(Message(text, _THREE_WAYS, target="…"))
+            raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
     return f"https://{database}.{region}.{domain}"

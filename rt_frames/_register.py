@@ -48,7 +48,8 @@ class _Remote:
 
     def __set__(self, frame: Any, value: Any) -> None:
         raise AttributeError(
-            "remote is the accessor of rt_frames and cannot be assigned"
+            "df.remote is the accessor of rt_frames and cannot be assigned; assign a "
+            'column as df["remote"]'
         )
 
 

@@ -184,7 +184,8 @@ def _have_package(client: Any) -> bool:
     if all(each == __version__ or isinstance(each, OSError) for each in versions):
         return True
     log.warning(
-        "the cluster has not rt_frames %s everywhere: the rows come through this process",
+        "rt_frames %s is not installed on the whole cluster, so the rows pass through "
+        "this process; install it there",
         __version__,
     )
     return False

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class FolderService(Service):
     """The embedded service of one folder, in this process."""
 
-    repr_suffix = ", the embedded service, which needs no key"
+    repr_suffix = ", embedded service"
 
     def __init__(
         self, folder: Path, options: ConnectionOptions, *, start: bool = True

@@ -17,7 +17,12 @@ from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._http.request import Failure, Request, Result
 from rt_frames._http.response import parse_version
 from rt_frames._service.cluster import ClusterStream
-from rt_frames._service.outcome import MAY_BE_LATE, MAY_DO_IT, explain_multipart
+from rt_frames._service.outcome import (
+    CHECK_AGAIN,
+    MAY_TAKE_EFFECT,
+    OUTCOME_UNKNOWN,
+    explain_multipart,
+)
 from rt_frames._service.service import Description, Service
 
 if TYPE_CHECKING:
@@ -30,13 +35,13 @@ log = logging.getLogger("rt_frames")
 
 # seconds; the write has failed, and its error should not wait long
 CLEAN_UP_SECONDS = 10.0
-_NOTHING_STORED = "nothing of it is stored"
+_NOTHING_STORED = "nothing was stored"
 _DROP_LATE = (
-    "wait until its time-out is over, drop table {!r} if it is there, and send again"
+    "wait for the service's timeout, drop table {!r} if it exists, and send again"
 )
 _EMPTY_LEFT = (
-    "table {!r}, which was made for it, may be there without rows: drop it before you "
-    "send again"
+    "the empty table {!r}, created for this write, may still exist; drop it before "
+    "sending again"
 )
 
 
@@ -88,11 +93,11 @@ class _PartsWrite:
         if created is None:
             self._before = service.describe(self._name)
             etag = None
-            self._late = MAY_BE_LATE
+            self._if_unchanged = CHECK_AGAIN
         else:
             self._before = created.table
             etag = created.etag
-            self._late = f"{MAY_DO_IT}: {_DROP_LATE.format(self._name)}"
+            self._if_unchanged = f"{MAY_TAKE_EFFECT}: {_DROP_LATE.format(self._name)}"
         self._upload = MultipartUpload(
             service.session, request, service.dialect, send, etag
         )
@@ -115,13 +120,16 @@ class _PartsWrite:
             self._before,
             self._clean_up,
             failure,
-            late=self._late,
+            if_unchanged=self._if_unchanged,
         )
 
     def _add_note(self, error: BaseException) -> None:
         """Add the state of the table to an error that does not report it."""
         if self._upload.commit_started:
-            note = "it is not known whether its rows were made visible"
+            note = (
+                f"{OUTCOME_UNKNOWN}, as the commit has started; check the table's rows "
+                "before sending again"
+            )
             is_reported = isinstance(error, errors.RemoteError)
         else:
             note = self._clean_up()
@@ -150,7 +158,7 @@ def _create_empty(
         if if_exists == "fail" and create.purpose.listed_before is False:
             text = (
                 f"{error}; it was not listed before: if it is empty, a proxy may have "
-                "asked for it twice, so drop it and send again"
+                "repeated the request; drop it, and send again"
             )
             raise errors.TableExistsError(text, **vars(error)) from None
         if if_exists != "replace":
@@ -199,13 +207,13 @@ def _explain_create(name: str, failure: Failure) -> str:
     if not failure.outcome_unknown:
         return ""
     advice = _DROP_LATE.format(name)
-    return f"no row was sent, but the service may still make the table: {advice}"
+    return f"no row was sent, but the service may still create the table: {advice}"
 
 
 def name_blocked(error: errors.TableExistsError, name: str) -> errors.ConflictError:
     """Return the error for a refused create although the table does not exist."""
     text = (
-        f"{error}; there is no table {name!r}, so something else is in the way; "
+        f"{error}; table {name!r} does not exist, so something else has its name; "
         "nothing was stored"
     )
     return errors.ConflictError(text, **vars(error))
@@ -235,7 +243,10 @@ def _drop_empty(
             return f"{_NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
         rows = service.count(name, version=version, max_timeout=CLEAN_UP_SECONDS)
         if version != known or rows:
-            return f"{_NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
+            return (
+                f"{_NOTHING_STORED}; somebody else changed table {name!r}, so it was "
+                "not dropped"
+            )
         if not upload.commit_started:
             service.drop(name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
             return _NOTHING_STORED

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-_CHECK_FIRST = "check the table's columns before you alter it again"
+_CHECK_COLUMNS = "check the table's columns before you alter it again"
 
 
 def rewrite(
@@ -45,15 +45,15 @@ def rewrite(
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
         raise ValueError(
-            f"rewrite: the service of table {name!r} does not tell that it takes writes "
-            "in parts"
+            f"rewrite: the service of table {name!r} does not report that it supports "
+            "multipart writes; nothing was changed"
         )
     rewriting = _Rewriting(service, name, schema, plan)
     indices = service.list_indices(name)
     result = rewriting.run()
     if indices:
         log.warning(
-            "table %s has no indices any more; these went with the rewrite: %s",
+            "the rewrite dropped the indices of table %s: %s; create them again",
             name,
             ", ".join(indices),
         )
@@ -100,7 +100,7 @@ class _Rewriting:
             self._before,
             lambda: "nothing was changed",
             failure,
-            check=_CHECK_FIRST,
+            if_changed=_CHECK_COLUMNS,
         )
 
     def _send(self, request: Request) -> Sent:
@@ -109,8 +109,8 @@ class _Rewriting:
         newest = service.describe(self._name)
         if newest.version is None:
             raise ValueError(
-                "rewrite: the service does not tell the version of table "
-                f"{self._name!r}, which a rewrite needs"
+                "rewrite: the service does not report the version of table "
+                f"{self._name!r}, which a rewrite needs; nothing was changed"
             )
         self._check(newest.schema, self._before.schema)
         self._before = newest
@@ -152,7 +152,7 @@ class _Rewriting:
         if current != expected:
             raise errors.ConflictError(
                 f"could not rewrite table {self._name!r}: somebody else wrote to it "
-                "meanwhile; nothing was changed",
+                "meanwhile; nothing was changed; try again",
                 table=self._name,
             )
 
@@ -166,11 +166,12 @@ def offer_rewrite(service: Service, name: str) -> Message:
     """Return the cure for a cast that the engine refuses."""
     if not service.dialect.multipart_create:
         return Message(
-            f"the service can neither read rows back nor replace a table, so {INSTEAD}"
+            f"the service can neither read rows nor replace a table, so {INSTEAD}"
         )
     if not service.can_rewrite:
         return Message(
-            f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}"
+            "the service does not support multipart writes, which a rewrite needs, so "
+            f"{INSTEAD}"
         )
     rows = "rows"
     # must not mask the refusal

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-_RUN_AGAIN = "the same call does what is not done yet"
+_RUN_AGAIN = "run the same call again, which makes what is missing"
 # statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
@@ -124,8 +124,10 @@ class Service:
             salt, fingerprint = self._proof
             # scrypt: takes milliseconds the first time
             if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
-                self._unpickle_error = _explain(
-                    self.url, "RT_FRAMES_API_KEY is not the key that it was made with"
+                self._unpickle_error = _explain_unusable(
+                    self.url,
+                    "RT_FRAMES_API_KEY in this process is not the key that it was made "
+                    "with; set the right key here",
                 )
         if self._unpickle_error:
             raise errors.NotConnectedError(self._unpickle_error)
@@ -254,8 +256,9 @@ class Service:
             is_finer = UNITS.index(unit) > UNITS.index(column_unit)
             if is_finer and names_column(where, column.name):
                 raise ValueError(
-                    f"params: a value has {unit}, and column {path!r} is {column.type}, "
-                    f"to which the engine would cut it; round it to {column_unit} first"
+                    f"params: a value has the unit {unit}, finer than column {path!r} "
+                    f"({column.type}), and the engine would truncate it; round it to "
+                    f"{column_unit} first"
                 )
 
     def count(
@@ -365,8 +368,7 @@ class Service:
     ) -> tuple[int | None, int | None]:
         """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
-            "running it again gives the same result, unless somebody added such rows "
-            "meanwhile"
+            "it is safe to repeat the delete, unless somebody added such rows meanwhile"
         )
         condition = bind_where(where, params)
         self.check_moments(name, where, params)
@@ -380,7 +382,7 @@ class Service:
     def restore(self, name: str, version: int) -> Result:
         """Make an old version the newest. The result's value is the new version."""
         body = json.dumps({"version": version}).encode()
-        advice = f"restoring version {version} again gives the same rows"
+        advice = f"it is safe to restore version {version} again"
         result = self._change("restore", name, body, parse_version, advice)
         log.info(
             "restored version %d of table %s, %s", version, name, result.request_id
@@ -433,7 +435,7 @@ class Service:
             schema = outcome.table.schema
             if schema is None or is_done is None or not is_done(schema):
                 raise
-        log.info("the columns of table %s are as asked for, %s", name, request.id)
+        log.info("table %s has the requested columns, %s", name, request.id)
         return Result(outcome.table.version, request.id, len(body))
 
     def refuse_missing(
@@ -463,8 +465,8 @@ class Service:
             unchanged = "nothing was changed"
         message = error.message or "without a message"
         raise ValueError(
-            f"this server cannot {UNDOCUMENTED[operation]}: it answered {error.status}, "
-            f"{message}; {unchanged}"
+            f"this server cannot {UNDOCUMENTED[operation]}: {error.status}, {message}; "
+            f"{unchanged}"
         ) from error
 
     def drop(
@@ -526,14 +528,11 @@ class _ChangeOutcome:
         try:
             self.table = self._service.describe(self._name)
         except errors.TableNotFoundError:
-            return f"there is no table {self._name!r} any more"
+            return f"table {self._name!r} no longer exists"
         version = self.table.version
         if None in (self._before, version):
-            return f"the service does not tell its version; {self._advice}"
-        return (
-            f"it had version {self._before} before, and has {version} now; "
-            f"{self._advice}"
-        )
+            return f"the service reports no version; {self._advice}"
+        return f"before: version {self._before}; now: version {version}; {self._advice}"
 
 
 def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -554,12 +553,12 @@ def _parse_columns(response: Response) -> pa.Schema | None:
         schema = to_schema(fields)
     except (ValueError, errors.UnsupportedTypeError) as error:
         raise ValueError(
-            f"the description of its columns is not understood: {error}"
+            f"the response describes columns that are not valid: {error}"
         ) from None
     twice = duplicates(schema.names)
     if twice:
         raise ValueError(
-            f"the description of its columns names {list_names(twice)} twice"
+            f"the response describes columns {list_names(twice)} more than once"
         )
     return schema
 
@@ -580,12 +579,18 @@ def _unpickle(
     problem = ""
     if not key:
         key = Key("none")
-        problem = _explain(url, "RT_FRAMES_API_KEY is not set; keys are not pickled")
+        problem = _explain_unusable(
+            url,
+            "keys are not pickled, and RT_FRAMES_API_KEY is not set in this process; "
+            "set it here",
+        )
     try:
         service = Service(url, key, options, dialect, allow_insecure=True)
     except ValueError as error:
         # a missing CA bundle, or an invalid key
-        problem = problem or _explain(url, str(error))
+        problem = problem or _explain_unusable(
+            url, f"in this process, {error}; correct this here"
+        )
         unverified = dataclasses.replace(options, verify=False)
         service = Service(url, Key("none"), unverified, dialect, allow_insecure=True)
     service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
@@ -593,5 +598,8 @@ def _unpickle(
     return service
 
 
-def _explain(url: str, problem: str) -> str:
-    return f"a client of {url} was unpickled where {problem}; set it right in that process, such as a Dask worker"
+def _explain_unusable(url: str, problem: str) -> str:
+    return (
+        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
+        "Dask worker"
+    )

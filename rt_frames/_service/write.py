@@ -138,7 +138,9 @@ def parse_keys(on: Any) -> tuple[str, ...]:
         raise _no_keys()
     twice = duplicates(keys)
     if twice:
-        raise ValueError(f"on: {list_names(twice)} twice; leave one out")
+        raise ValueError(
+            f"on: key columns must be unique; leave out the second {list_names(twice)}"
+        )
     return keys
 
 
@@ -158,8 +160,8 @@ def write(service: Service, name: str, data: Any, options: WriteOptions) -> Writ
     # another
     if len(options.keys) > 1 and not service.is_embedded:
         raise ValueError(
-            "on: only an embedded service is known to match several keys; make one key "
-            "column of them, for example by joining their texts"
+            "on: only an embedded service is known to support several keys; combine "
+            "them into one key column, for example by joining their texts"
         )
     return _write(service, name, data, options, table)
 
@@ -219,8 +221,8 @@ def _find_table(service: Service, name: str) -> Description | None:
         return None
     if table.schema is None:
         raise ValueError(
-            f"if_exists: the service does not tell the columns of table {name!r}, to "
-            "add rows by name"
+            f"if_exists: the service does not describe the columns of table {name!r}, "
+            "so rows cannot be added by name; create another table"
         )
     return table
 
@@ -273,8 +275,9 @@ def _add_rows(
     except BaseException as error:
         if len(added):
             error.add_note(
-                f"table {name!r}: columns {list_names(added.names)} were added before it, "
-                "and hold nulls; the same call goes on from there"
+                f"table {name!r}: columns {list_names(added.names)} were added before "
+                "the error, and contain nulls; the same call would now only write the "
+                "rows"
             )
         raise
 
@@ -284,11 +287,12 @@ def _skip(service: Service, purpose: Purpose) -> WriteResult:
     name = str(purpose.table)
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = (
-            f"table {name!r} exists and is empty: an upload may be running, or was "
-            "killed; append to it, or drop it"
+            f"table {name!r} exists and is empty: an upload may be running or have "
+            "been killed; "
+            "nothing was stored; append to it, or drop it"
         )
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
-    log.info("skipped table %s, which is there already; nothing was stored", name)
+    log.info("skipped: table %s exists; nothing was stored", name)
     return WriteResult(created=False)
 
 
@@ -304,7 +308,7 @@ def _check_name_is_free(
         return None
     listed = purpose.table in service.session.list_tables(before=purpose)
     if listed and purpose.operation == "create" and not purpose.exist_ok:
-        text = f"table {purpose.table!r} exists already; nothing was sent"
+        text = f"table {purpose.table!r} exists; nothing was sent"
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     return listed
 
@@ -406,8 +410,8 @@ class _Limited:
             return
         raise errors.PayloadTooLarge(
             f"could not upsert into table {self._table!r}: an upsert is one request, of "
-            f"at most {format_bytes(MAX_UPSERT_BYTES)} here; nothing of it is stored; "
-            "upsert the rows in several calls",
+            f"at most {format_bytes(MAX_UPSERT_BYTES)} on this server; nothing was "
+            "stored; upsert the rows in several calls",
             table=self._table,
         )
 
@@ -443,7 +447,7 @@ def _finish(
         facts.append(f"{updated:,} updated and {inserted:,} inserted")
         if updated + inserted > stream.rows:
             log.warning(
-                "table %s has several rows with one key, and all of them were updated",
+                "table %s has several rows with the same key; all of them were updated",
                 purpose.table,
             )
     log.info(
@@ -471,9 +475,9 @@ def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
     """Return cures that only the caller's options allow."""
     hints: dict[type[errors.RemoteError], Hint] = {}
     if options.if_exists == "fail":
-        taken = "choose another name, or pass {} to leave the table as it is"
+        taken = "choose another name, or pass {}"
         if dialect.replace:
-            taken += ', "replace" to replace all its rows, or "append" to add these'
+            taken += ', "replace" or "append"'
         hints[errors.TableExistsError] = taken, {"if_exists": "skip"}
     if options.compression != "zstd":
         hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
