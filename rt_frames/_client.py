@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
-    from rt_frames._http.request import Hints
+    from rt_frames._http.request import Hints, Result
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -245,8 +245,8 @@ class Client:
             progress=progress,
         )
         with errors.about(name):
-            written = write(self._service, name, rows, options)
-        return RemoteTable(name, self, *written)
+            result = write(self._service, name, rows, options)
+        return RemoteTable(name, self, *result)
 
     @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -266,21 +266,7 @@ class Client:
         if not plan:
             return replace(self.table(name), _changed=plan)
         start = time.monotonic()
-        if len(plan.added):
-            result = self._service.add_columns(name, plan.added)
-        elif plan.dropped:
-            result = self._service.drop_columns(name, plan.dropped)
-        else:
-            hints: Hints = {}
-            if len(plan.requests()) > 1:
-                advice = (
-                    "rt.AlterationPlan(…).requests() splits it in two; send each with "
-                    f"rt.alter_columns({name!r}, …)"
-                )
-                hints = {errors.BadRequest: (advice, {})}
-            result = self._service.send_json(
-                "alter", name, plan.to_json(), parse_version, hints=hints
-            )
+        result = self._send_plan(name, plan)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
         return RemoteTable(
@@ -290,6 +276,23 @@ class Client:
             created=False,
             request_id=result.request_id,
             _changed=plan,
+        )
+
+    def _send_plan(self, name: str, plan: AlterationPlan) -> Result:
+        """Send a plan of one kind: it adds, drops or changes columns."""
+        if len(plan.added):
+            return self._service.add_columns(name, plan.added)
+        if plan.dropped:
+            return self._service.drop_columns(name, plan.dropped)
+        hints: Hints = {}
+        if len(plan.requests()) > 1:
+            advice = (
+                "rt.AlterationPlan(…).requests() splits it in two; send each with "
+                f"rt.alter_columns({name!r}, …)"
+            )
+            hints = {errors.BadRequest: (advice, {})}
+        return self._service.send_json(
+            "alter", name, plan.to_json(), parse_version, hints=hints
         )
 
 
@@ -656,17 +659,16 @@ class RemoteTable:
         service = self._service
         # raises an error with a cure if the dialect cannot read
         service.dialect.path("query", self.name)
-        known = self._describe()
+        schema, version = self._describe()
 
         def read(columns: list[str] | None, limit: int | None) -> Rows:
-            content = {**query(columns, limit=limit), "version": known.version}
+            content = {**query(columns, limit=limit), "version": version}
             return service.read(self.name, content, since=self._since)
 
-        schema = known.schema
         if schema is None:
             with contextlib.closing(read(None, 1)) as rows:
                 schema = rows.schema
-        return scan(schema, read, is_pure=known.version is not None)
+        return scan(schema, read, is_pure=version is not None)
 
     @hide_traceback
     def count(
@@ -999,8 +1001,8 @@ def check_can_rewrite(table: RemoteTable) -> None:
 
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Apply a plan in one commit, by reading, casting and replacing all rows."""
-    written = rewrite(service_of(table.client), table.name, table.schema, plan)
-    return RemoteTable(table.name, table.client, *written, _changed=plan)
+    result = rewrite(service_of(table.client), table.name, table.schema, plan)
+    return RemoteTable(table.name, table.client, *result, _changed=plan)
 
 
 def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:

@@ -97,12 +97,14 @@ class _ImportHook:
             return None
         # not the finders before it: two hooks could call each other forever
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            if hasattr(finder, "find_spec"):
-                spec = finder.find_spec(name, path, target)
-                if spec is not None:
-                    if hasattr(spec.loader, "exec_module"):
-                        _attach_to_next(spec.loader)
-                    return spec
+            if not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is None:
+                continue
+            if hasattr(spec.loader, "exec_module"):
+                _attach_to_next(spec.loader)
+            return spec
         return None
 
 

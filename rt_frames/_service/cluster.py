@@ -82,23 +82,25 @@ class ClusterStream:
 
         Its schema applies to all partitions.
         """
-        kept: Any = None
+        computed: Any = None
         for number, partition in enumerate(self._partitions):
-            kept = self._client.compute(partition)
-            future = self._client.submit(_describe, kept, number, self._job, pure=False)
+            computed = self._client.compute(partition)
+            description = self._client.submit(
+                _describe, computed, number, self._job, pure=False
+            )
             try:
-                rows, self._schema = future.result()
+                rows, self._schema = description.result()
             except BaseException:
-                kept.release()
+                computed.release()
                 raise
             finally:
                 # a stored failure's traceback would keep its values alive
-                future.release()
+                description.release()
             self.has_rows = rows > 0
             if self.has_rows:
                 break
-            kept.release()
-        return Partition(None, 0, self._schema, kept.release)
+            computed.release()
+        return Partition(None, 0, self._schema, computed.release)
 
     def send(self, request: Request) -> Sent:
         """Send all partitions; return the number of bytes, and a failure if any.
@@ -110,11 +112,13 @@ class ClusterStream:
 
         # without the callables, which cannot be pickled
         purpose = request.purpose._replace(explain_outcome=None)
-        bare = dataclasses.replace(request, purpose=purpose, on_sent=None)
+        picklable = dataclasses.replace(request, purpose=purpose, on_sent=None)
         self.rows = 0
         sent = 0
-        with _begin(self._client) as write:
-            send = functools.partial(_write, self._job, self._schema, bare, write)
+        with _begin(self._client) as write_id:
+            send = functools.partial(
+                _send_partition, self._job, self._schema, picklable, write_id
+            )
             # neither dask nor distributed has annotations
             task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]
             tasks = [task(part, number) for number, part in enumerate(self._partitions)]
@@ -199,11 +203,11 @@ def _describe(frame: Any, number: int, job: Job) -> tuple[int, pa.Schema]:
     return len(frame), open_source(Partition(frame, number), **options).schema
 
 
-def _write(
+def _send_partition(
     job: Job,
     schema: pa.Schema,
     request: Request,
-    write: str,
+    write_id: str,
     frame: Any,
     number: int,
 ) -> tuple[int, int, Failure | None]:
@@ -216,7 +220,7 @@ def _write(
         return 0, 0, None
     # the scheduler lets only one worker send a partition
     cluster = sys.modules["distributed"].get_client()
-    if not cluster.run_on_scheduler(_mark, write, number):
+    if not cluster.run_on_scheduler(_mark, write_id, number):
         text = (
             f"table {request.purpose.table!r}: a worker was lost while it sent "
             f"partition {number}"
@@ -247,30 +251,30 @@ def _begin(client: Any) -> Iterator[str]:
 
     Partitions that are being sent are not stopped.
     """
-    write = str(uuid.uuid4())
-    client.run_on_scheduler(_add, write)
+    write_id = str(uuid.uuid4())
+    client.run_on_scheduler(_add, write_id)
     try:
-        yield write
+        yield write_id
     finally:
         # a closed scheduler keeps nothing
         with contextlib.suppress(OSError):
-            client.run_on_scheduler(_remove, write)
+            client.run_on_scheduler(_remove, write_id)
 
 
-def _add(write: str) -> None:
-    _begun[write] = set()
+def _add(write_id: str) -> None:
+    _begun[write_id] = set()
 
 
-def _remove(write: str) -> None:
-    _begun.pop(write, None)
+def _remove(write_id: str) -> None:
+    _begun.pop(write_id, None)
 
 
-def _mark(write: str, number: int) -> bool:
+def _mark(write_id: str, number: int) -> bool:
     """Mark a partition as begun; runs on the scheduler. Return whether to send it.
 
     False if its write has ended, or if a task has begun the partition before.
     """
-    begun = _begun.get(write)
+    begun = _begun.get(write_id)
     if begun is None or number in begun:
         return False
     begun.add(number)

@@ -38,16 +38,16 @@ class FolderService(Service):
         self._folder = folder
         self._release: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
-        url = self._start_service() if start else "http://127.0.0.1"
+        url = self._start() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
         self.closed = not start
         # in-process: compression cannot pay
         self.link = None
 
-    def _start_service(self) -> str:
+    def _start(self) -> str:
         key = os.getpid(), Path(os.path.realpath(self._folder))
         try:
-            url = _start_service(key)
+            url = _acquire_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
         release = weakref.finalize(self, _release_service, key)
@@ -60,7 +60,7 @@ class FolderService(Service):
     def session(self) -> Session:
         with self._reopening:
             if self.closed:
-                self._session.base = self._start_service()
+                self._session.base = self._start()
                 self.closed = False
         return super().session
 
@@ -93,7 +93,7 @@ if sys.platform != "win32":
     )
 
 
-def _start_service(key: tuple[int, Path]) -> str:
+def _acquire_service(key: tuple[int, Path]) -> str:
     """Return the URL of a folder's service; start it for the first client."""
     # the engine is loaded only if a folder is used
     from rt_frames.local import LocalService

@@ -180,18 +180,21 @@ class Service:
         **options: Any,
     ) -> Result:
         """Make a JSON request about a table."""
-        self.check_name(name)
-        path = self.dialect.path(operation, name)
+        purpose = Purpose(operation, name, hints=hints)
         body = json.dumps(content, allow_nan=False).encode()
-        request = Request(
-            Purpose(operation, name, hints=hints),
-            path,
-            parse,
-            body=[[body]],
-            length=len(body),
-            **options,
-        )
-        return self.session.send(request)
+        return self.session.send(self._request(purpose, parse, body, **options))
+
+    def _request(
+        self,
+        purpose: Purpose,
+        parse: Callable[[Response], Any],
+        body: bytes = b"",
+        **options: Any,
+    ) -> Request:
+        """Return a request about a table, after its name was checked."""
+        self.check_name(purpose.table)
+        path = self.dialect.path(purpose.operation, str(purpose.table))
+        return Request(purpose, path, parse, body=[[body]], length=len(body), **options)
 
     def describe(
         self,
@@ -409,25 +412,17 @@ class Service:
         schema, the change succeeded; otherwise the error reports the version before and
         now, and the ``advice``.
         """
-        self.check_name(name)
-        path = self.dialect.path(operation, name)
-        if before is None:
-            before = self.describe(name).version
-        outcome = _ChangeOutcome(self, name, before, advice)
+        outcome = _ChangeOutcome(self, name, advice)
         purpose = Purpose(
             operation,
             name,
             exhausts_source=exhausts_source,
             explain_outcome=outcome.explain,
         )
-        request = Request(
-            purpose,
-            path,
-            parse,
-            content_type=content_type,
-            body=[[body]],
-            length=len(body),
-        )
+        request = self._request(purpose, parse, body, content_type=content_type)
+        if before is None:
+            before = self.describe(name).version
+        outcome.version_before = before
         try:
             return self.session.send(request)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
@@ -476,14 +471,11 @@ class Service:
 
         Services without ETags ignore it.
         """
-        self.check_name(name)
-        request = Request(
+        headers = {"If-Match": etag} if etag else {}
+        request = self._request(
             Purpose("drop", name),
-            self.dialect.path("drop", name),
             parse_version,
-            headers={"If-Match": etag} if etag else {},
-            body=[[b""]],
-            length=0,
+            headers=headers,
             max_timeout=max_timeout,
         )
         start = time.monotonic()
@@ -501,24 +493,22 @@ class _ChangeOutcome:
         The service of the table.
     name : str
         The table's name.
-    before : int or None
-        The table's version before the change.
     advice : str
         The cure, which ends the explanation.
 
     Attributes
     ----------
+    version_before : int or None
+        The table's version before the change.
     table : Description
         The table as it is after an unknown outcome.
     """
 
-    def __init__(
-        self, service: Service, name: str, before: int | None, advice: str
-    ) -> None:
+    def __init__(self, service: Service, name: str, advice: str) -> None:
         self._service = service
         self._name = name
-        self._before = before
         self._advice = advice
+        self.version_before: int | None = None
         self.table = Description(None, None)
 
     def explain(self, failure: Failure) -> str:
@@ -530,9 +520,12 @@ class _ChangeOutcome:
         except errors.TableNotFoundError:
             return f"table {self._name!r} no longer exists"
         version = self.table.version
-        if None in (self._before, version):
+        if None in (self.version_before, version):
             return f"the service reports no version; {self._advice}"
-        return f"before: version {self._before}; now: version {version}; {self._advice}"
+        return (
+            f"before: version {self.version_before}; now: version {version}; "
+            f"{self._advice}"
+        )
 
 
 def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
