@@ -110,7 +110,7 @@ def to_table(
         Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
         New types of columns, by their names in the table; any dtype that `data_type`
-        takes. Struct fields are matched by name. A value that does not fit exactly
+        accepts. Struct fields are matched by name. A value that does not fit exactly
         raises an error that names column and row; only fractions of floats are rounded.
     index : bool, optional
         pandas only. None keeps the index as columns, named as ``reset_index`` would
@@ -365,7 +365,7 @@ def plan_alterations(
 ) -> AlterationPlan:
     """Plan the changes that give a table made from ``before`` the columns of ``after``.
 
-    Nothing is sent. The plan marks casts that the engine refuses, and those that may
+    Nothing is sent. The plan marks casts that the engine refuses, and casts that may
     change stored values.
 
     Parameters
@@ -511,10 +511,10 @@ def alter_table(
         them infinite.
     rewrite : bool, default False
         Whether to read all rows, cast them exactly and replace the table in one commit.
-        This allows casts that the engine refuses, and those that may change values: a
-        value that does not fit raises an error that names its row. Indices are dropped,
-        with a warning. Nobody else may write to the table meanwhile, which the embedded
-        service ensures. Needs a folder, or ``dialect="lancedb"`` and a server that
+        This allows casts that the engine refuses, and lossy casts: a value that does
+        not fit raises an error that names its row. Indices are dropped, with a warning.
+        Nobody else may write to the table meanwhile; the embedded service refuses the
+        commit otherwise. Needs a folder, or ``dialect="lancedb"`` and a server that
         supports multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
@@ -596,7 +596,7 @@ def _alter_table(
 
 
 def _check_state(name: str, changes: AlterationPlan, remaining: AlterationPlan) -> None:
-    """Refuse a table whose remaining changes are not among those planned."""
+    """Raise AlterationError if a remaining change was not planned."""
     planned = {alteration.path: alteration for alteration in changes}
     added = list(changes.added)
     unplanned = [
@@ -655,7 +655,7 @@ def alter_columns(
         If the service refuses a change; nothing was changed. The embedded service names
         the column and both types.
     TableNotFoundError
-        If there is no such table.
+        If the table does not exist.
     RemoteError
         For every other failure; `rt_frames.errors` shows the tree.
 

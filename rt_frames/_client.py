@@ -306,7 +306,7 @@ def wrap_service(service: Service) -> Client:
 
 def service_of(client: Client) -> Service:
     """Return the service behind a client."""
-    return client._service  # noqa: SLF001  # the one place that looks behind it
+    return client._service  # noqa: SLF001  # the only access from outside
 
 
 @dataclass(frozen=True)
@@ -816,7 +816,7 @@ class RemoteTable:
         Raises
         ------
         TableNotFoundError
-            If there is no such table.
+            If the table does not exist.
         ValueError
             If the service cannot drop tables.
         RemoteError
@@ -915,7 +915,7 @@ class RemoteTable:
         Parameters
         ----------
         dtypes : dict of str to dtype
-            New types by path; any dtype that `rt_frames.data_type` takes.
+            New types by path; any dtype that `rt_frames.data_type` accepts.
 
         Returns
         -------

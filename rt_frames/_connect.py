@@ -97,9 +97,10 @@ def connect(
         read the key.
     dialect : {"documented", "lancedb"}, optional
         The API the server speaks. "documented" has the endpoints in the service's
-        documentation, which create and alter tables. "lancedb" has those of LanceDB's
-        servers, which also describe, read, append to, replace and drop tables. Defaults
-        to ``RT_FRAMES_DIALECT``, else "documented". A folder supports everything.
+        documentation, which create and alter tables. "lancedb" has the endpoints of
+        LanceDB's servers, which also describe, read, append to, replace and drop
+        tables. Defaults to ``RT_FRAMES_DIALECT``, else "documented". A folder supports
+        everything.
     default : bool, default True
         Whether ``df.remote`` and the package's functions use this client.
 

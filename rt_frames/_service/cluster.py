@@ -1,8 +1,8 @@
 """Send a Dask frame from a cluster's workers, each partition as parts of one write.
 
-No rows pass through this process. It finds the first partition with rows (`first`),
-begins a write on the scheduler, gives out one task for each partition, and counts what
-the workers report. The scheduler marks each partition whose sending begins: it repeats
+No rows pass through this process. `ClusterStream` finds the first partition with rows,
+registers a write on the scheduler, submits one task for each partition, and adds up the
+workers' results. The scheduler marks each partition whose sending begins: it repeats
 the tasks of a worker that died, and no partition may be sent twice.
 """
 
@@ -213,8 +213,8 @@ def _send_partition(
 ) -> tuple[int, int, Failure | None]:
     """Send a partition; runs on a worker. Return rows, bytes, and a failure if any.
 
-    The scheduler repeats the tasks of a worker that died. The service may have what
-    that worker sent, so the second worker sends nothing.
+    The scheduler repeats the tasks of a worker that died. The service may have received
+    the partition, so the second worker sends nothing.
     """
     if not len(frame):
         return 0, 0, None

@@ -138,7 +138,7 @@ class _PartsWrite:
             error.add_note(f"table {self._name!r}: {note}")
 
     def _clean_up(self) -> str:
-        """Drop the empty table, at the first call; return what state is left."""
+        """Drop the empty table, once. Return the table's state, with a cure if any."""
         if not self._state_after_failure:
             self._state_after_failure = _drop_empty(
                 self._service, self._name, self._upload, self._created
@@ -233,7 +233,7 @@ def _exists(service: Service, name: str) -> bool | None:
 def _drop_empty(
     service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
 ) -> str:
-    """Drop the empty table unless somebody changed it; describe the result."""
+    """Drop the empty table unless somebody changed it. Return the table's state."""
     if created is None:
         return _NOTHING_STORED
     known = created.table.version

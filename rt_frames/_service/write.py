@@ -173,7 +173,7 @@ def _write(
     options: WriteOptions,
     table: Description | None,
 ) -> WriteResult:
-    """Store a frame, as additional rows if there is a ``table``."""
+    """Store a frame, as additional rows if ``table`` is not None."""
     source_options = options.for_source(table)
     cluster = None
     # here the keys of all partitions are checked together
