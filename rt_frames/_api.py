@@ -103,7 +103,7 @@ def to_table(
     data : frame
         pandas, Polars or Dask DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch,
         RecordBatchReader or Dataset, any object with ``__arrow_c_stream__``, or a list
-        or iterator of frames or record batches of one schema. It is never changed.
+        or iterator of frames or record batches of one schema. Data is never changed.
     name : str
         The table's name; it cannot contain a slash or a backslash.
     client : Client, optional

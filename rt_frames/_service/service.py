@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-_RUN_AGAIN = "run the same call again, which makes what is missing"
+_RUN_AGAIN = "run the same call again for the missing changes"
 # statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
