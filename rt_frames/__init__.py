@@ -35,7 +35,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __getattr__("__all__")  # type: ignore[return-value]  # a list of names
+    return __getattr__("__all__")  # type: ignore[return-value]
 
 
 register()

@@ -43,12 +43,19 @@ class RemoteAccessor(Generic[FrameT]):
         self._frame = frame
 
     def __repr__(self) -> str:
-        return f"<remote methods of a {type(self._frame).__name__}: to_table, tee, alter_table, plan_alterations, schema>"
+        frame = type(self._frame).__name__
+        return (
+            f"<remote methods of a {frame}: to_table, tee, alter_table, "
+            "plan_alterations, schema>"
+        )
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            text = f'df.remote has no {name!r}; for a column named "remote" write df["remote"]'
+            text = (
+                f'df.remote has no {name!r}; for a column named "remote" write '
+                'df["remote"]'
+            )
             raise AttributeError(text, name=name, obj=self)
 
     @property
@@ -79,7 +86,7 @@ class RemoteAccessor(Generic[FrameT]):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create a remote table from this frame.
+        """Create a remote table from this frame, or write to an existing one.
 
         Parameters and errors as in `rt_frames.to_table`.
 
@@ -119,7 +126,7 @@ class RemoteAccessor(Generic[FrameT]):
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> FrameT:
-        """Create a remote table and return this frame, unchanged.
+        """Call `to_table` and return this frame, unchanged.
 
         Parameters and errors as in `rt_frames.to_table`.
 
@@ -158,7 +165,7 @@ class RemoteAccessor(Generic[FrameT]):
         index: bool | None = None,
         clean_names: bool = False,
     ) -> AlterationPlan:
-        """Plan what `alter_table` would send.
+        """Plan the changes that give a table of ``before`` the columns of this frame.
 
         Parameters and errors as in `rt_frames.plan_alterations`.
 
@@ -199,7 +206,7 @@ class RemoteAccessor(Generic[FrameT]):
         clean_names: bool = False,
         client: Client | None = None,
     ) -> RemoteTable:
-        """Give a table the columns of this frame.
+        """Change a table's columns to those of this frame.
 
         Parameters and errors as in `rt_frames.alter_table`.
 

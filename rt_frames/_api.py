@@ -74,8 +74,8 @@ def refuse_strict(function: Callable[P, T]) -> Callable[P, T]:
         __tracebackhide__ = True
         if "strict" in options:
             raise TypeError(
-                "strict is no option any more: columns that only the table has are left "
-                "alone; add_columns=True adds columns, drop_columns=[…] drops them"
+                "strict: no longer an option, and columns that only the table has are "
+                "kept; pass add_columns=True or drop_columns=[…] to add or drop columns"
             )
         return function(*args, **options)
 
@@ -96,53 +96,53 @@ def to_table(
     compression: Compression = "auto",
     progress: bool | None = None,
 ) -> RemoteTable:
-    """Create a remote table from any frame.
+    """Create a remote table from a frame, or write to an existing one.
 
     Parameters
     ----------
     data : frame
         pandas, Polars or Dask DataFrame, Polars LazyFrame, pyarrow Table, RecordBatch,
         RecordBatchReader or Dataset, any object with ``__arrow_c_stream__``, or a list
-        or iterator of frames or record batches of one schema. It is never changed.
+        or iterator of frames or record batches of one schema. Data is never changed.
     name : str
-        The new table's name; it cannot contain a slash or a backslash.
+        The table's name; it cannot contain a slash or a backslash.
     client : Client, optional
-        Where to create it. Defaults to the client of the last `connect`.
+        Defaults to the client of the last `connect`.
     dtypes : dict of str to dtype, optional
-        Columns to cast before sending, by their names in the table; any dtype that
-        `data_type` takes. Struct fields are matched by name. A value that does not fit
-        exactly is refused, with column and row; only the fractions of floats are
-        rounded.
+        New types of columns, by their names in the table; any dtype that `data_type`
+        accepts. Struct fields are matched by name. A value that does not fit exactly
+        raises an error that names column and row; only fractions of floats are rounded.
     index : bool, optional
         pandas only. None keeps the index as columns, named as ``reset_index`` would
         name them, but drops an unnamed integer index. True keeps any index; False drops
         it.
     clean_names : bool, default False
-        Whether to turn labels that a table cannot have into valid names: numbers and
-        dates become text, the levels of a MultiIndex are joined with ``_``, dots,
-        backticks and control characters become ``_``, and duplicates are numbered. The
-        table's ``schema`` shows the result.
+        Whether to turn other labels into valid names: numbers and dates become text,
+        the levels of a MultiIndex are joined with ``_``, dots, backticks and control
+        characters become ``_``, and duplicates are numbered. The table's ``schema``
+        shows the result.
     if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
-        What to do if the name is taken: "fail" raises; "skip" sends nothing and returns
-        the existing table, with ``created=False``; "replace" replaces all its rows;
-        "append" adds rows to it; "upsert" replaces the rows whose keys it has, and adds
-        the others. The last two create the table if there is none. The last three are
-        all or nothing, and need a folder or ``dialect="lancedb"``. Columns of added
-        rows are matched by name: those that the frame lacks become null, or keep their
-        values in a row that is updated. Types are cast within a family (numbers; text
-        and categories; dates and times), and a value that does not fit exactly is
-        refused with its row.
+        What to do if the table exists. "fail" raises an error. "skip" sends nothing and
+        returns a handle with ``created=False``. "replace" replaces all rows. "append"
+        adds the rows. "upsert" updates the rows whose keys are in the table, and
+        inserts the others. "append" and "upsert" create a missing table; they match
+        columns by name, and a column that the frame lacks becomes null, or keeps its
+        value in an updated row. They cast types within a family (numbers; text and
+        categories; dates and times), and a value that does not fit exactly raises an
+        error that names its row. "replace", "append" and "upsert" take effect in one
+        commit, and need a folder or ``dialect="lancedb"``.
     on : str or list of str, optional
-        The columns whose values identify a row, for an upsert: whole numbers, text,
-        binary, dates, times, decimals, booleans, UUIDs or categories. Null keys, and
-        two rows with one key, are refused by row. The keys of all rows are held in
-        memory until they are checked. Several columns need an embedded service.
+        The key columns of an upsert, whose values identify a row: whole numbers, text,
+        binary, dates, times, decimals, booleans, UUIDs or categories. A null key, or
+        two rows with the same key, raise an error that names the rows. The keys of all
+        rows are kept in memory until they are checked. Several columns need an embedded
+        service.
     add_columns : bool, default False
-        Whether columns that only the frame has are added to the table first, with nulls
-        in its rows, by "append" and "upsert". Without it, they are an error.
+        Whether "append" and "upsert" first add the columns that only the frame has,
+        with nulls in the rows of the table. Without it, such columns are an error.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
-        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends them
-        uncompressed.
+        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends the
+        buffers uncompressed.
     progress : bool, optional
         Whether to show a progress bar. None shows one in a terminal or notebook, after
         two seconds.
@@ -160,10 +160,10 @@ def to_table(
         If a column's type, or a value in it, cannot be sent; nothing was stored. With a
         stream, it may be raised after part of the data was sent.
     TableExistsError
-        If the name is taken.
+        If the table exists.
     UploadInterrupted, OutcomeUnknown
-        If the connection failed during the request; the message says what is certain
-        and what is not.
+        If the connection failed during the request; the message says whether rows were
+        stored, as far as that is known.
     RemoteError
         For every other failure; `rt_frames.errors` shows the tree.
 
@@ -205,7 +205,7 @@ def tee(
     compression: Compression = "auto",
     progress: bool | None = None,
 ) -> AnyFrame:
-    """Create a remote table and return the frame, unchanged, for method chaining.
+    """Call `to_table` and return the frame, unchanged, for method chaining.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def schema(data: Frame) -> pa.Schema:
     Parameters
     ----------
     data : frame
-        As in `to_table`. An iterator or reader loses its first item.
+        As in `to_table`. The first item of an iterator or reader is consumed.
 
     Returns
     -------
@@ -293,10 +293,9 @@ def table(
     name : str
         The table's name.
     version : int, optional
-        A version to read. Such a handle never changes the table, except that
-        ``restore()`` makes its version the newest. Defaults to the newest version at
-        each read. Versions count from 1, anew after a drop; a folder keeps those that
-        were replaced for a day.
+        A version to read. Such a handle is read-only, except that ``restore()`` makes
+        its version the newest. Defaults to the newest version at each read. Versions
+        count from 1, again after a drop; a folder keeps replaced versions for a day.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
@@ -332,7 +331,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     Returns
     -------
     list of str
-        In the order in which the service gives them.
+        The names, in the order of the service's response.
 
     Raises
     ------
@@ -366,7 +365,7 @@ def plan_alterations(
 ) -> AlterationPlan:
     """Plan the changes that give a table made from ``before`` the columns of ``after``.
 
-    Nothing is sent. The plan marks casts that the engine refuses, and those that may
+    Nothing is sent. The plan marks casts that the engine refuses, and casts that may
     change stored values.
 
     Parameters
@@ -379,18 +378,19 @@ def plan_alterations(
         `pyarrow.Schema.serialize`.
     rename : dict of str to str, optional
         Renamed columns, by their paths in ``before``, such as ``"outer.inner"`` inside
-        a struct. Columns are compared by name, so two columns of one type that swapped
-        names look unchanged unless you pass ``rename``. For a stored table, a rename
-        counts as done if the old name is gone and the new one exists; a swap never
-        does.
+        a struct. Columns are compared by name, so two columns of the same type that
+        swapped names look unchanged unless you pass ``rename``. For a stored table, a
+        rename counts as done if the old name is missing and the new name exists; a swap
+        never counts as done.
     nullable : dict of str to bool, optional
-        Columns to allow or forbid nulls in, by old or new name. Two schemas state it
-        themselves.
+        Whether columns allow nulls, by old or new name. Only frames need it; an Arrow
+        schema states its own nullability.
     add_columns : bool, default False
-        Whether columns that only ``after`` has are added, nullable and all null at
-        first. Without it, they are an error. No field is ever added inside a struct.
+        Whether to add the columns that only ``after`` has, nullable and with nulls in
+        all rows. Without it, such columns are an error. No field is added inside a
+        struct.
     drop_columns : list of str, default ()
-        Columns of ``before`` to drop. Others that only ``before`` has are left alone.
+        Columns of ``before`` to drop. Other columns that only ``before`` has are kept.
     dtypes : dict of str to dtype, optional
         Types of columns of ``after``, as in `to_table`.
     index : bool, optional
@@ -401,13 +401,13 @@ def plan_alterations(
     Returns
     -------
     AlterationPlan
-        The changes, in the order of ``before``; falsy when there are none.
+        The changes, in the order of ``before``; falsy if there are none.
 
     Raises
     ------
     AlterationError
-        If the schemas do not match; the message names the columns and shows a call that
-        would work.
+        If the schemas do not match; the message names the columns and the arguments to
+        pass.
 
     Examples
     --------
@@ -445,24 +445,26 @@ def plan_alterations(
 
 
 def _known_schema(side: str, data: Any) -> Any:
-    """Return the schema of a table, or that in a file; anything else as it is."""
+    """Return the schema of a table or of a schema file.
+
+    Other data is returned unchanged.
+    """
     if isinstance(data, os.PathLike) and side == "before":
         try:
             return pa.ipc.read_schema(pa.py_buffer(Path(data).read_bytes()))
         except pa.ArrowException as error:
             raise ValueError(
-                f"before: {data} holds no schema; keep one with "
+                f"before: {data} contains no Arrow schema; write one with "
                 "Path(…).write_bytes(df.remote.schema.serialize())"
             ) from error
     if not isinstance(data, RemoteTable):
         return data
     if data.schema is None:
         raise ValueError(
-            f"{side}: the columns of table {data.name!r} are not known here, and its "
-            "service does not describe tables; either pass what it was created from, a "
-            "frame or a schema that was kept (df.remote.schema gives it):\n"
+            f"{side}: the service does not describe the columns of table {data.name!r}; "
+            "pass the frame that it was created from, or its schema (df.remote.schema):\n"
             f"    df.remote.alter_table({data.name!r}, before)\n"
-            "or, where the server speaks that, use a dialect that can describe a table:\n"
+            "or, if the server offers LanceDB's API, connect with that dialect:\n"
             '    rt.connect(…, dialect="lancedb")'
         )
     return data.schema
@@ -486,7 +488,7 @@ def alter_table(
     clean_names: bool = False,
     client: Client | None = None,
 ) -> RemoteTable:
-    """Alter a table so that its columns become those of this frame.
+    """Change a table's columns to those of a frame.
 
     If the service can describe the table, changes already made are skipped: a second
     call does nothing.
@@ -496,28 +498,28 @@ def alter_table(
     data : frame
         A frame or schema, as in `plan_alterations`.
     name : str
-        The table.
+        The table's name.
     before : frame, schema, dict of str to dtype, path, or RemoteTable, optional
-        What the table was created from, as in `plan_alterations`. None asks the
-        service, if it can describe tables.
+        What the table was created from, as in `plan_alterations`. Defaults to the
+        columns that the service describes.
     rename, nullable, add_columns, drop_columns : optional
-        As in `plan_alterations`. Changes, added and dropped columns are a request each,
-        in this order; if one of them fails, the error says which were made, and the
-        same call makes the others.
+        As in `plan_alterations`. Changes, added and dropped columns are one request
+        each, in this order. If one of them fails, the error lists the changes made
+        before it, and the same call makes the others.
     lossy : bool, default False
         Whether casts may change stored values: round, truncate or shift them, or make
         them infinite.
     rewrite : bool, default False
         Whether to read all rows, cast them exactly and replace the table in one commit.
-        This also does casts that the engine refuses, or that may change values: a value
-        that does not fit is refused with its row. Indices are dropped, with a warning,
-        and nobody else may write to the table meanwhile, which the embedded service
-        ensures. Needs a folder, or ``dialect="lancedb"`` and a server that takes
-        multipart writes.
+        This allows casts that the engine refuses, and lossy casts: a value that does
+        not fit raises an error that names its row. Indices are dropped, with a warning.
+        Nobody else may write to the table meanwhile; the embedded service refuses the
+        commit otherwise. Needs a folder, or ``dialect="lancedb"`` and a server that
+        supports multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
     client : Client, optional
-        Where the table is. Defaults to the client of the last `connect`.
+        Defaults to the client of the last `connect`.
 
     Returns
     -------
@@ -527,9 +529,9 @@ def alter_table(
     Raises
     ------
     AlterationError
-        If the schemas do not match, the table matches neither of them, the engine
-        refuses a cast, or stored values may change without ``lossy=True``; nothing was
-        sent.
+        If the schemas do not match, the table has neither the old nor the new columns,
+        the engine refuses a cast, or stored values may change without ``lossy=True``;
+        nothing was sent.
     ValueError
         If ``before`` is omitted and the service cannot describe tables.
     RemoteError
@@ -594,7 +596,7 @@ def _alter_table(
 
 
 def _check_state(name: str, changes: AlterationPlan, remaining: AlterationPlan) -> None:
-    """Refuse a table whose remaining changes are not among those planned."""
+    """Raise AlterationError if a remaining change was not planned."""
     planned = {alteration.path: alteration for alteration in changes}
     added = list(changes.added)
     unplanned = [
@@ -609,14 +611,14 @@ def _check_state(name: str, changes: AlterationPlan, remaining: AlterationPlan) 
     ]
     if unplanned:
         raise errors.AlterationError(
-            f"table {name!r} matches neither before nor after (from after it differs by "
-            f"{list_some(unplanned)}); nothing was sent; leave before out to alter what "
-            "is there"
+            f"table {name!r} has neither the old nor the new columns (it differs from "
+            f"the new ones by {list_some(unplanned)}); nothing was sent; omit before= to "
+            "alter the table as it is"
         )
 
 
 def _is_part(alteration: Alteration, whole: Alteration | None) -> bool:
-    """Return whether a change is part of another one, of a column of the same type."""
+    """Return whether ``whole`` contains a change, for a column of the same type."""
     if whole is None:
         return False
     if not alteration.to_json().items() <= whole.to_json().items():
@@ -632,9 +634,9 @@ def alter_columns(
     Parameters
     ----------
     name : str
-        The table.
+        The table's name.
     alterations : AlterationPlan, or iterable of Alteration or dict
-        The changes; a dict has the service's form, as in ``plan.to_json()``. An empty
+        The changes; a dict has the form of the items of ``plan.to_json()``. An empty
         plan is not sent.
     client : Client, optional
         Defaults to the client of the last `connect`.
@@ -650,9 +652,10 @@ def alter_columns(
         If ``alterations`` is an empty list, or one of them changes nothing or is
         malformed.
     BadRequest
-        If the service refuses, with the column and both types; nothing was changed.
+        If the service refuses a change; nothing was changed. The embedded service names
+        the column and both types.
     TableNotFoundError
-        If there is no such table.
+        If the table does not exist.
     RemoteError
         For every other failure; `rt_frames.errors` shows the tree.
 

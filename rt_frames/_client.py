@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
-    from rt_frames._http.request import Hints
+    from rt_frames._http.request import Hints, Result
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """A connection to one project of the service, made by `rt_frames.connect`.
+    """A client of one project of a service, as `rt_frames.connect` returns it.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Client:
         allow_insecure: bool = False,
         dialect: DialectName | Dialect = "documented",
     ) -> None:
-        # first, so that no traceback shows them
+        # before anything can raise, as a traceback may show the arguments
         api_key = Key(api_key)
         headers = hide_values(headers)
         self._service = Service(
@@ -216,7 +216,7 @@ class Client:
         compression: Compression = "auto",
         progress: bool | None = None,
     ) -> RemoteTable:
-        """Create a table from any frame.
+        """Create a remote table from a frame, or write to an existing one.
 
         Parameters and errors as in `rt_frames.to_table`.
 
@@ -231,7 +231,8 @@ class Client:
         check_order(data, name, "client.create_table({}, df)")
         rows: Any = data
         if isinstance(data, RemoteTable):
-            # so that its errors stay ours, and it can be read again
+            # not through __arrow_c_stream__: Arrow would replace our exceptions, and
+            # the source could not be read again
             rows = Readable(data._reader)  # noqa: SLF001  # same module
         options = WriteOptions(
             dtypes=dtypes,
@@ -244,12 +245,12 @@ class Client:
             progress=progress,
         )
         with errors.about(name):
-            written = write(self._service, name, rows, options)
-        return RemoteTable(name, self, *written)
+            result = write(self._service, name, rows, options)
+        return RemoteTable(name, self, *result)
 
     @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
-        """Change columns of a table in one request.
+        """Change columns of a table in one request, all of them or none.
 
         Parameters and errors as in `rt_frames.alter_columns`.
 
@@ -265,21 +266,7 @@ class Client:
         if not plan:
             return replace(self.table(name), _changed=plan)
         start = time.monotonic()
-        if len(plan.added):
-            result = self._service.add_columns(name, plan.added)
-        elif plan.dropped:
-            result = self._service.drop_columns(name, plan.dropped)
-        else:
-            hints: Hints = {}
-            if len(plan.requests()) > 1:
-                advice = (
-                    "rt.AlterationPlan(…).requests() gives two; send each of them with "
-                    f"rt.alter_columns({name!r}, …)"
-                )
-                hints = {errors.BadRequest: (advice, {})}
-            result = self._service.send_json(
-                "alter", name, plan.to_json(), parse_version, hints=hints
-            )
+        result = self._send_plan(name, plan)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
         return RemoteTable(
@@ -289,6 +276,23 @@ class Client:
             created=False,
             request_id=result.request_id,
             _changed=plan,
+        )
+
+    def _send_plan(self, name: str, plan: AlterationPlan) -> Result:
+        """Send a plan of one kind: it adds, drops or changes columns."""
+        if len(plan.added):
+            return self._service.add_columns(name, plan.added)
+        if plan.dropped:
+            return self._service.drop_columns(name, plan.dropped)
+        hints: Hints = {}
+        if len(plan.requests()) > 1:
+            advice = (
+                "rt.AlterationPlan(…).requests() splits it in two; send each with "
+                f"rt.alter_columns({name!r}, …)"
+            )
+            hints = {errors.BadRequest: (advice, {})}
+        return self._service.send_json(
+            "alter", name, plan.to_json(), parse_version, hints=hints
         )
 
 
@@ -302,7 +306,7 @@ def wrap_service(service: Service) -> Client:
 
 def service_of(client: Client) -> Service:
     """Return the service behind a client."""
-    return client._service  # noqa: SLF001  # the one place that looks behind it
+    return client._service  # noqa: SLF001  # the only access from outside
 
 
 @dataclass(frozen=True)
@@ -328,9 +332,9 @@ class RemoteTable:
     updated, inserted : int or None
         Rows that an upsert updated and inserted, if the service reports it.
     _changed : AlterationPlan or None
-        What was altered, for the repr.
+        The changes that were made, for the repr.
     _pinned : bool
-        Whether ``version`` alone is read, and nothing is written.
+        Whether the handle reads ``version`` alone, and is read-only.
 
     Examples
     --------
@@ -354,7 +358,7 @@ class RemoteTable:
     inserted: int | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
     _pinned: bool = False
-    # the least version that a read may be of
+    # reads must not return an older version
     _since: int | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -366,7 +370,7 @@ class RemoteTable:
     def schema(self) -> pa.Schema | None:
         """The Arrow schema: as sent, else as the service describes it.
 
-        The service is asked once, and again after an alteration. None if it cannot
+        It is fetched once, and again after an alteration. None if the service cannot
         describe tables.
 
         Examples
@@ -418,9 +422,9 @@ class RemoteTable:
 
     @hide_traceback
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Stream all rows to any reader of Arrow.
+        """Stream all rows to a library that reads Arrow.
 
-        Such as ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB.
+        For example ``polars.DataFrame(table)``, ``pyarrow.table(table)`` or DuckDB.
         """
         return self._reader().__arrow_c_stream__(requested_schema)
 
@@ -431,7 +435,7 @@ class RemoteTable:
         limit: int | None = None,
         params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
-        """Open a reader that fetches rows as it is read.
+        """Open a reader that fetches rows lazily.
 
         Dropping the reader closes the connection.
         """
@@ -453,7 +457,7 @@ class RemoteTable:
         return pa.RecordBatchReader.from_batches(schema, [])
 
     def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema | None:
-        """Return the schema of some columns, or None if one of them is not known."""
+        """Return the schema of some columns, or None if a column is unknown."""
         if self.schema is None or columns is None:
             return self.schema
         fields = {column.name: column for column in self.schema}
@@ -506,13 +510,15 @@ class RemoteTable:
             Columns to read, in this order. Defaults to all.
         where : str, optional
             A condition in the SQL of the service's engine, such as
-            ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``; odd column names in
-            backticks. Never build it from input: write ``?`` and pass ``params``.
+            ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``. A column name that is
+            not a plain word needs backticks. Never build the condition from input:
+            write ``?`` and pass ``params``.
         params : list, optional
             A value for each ``?`` of the condition outside quotes: a number, text,
             bytes, bool, date, time, datetime, Decimal or UUID, of Python, NumPy or
-            pandas. None is ``NULL``, and ``= NULL`` finds nothing: write ``IS NULL``.
-            The engine cuts a moment to the unit of the column that it is compared with.
+            pandas. None is ``NULL``, and ``= NULL`` matches no row: write ``IS NULL``.
+            A datetime or time must not be finer than the column's unit: the engine
+            would truncate it.
         limit : int, optional
             The maximum number of rows.
 
@@ -526,7 +532,7 @@ class RemoteTable:
         ValueError
             If an argument cannot be used, or the service cannot be read from.
         TypeError
-            If one of ``params`` is of another type.
+            If a value in ``params`` is of another type.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
 
@@ -550,7 +556,8 @@ class RemoteTable:
     ) -> pd.DataFrame:
         """Read rows into a pandas frame.
 
-        Integers and booleans with nulls become ``Int64`` and its like, and ``boolean``.
+        Integers and booleans with nulls get pandas' nullable dtypes, such as ``Int64``
+        and ``boolean``.
 
         Parameters
         ----------
@@ -615,19 +622,20 @@ class RemoteTable:
 
     @hide_traceback
     def scan(self) -> pl.LazyFrame:
-        """Return a Polars query that reads the rows and columns it needs when it runs.
+        """Return a Polars query that fetches only the rows and columns it needs.
 
-        The table is described once, here. Each run reads the version that it has now,
-        so that two uses in one query agree; call it again for the newest. Of a service
-        that reports no version, each run reads the newest. Columns are selected by the
-        service, and the first rows of ``head``; conditions are applied here, batch by
-        batch: `to_polars` has ``where`` for the service.
+        This call fetches the table's schema and version, and every run reads that
+        version, so that two uses in one query agree. Call it again for the newest
+        version. If the service reports no version, each run reads the newest.
+
+        The service selects columns, and the first rows of ``head``. Polars applies
+        conditions, batch by batch; `to_polars` sends ``where`` to the service instead.
 
         Returns
         -------
         polars.LazyFrame
-            The rows, with the types that `to_polars` gives. A column that Polars cannot
-            hold is of ``Object``, and refused when it is read.
+            The rows, in the types of `to_polars`. A column that Polars cannot hold has
+            the type ``Object``, and reading it raises an error.
 
         Raises
         ------
@@ -635,8 +643,8 @@ class RemoteTable:
             If the service cannot be read from.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
-            Before its version 2, Polars raises a ``ComputeError`` of the same words
-            while a query runs.
+            Before Polars 2, a running query raises a ``ComputeError`` with the same
+            message.
 
         Examples
         --------
@@ -649,19 +657,18 @@ class RemoteTable:
         from rt_frames._frames.scan import scan
 
         service = self._service
-        # which says what to do if there is none
+        # raises an error with a cure if the dialect cannot read
         service.dialect.path("query", self.name)
-        known = self._describe()
+        schema, version = self._describe()
 
         def read(columns: list[str] | None, limit: int | None) -> Rows:
-            content = {**query(columns, limit=limit), "version": known.version}
+            content = {**query(columns, limit=limit), "version": version}
             return service.read(self.name, content, since=self._since)
 
-        schema = known.schema
         if schema is None:
             with contextlib.closing(read(None, 1)) as rows:
                 schema = rows.schema
-        return scan(schema, read, is_pure=known.version is not None)
+        return scan(schema, read, is_pure=version is not None)
 
     @hide_traceback
     def count(
@@ -700,9 +707,9 @@ class RemoteTable:
 
     @hide_traceback
     def delete(self, where: str, params: Sequence[Any] | None = None) -> int | None:
-        """Delete the rows for which a condition holds, in one commit.
+        """Delete the rows that match a condition, in one commit.
 
-        A condition does not hold for a null: ``"day <> date '2024-03-01'"`` keeps rows
+        A comparison never matches a null: ``"day <> date '2024-03-01'"`` keeps rows
         without a day, ``"day IS DISTINCT FROM date '2024-03-01'"`` deletes them.
 
         Parameters
@@ -715,18 +722,17 @@ class RemoteTable:
         Returns
         -------
         int or None
-            The number of rows that were deleted; None if the service does not report
-            it.
+            The number of deleted rows; None if the service does not report it.
 
         Raises
         ------
         ValueError
             If the condition cannot be used, or the service cannot delete rows.
         OutcomeUnknown
-            If no response confirms it. Running it again gives the same result, unless
-            somebody added such rows meanwhile.
+            If no response confirms the deletion. Running it again gives the same
+            result, unless somebody added such rows meanwhile.
         ServerError
-            If the service failed, and may have deleted them.
+            If the service failed, perhaps after deleting the rows.
         RemoteError
             If the service refuses or cannot be reached; nothing was deleted.
 
@@ -741,7 +747,7 @@ class RemoteTable:
         self._check_newest()
         if where is None:
             raise ValueError(
-                "where: a condition is needed to delete rows; drop() drops the table"
+                "where: a delete needs a condition; to delete all rows, call drop()"
             )
         version, rows = self._service.delete(self.name, where, params)
         if version is not None:
@@ -750,9 +756,9 @@ class RemoteTable:
 
     @hide_traceback
     def restore(self) -> RemoteTable:
-        """Make the version of this handle the newest again, with its rows and columns.
+        """Restore this handle's version, with its rows and columns, as the newest.
 
-        Versions in between stay as they are. Needs ``rt.table(name, version=…)``.
+        Later versions are kept. Needs a handle from ``rt.table(name, version=…)``.
 
         Returns
         -------
@@ -762,11 +768,12 @@ class RemoteTable:
         Raises
         ------
         ValueError
-            If the handle has no version of its own, or the service cannot restore one.
+            If the handle is of no version, or the service cannot restore versions.
         TableNotFoundError
             If the service keeps no such version.
         OutcomeUnknown, ServerError
-            If it may have been done; restoring it again gives the same rows.
+            If the version may have been restored; restoring it again gives the same
+            rows.
         RemoteError
             If the service refuses or cannot be reached; nothing was changed.
 
@@ -782,8 +789,8 @@ class RemoteTable:
         """
         if not self._pinned or self.version is None:
             raise ValueError(
-                "restore: which version? The handle of each write has its .version: "
-                f"rt.table({self.name!r}, version=…).restore()"
+                "restore: this handle is of no version; pass the .version that an "
+                f"earlier write returned: rt.table({self.name!r}, version=…).restore()"
             )
         result = self._service.restore(self.name, self.version)
         return RemoteTable(
@@ -797,9 +804,9 @@ class RemoteTable:
     def _check_newest(self) -> None:
         if self._pinned:
             raise ValueError(
-                f"this is version {self.version} of table {self.name!r}, which is only "
-                f"read; rt.table({self.name!r}) can be changed, and restore() makes "
-                "this version the newest"
+                f"version {self.version} of table {self.name!r} is read-only; change "
+                f"rt.table({self.name!r}), or call restore() to make this version the "
+                "newest"
             )
 
     @hide_traceback
@@ -809,11 +816,11 @@ class RemoteTable:
         Raises
         ------
         TableNotFoundError
-            If there is no such table.
+            If the table does not exist.
         ValueError
             If the service cannot drop tables.
         RemoteError
-            If the service refuses, cannot be reached, or does not answer.
+            If the service refuses, cannot be reached, or does not respond.
 
         Examples
         --------
@@ -849,12 +856,12 @@ class RemoteTable:
             changes = describe_changes(self._changed)
             facts.append(list_some(changes, 4) or "nothing to alter")
         if not facts and self.created is False:
-            facts.append("was there already")
+            facts.append("already existed")
         return facts
 
     @hide_traceback
     def alter_columns(self, alterations: Alterations) -> RemoteTable:
-        """Change columns in one request, and return the table.
+        """Change columns of the table in one request, all of them or none.
 
         Parameters and errors as in `rt_frames.alter_columns`.
 
@@ -889,7 +896,7 @@ class RemoteTable:
         Returns
         -------
         RemoteTable
-            The table, for method chaining.
+            The table, with its new version.
 
         Examples
         --------
@@ -908,17 +915,17 @@ class RemoteTable:
         Parameters
         ----------
         dtypes : dict of str to dtype
-            New types by path; any dtype that `rt_frames.data_type` takes.
+            New types by path; any dtype that `rt_frames.data_type` accepts.
 
         Returns
         -------
         RemoteTable
-            The table, for the next call of a chain.
+            The table, with its new version.
 
         Raises
         ------
         BadRequest
-            If the service does not cast the one type to the other; nothing was changed.
+            If the service does not support the cast; nothing was changed.
 
         Examples
         --------
@@ -940,17 +947,17 @@ class RemoteTable:
         Parameters
         ----------
         nullable : dict of str to bool
-            Whether there may be nulls, by path.
+            Whether columns allow nulls, by path.
 
         Returns
         -------
         RemoteTable
-            The table, for the next call of a chain.
+            The table, with its new version.
 
         Raises
         ------
         BadRequest
-            If a column that is to forbid nulls contains some; nothing was changed.
+            If a column to be made non-nullable contains nulls; nothing was changed.
 
         Examples
         --------
@@ -978,7 +985,7 @@ def read_batches(
     where: str | None,
     limit: int | None,
 ) -> pa.RecordBatchReader:
-    """Ask for rows, as `RemoteTable.to_arrow` does, and read them as they come."""
+    """Open a reader that fetches the rows of `RemoteTable.to_arrow` lazily."""
     return table._reader(columns, where, limit)  # noqa: SLF001  # same module
 
 
@@ -994,12 +1001,12 @@ def check_can_rewrite(table: RemoteTable) -> None:
 
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Apply a plan in one commit, by reading, casting and replacing all rows."""
-    written = rewrite(service_of(table.client), table.name, table.schema, plan)
-    return RemoteTable(table.name, table.client, *written, _changed=plan)
+    result = rewrite(service_of(table.client), table.name, table.schema, plan)
+    return RemoteTable(table.name, table.client, *result, _changed=plan)
 
 
 def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
-    """Refuse to add or drop columns if the service has no endpoints for it."""
+    """Raise ValueError if the service has no endpoints to add or drop columns."""
     dialect = service_of(table.client).dialect
     if len(plan.added):
         dialect.path("add_columns", table.name)
@@ -1008,7 +1015,7 @@ def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
 
 
 def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
-    """Change, add and drop columns, in this order, a request each."""
+    """Change, add and drop columns, in this order, with one request each."""
     check_can_alter(table, plan)
     done: list[str] = []
     altered = table.alter_columns(AlterationPlan())
@@ -1018,7 +1025,8 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
         except Exception as error:
             if done:
                 error.add_note(
-                    f"done before it: {list_some(done)}; the same call does the rest"
+                    f"changed before the error: {list_some(done)}; the same call makes "
+                    "the rest"
                 )
             raise
         done += describe_changes(part)
@@ -1026,10 +1034,7 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
 
 
 def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:
-    """Refuse a plan that the engine refuses, or that may change values.
-
-    The error says what to do instead.
-    """
+    """Raise an error with a cure for casts that are refused or may change values."""
     instead = functools.partial(offer_rewrite, service_of(table.client), table.name)
     check_values_kept(plan, lossy=lossy, instead=instead)
 

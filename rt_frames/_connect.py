@@ -1,7 +1,7 @@
-"""Which service: `connect`, its addresses, the environment, and the default client.
+"""Choose the service: `connect`, the environment, and the default client.
 
-The environment can configure it: ``RT_FRAMES_URL``, or ``_DB``, ``_REGION`` and
-``_DOMAIN``; ``RT_FRAMES_API_KEY``; and ``RT_FRAMES_DIALECT``.
+Environment variables: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
+``RT_FRAMES_DOMAIN``; ``RT_FRAMES_API_KEY``; ``RT_FRAMES_DIALECT``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HOST_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _FOLDER = r"\.{1,2}/|/(?!/)|~"
 if sys.platform == "win32":
     _FOLDER += r"|\.{0,2}\\|[A-Za-z]:[\\/]"
-_THREE_WAYS = """connect in one of these ways:
+_WAYS_TO_CONNECT = """Ways to connect:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
     rt.connect("./tables")                      # a folder: the embedded service, without an account
@@ -64,43 +64,45 @@ def connect(
 ) -> Client:
     """Connect to a service by URL, or to the embedded one by folder.
 
-    No request is made.
+    It makes no request.
 
     Parameters
     ----------
     target : str or path, optional
         A base URL that begins with ``https://``; a database's name, with ``region`` and
         ``domain``; or a folder for the embedded service, created if missing: a path, or
-        a string that begins with ``./``, ``../``, ``/`` or ``~``. Defaults to the
-        environment.
+        a string that begins with ``./``, ``../``, ``/`` or ``~``. Defaults to
+        ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
+        ``RT_FRAMES_DOMAIN``.
     api_key : str, optional
         The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
     region, domain : str, optional
         Parts of ``https://{target}.{region}.{domain}``, the form in the service's
         documentation.
     timeout : float or tuple of float, optional
-        Seconds: one number, or ``(connect, write, read)`` to connect, to send each
-        piece of the body, and to receive the whole response, or each piece of rows.
+        Seconds: one number, or ``(connect, write, read)``: to connect, to send each
+        chunk of the body, and to receive the whole response (of rows, each chunk).
         Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        Number of retries of a request that cannot take effect twice.
+        Number of retries, for requests that cannot take effect twice.
     headers : dict of str to str, optional
-        Additional headers for every request. Their values are secrets, except those of
+        Extra headers for every request. Their values are secrets, except those of
         ``x-lancedb-…`` headers.
     verify : bool or path, default True
         Whether to check the server's certificate; a path names the CA bundle. True uses
         the first of ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and
         ``SSL_CERT_DIR``, otherwise certifi's.
     allow_insecure : bool, default False
-        Allow plain ``http`` to another machine, where anybody on the network can read
-        the key.
+        Whether to allow plain ``http`` to another machine: anybody on the network can
+        read the key.
     dialect : {"documented", "lancedb"}, optional
-        The endpoints of the server: those in the service's documentation, or those of
-        LanceDB's servers, which can also describe, read, append to, replace and drop
-        tables. Defaults to ``RT_FRAMES_DIALECT``, or else "documented". A folder
-        supports all of it.
+        The API the server speaks. "documented" has the endpoints in the service's
+        documentation, which create and alter tables. "lancedb" has the endpoints of
+        LanceDB's servers, which also describe, read, append to, replace and drop
+        tables. Defaults to ``RT_FRAMES_DIALECT``, else "documented". A folder supports
+        everything.
     default : bool, default True
-        Make this the client of ``df.remote`` and of the package's functions.
+        Whether ``df.remote`` and the package's functions use this client.
 
     Returns
     -------
@@ -150,12 +152,12 @@ def _make_service(
 ) -> Service:
     if dialect is None:
         dialect = os.environ.get("RT_FRAMES_DIALECT") or "documented"
-    # checked for a folder, too, which has its own
+    # also if it is not used: a folder has a dialect of its own
     parsed_dialect = parse_dialect(dialect)
     if isinstance(target, Path):
         if api_key is not None:
             raise ValueError(
-                "api_key: the embedded service of a folder has its own; leave the option out"
+                "api_key: the embedded service of a folder needs no key; leave it out"
             )
         return FolderService(target, options)
     if api_key is None:
@@ -164,7 +166,7 @@ def _make_service(
             host = target.rpartition("@")[2]
             text = f"no API key for {host:.100}"
             raise errors.NotConnectedError(
-                Message(text, "give {}, or set RT_FRAMES_API_KEY", api_key="…")
+                Message(text, "pass {}, or set RT_FRAMES_API_KEY", api_key="…")
             )
     return Service(
         target, api_key, options, parsed_dialect, allow_insecure=allow_insecure
@@ -174,7 +176,7 @@ def _make_service(
 def disconnect() -> None:
     """Close the default client and forget it.
 
-    The next call reads the environment again.
+    The next call without a client is configured by the environment.
 
     Examples
     --------
@@ -188,12 +190,13 @@ def disconnect() -> None:
 
 
 def resolve(client: Client | None) -> Client:
-    """Return ``client``, else the default client, else one from the environment."""
+    """Return ``client``, else the default client, else a client of the environment."""
     __tracebackhide__ = True
     if client is not None:
         if not isinstance(client, Client):
             raise TypeError(
-                f"client: expected what rt.connect(..., default=False) gives, got {show_value(client)}"
+                "client: expected a Client, as rt.connect() returns, got "
+                f"{show_value(client)}"
             )
         return client
     global _default_settings
@@ -221,24 +224,25 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         return _parse_folder(target)
     if not isinstance(target, str):
         kind = type(target).__name__
-        text = f"target: expected a URL, a database's name or a folder, got {kind}"
-        raise TypeError(Message(text, _THREE_WAYS, target="…"))
+        text = f"target: expected a URL, a database name or a folder, got {kind}"
+        raise TypeError(Message(text, _WAYS_TO_CONNECT, target="…"))
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target)
     if scheme is not None:
         if scheme[1].lower() not in ("http", "https"):
             shown = target.rpartition("@")[2]
             raise ValueError(
-                f"expected https://HOST, http://HOST or a folder, got {shown!r:.100}"
+                f"{shown!r:.100} is no URL of a service; expected https://HOST, "
+                "http://HOST or a folder"
             )
         return target
     if target in (".", "..") or re.match(_FOLDER, target):
         return _parse_folder(target)
     shown = target.rpartition("@")[2]
     text = (
-        f"{shown!r:.100} is neither a URL nor a folder; "
-        "http:// or https:// is missing before an address, ./ before a folder"
+        f"{shown!r:.100} is neither a URL nor a folder; write https://, http:// or ./ "
+        "before it"
     )
-    raise ValueError(Message(text, _THREE_WAYS, target="…"))
+    raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:
@@ -246,11 +250,11 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
         folder = Path(target).expanduser()
         is_file = folder.resolve().is_file()
     except (OSError, RuntimeError, ValueError) as error:
-        # no such user, a cycle of links, a name that is too long
+        # no such user, a cycle of links, or a name that is too long
         raise not_a_folder(target, error) from None
     if is_file:
         raise ValueError(
-            f"{folder} is a file; expected a folder, for the tables of the embedded service"
+            f"{folder} is a file; expected a folder for the embedded service's tables"
         )
     return folder
 
@@ -262,20 +266,22 @@ def _from_environment(
     if url:
         if region is not None or domain is not None:
             raise ValueError(
-                "region, domain: they go with a database's name, but RT_FRAMES_URL names a whole address"
+                "region, domain: only for a database name, but RT_FRAMES_URL is a whole "
+                "URL; leave them out"
             )
         return url, None, None
     database = os.environ.get("RT_FRAMES_DB") or None
     if database is None and region is None and domain is None:
         text = "not connected to any service"
         if _default_client is not None and service_of(_default_client).closed:
-            text += ", the default client was closed"
-        raise errors.NotConnectedError(Message(text, _THREE_WAYS, target="…"))
+            text += ": the default client was closed"
+        raise errors.NotConnectedError(Message(text, _WAYS_TO_CONNECT, target="…"))
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if database is not None and (region is None or domain is None):
         raise ValueError(
-            f"RT_FRAMES_DB={database:.100} needs RT_FRAMES_REGION and RT_FRAMES_DOMAIN beside it"
+            f"RT_FRAMES_DB={database:.100} also needs RT_FRAMES_REGION and "
+            "RT_FRAMES_DOMAIN; set them, or RT_FRAMES_URL instead"
         )
     return database, region, domain
 
@@ -283,16 +289,19 @@ def _from_environment(
 def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
     if isinstance(database, str) and "://" in database:
         raise ValueError(
-            "region, domain: they go with a database's name, but target is a whole address; leave them out"
+            "region, domain: only for a database name, but target is a whole URL; leave "
+            "them out"
         )
     parts = {"target": database, "region": region, "domain": domain}
     missing = [name for name in parts if parts[name] is None]
     if missing:
-        present = [name for name in parts if name not in missing]
-        text = f"{' and '.join(missing)} must be given with {' and '.join(present)}"
-        raise ValueError(Message(text, _THREE_WAYS, target="…"))
+        need = "a database name needs region= and domain="
+        if database is None:
+            need = "region= and domain= need a database name"
+        text = f"{', '.join(missing)}: missing; {need}"
+        raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
     for name, value in parts.items():
         if not isinstance(value, str) or not _HOST_PART.fullmatch(value):
             text = f"{name}: expected a part of a host name, got {value!r:.100}"
-            raise ValueError(Message(text, _THREE_WAYS, target="…"))
+            raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
     return f"https://{database}.{region}.{domain}"

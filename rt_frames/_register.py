@@ -1,11 +1,12 @@
-"""Attach ``df.remote`` to the frames of each library that is imported, now or later.
+"""Attach ``df.remote`` to the frames of pandas, Polars and Dask.
 
-This file imports none of the libraries, and `_accessor` only when ``remote`` is first
-used. Whatever fails here, the import of the library succeeds.
+A library that is imported later gets it through an import hook. This file imports none
+of the libraries, and `_accessor` only when ``remote`` is first used. If anything fails
+here, the import of the library still succeeds.
 
-Internals that this depends on: the set ``DataFrame._accessors``, in which the
-registrars of pandas, Polars and Dask note the names of accessors. pandas reads it for
-``dir(df)``, and lets no column of such a name be an attribute.
+Internals that this depends on: the set ``DataFrame._accessors``, in which pandas,
+Polars and Dask keep the names of registered accessors. pandas reads it for ``dir(df)``,
+and to keep a column of such a name from becoming an attribute.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LIBRARIES = ("pandas", "polars", "dask.dataframe")
 
 
 def register() -> None:
-    """Attach the accessor to the frames of each library, now or at its import."""
+    """Attach the accessor to the frames of each library, now or when it is imported."""
     if not any(map(_is_ours, sys.meta_path)):
         sys.meta_path.insert(0, _ImportHook())
     for name in _LIBRARIES:
@@ -47,7 +48,8 @@ class _Remote:
 
     def __set__(self, frame: Any, value: Any) -> None:
         raise AttributeError(
-            "remote is the accessor of rt_frames and cannot be assigned"
+            "df.remote is the accessor of rt_frames and cannot be assigned; assign a "
+            'column as df["remote"]'
         )
 
 
@@ -78,50 +80,52 @@ def _attach(library: ModuleType, stacklevel: int) -> None:
 
 
 def _is_ours(thing: object) -> bool:
-    """Return whether this file made an object.
+    """Return whether an object is of a class of this file.
 
-    This holds after a reload, too, when `isinstance` is False.
+    After a reload of the file, `isinstance` is False for older objects.
     """
     return type(thing).__module__ == __name__
 
 
 class _ImportHook:
-    """Has the accessor attached to the libraries that the finders after it find."""
+    """Finds a library through the finders after it, to attach the accessor."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if name not in _LIBRARIES:
             return None
-        # never the finders before it: two hooks could call each other for ever
+        # not the finders before it: two hooks could call each other forever
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            if hasattr(finder, "find_spec"):
-                spec = finder.find_spec(name, path, target)
-                if spec is not None:
-                    if hasattr(spec.loader, "exec_module"):
-                        _attach_to_next(spec.loader)
-                    return spec
+            if not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is None:
+                continue
+            if hasattr(spec.loader, "exec_module"):
+                _attach_to_next(spec.loader)
+            return spec
         return None
 
 
 def _attach_to_next(loader: Any) -> None:
-    """Replace a loader's method for one call, to attach the accessor to its module.
+    """Replace a loader's ``exec_module`` for one call, to attach the accessor.
 
-    No import hook runs after the import.
+    Python has no import hook that runs after the import.
     """
 
     def exec_module(module: ModuleType) -> None:
-        # this function, which restores the method
+        # restore the method
         del loader.exec_module
         loader.exec_module(module)
         try:
             _attach(module, stacklevel=3)
         except Warning:
-            # turned into an error by a filter; the library's import must survive it
+            # a filter turned it into an error, which must not fail the import
             return
 
     try:
         loader.exec_module = exec_module
     except (AttributeError, TypeError):
-        # a loader in C; `register` may still run after the import
+        # a loader written in C; `register` may still run after the import
         return

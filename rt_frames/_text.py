@@ -132,8 +132,15 @@ def join_lines(lines: Iterable[Message]) -> Message:
 
 
 def join_hint(text: str, hint: str, spelled: str) -> str:
-    """Append a hint with its options, on a new line if the text has several."""
+    """Append a hint with its options.
+
+    On a new line if the text has several lines; as a sentence if the hint has several.
+    """
     if not hint:
         return text
-    separator = "\n" if "\n" in text else "; "
+    separator = "; "
+    if "\n" in text:
+        separator = "\n"
+    elif "\n" in hint:
+        separator = ". "
     return text + separator + hint.replace("{}", spelled, 1)

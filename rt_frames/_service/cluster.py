@@ -1,6 +1,9 @@
-"""A Dask frame on a cluster: its workers send the partitions as parts of one write.
+"""Send a Dask frame from a cluster's workers, each partition as parts of one write.
 
-No rows pass through the client.
+No rows pass through this process. `ClusterStream` finds the first partition with rows,
+registers a write on the scheduler, submits one task for each partition, and adds up the
+workers' results. The scheduler marks each partition whose sending begins: it repeats
+the tasks of a worker that died, and no partition may be sent twice.
 """
 
 from __future__ import annotations
@@ -34,12 +37,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-# must run without the package
+# must be evaluated without the package
 VERSION = "__import__('rt_frames').__version__"
 
 
 class Job(NamedTuple):
-    """The target and the options of a write, for the workers."""
+    """A write's target and options, pickled for the workers."""
 
     service: Service
     options: Mapping[str, Any]
@@ -47,14 +50,14 @@ class Job(NamedTuple):
 
 
 class ClusterStream:
-    """The partitions of a frame, sent by their workers, in place of an `IPCStream`.
+    """Sends a frame's partitions from their workers, in place of an `IPCStream`.
 
     Parameters
     ----------
     job : Job
-        For the workers.
+        The write, for the workers.
     client : distributed.Client
-        Of the cluster.
+        The cluster's client.
     frame : dask.dataframe.DataFrame
         The frame to write.
 
@@ -75,43 +78,47 @@ class ClusterStream:
         self.rows = 0
 
     def first(self) -> Partition:
-        """Have the first partition with rows computed, which stays on its worker.
+        """Compute the first partition with rows, which stays on its worker.
 
-        Its schema is that of all partitions.
+        Its schema applies to all partitions.
         """
-        kept: Any = None
+        computed: Any = None
         for number, partition in enumerate(self._partitions):
-            kept = self._client.compute(partition)
-            future = self._client.submit(_describe, kept, number, self._job, pure=False)
+            computed = self._client.compute(partition)
+            description = self._client.submit(
+                _describe, computed, number, self._job, pure=False
+            )
             try:
-                rows, self._schema = future.result()
+                rows, self._schema = description.result()
             except BaseException:
-                kept.release()
+                computed.release()
                 raise
             finally:
-                # a stored failure would keep them alive through its traceback
-                future.release()
+                # a stored failure's traceback would keep its values alive
+                description.release()
             self.has_rows = rows > 0
             if self.has_rows:
                 break
-            kept.release()
-        return Partition(None, 0, self._schema, kept.release)
+            computed.release()
+        return Partition(None, 0, self._schema, computed.release)
 
     def send(self, request: Request) -> Sent:
-        """Have all partitions sent, and return the number of bytes.
+        """Send all partitions; return the number of bytes, and a failure if any.
 
-        ``request`` is that of the whole write.
+        ``request`` is the request of the whole write.
         """
         import dask
         from distributed import as_completed
 
-        # what can be pickled
+        # without the callables, which cannot be pickled
         purpose = request.purpose._replace(explain_outcome=None)
-        bare = dataclasses.replace(request, purpose=purpose, on_sent=None)
+        picklable = dataclasses.replace(request, purpose=purpose, on_sent=None)
         self.rows = 0
         sent = 0
-        with _begin(self._client) as write:
-            send = functools.partial(_write, self._job, self._schema, bare, write)
+        with _begin(self._client) as write_id:
+            send = functools.partial(
+                _send_partition, self._job, self._schema, picklable, write_id
+            )
             # neither dask nor distributed has annotations
             task = dask.delayed(send, pure=False)  # type: ignore[attr-defined]
             tasks = [task(part, number) for number, part in enumerate(self._partitions)]
@@ -134,14 +141,14 @@ class ClusterStream:
 def find_cluster(
     service: Service, data: Any, options: Mapping[str, Any], compression: Compression
 ) -> ClusterStream | None:
-    """Return the workers that can send a frame; None if this process sends it."""
+    """Return a stream that workers send, or None if this process must send."""
     if not is_a(data, "dask.dataframe", "DataFrame"):
         return None
     if not service.is_picklable or service.dialect.part_bytes is None:
         return None
     import dask
 
-    # Dask's own choice may be threads despite a cluster
+    # Dask may be configured to use threads despite a cluster
     scheduler = dask.base.get_scheduler()  # type: ignore[no-untyped-call]
     client = getattr(scheduler, "__self__", None)
     if not is_a(client, "distributed", "Client"):
@@ -149,7 +156,7 @@ def find_cluster(
     if not _can_reach(service, client) or not _have_package(client):
         return None
     if not service.takes_parts:
-        # a response shows the server's version
+        # the response shows the server's version
         service.session.list_tables()
     if not service.takes_parts:
         return None
@@ -157,7 +164,7 @@ def find_cluster(
 
 
 def _can_reach(service: Service, client: Any) -> bool:
-    """Return whether workers reach the service, which may be local to this machine."""
+    """Return whether workers can reach the service, which may be on this machine."""
     if not service.is_loopback:
         return True
     addresses = client.nthreads()
@@ -169,7 +176,7 @@ def _can_reach(service: Service, client: Any) -> bool:
 def _have_package(client: Any) -> bool:
     """Return whether the whole cluster has this version of the package.
 
-    Objects that cannot be unpickled there end its workers.
+    An object that cannot be unpickled would kill the workers.
     """
     try:
         on_scheduler = client.run_on_scheduler(eval, VERSION)
@@ -177,42 +184,43 @@ def _have_package(client: Any) -> bool:
         versions = [on_scheduler, *on_workers.values()]
     except ImportError as error:
         versions = [error]
-    # of workers lost meanwhile, an OSError
+    # a worker lost meanwhile returns an OSError
     if all(each == __version__ or isinstance(each, OSError) for each in versions):
         return True
     log.warning(
-        "the cluster has not rt_frames %s everywhere: the rows come through this process",
+        "rt_frames %s is not installed on the whole cluster, so the rows pass through "
+        "this process; install it there",
         __version__,
     )
     return False
 
 
 def _describe(frame: Any, number: int, job: Job) -> tuple[int, pa.Schema]:
-    """Return a partition's rows and schema, on a worker that could send it."""
-    # raises if the worker has not the key
+    """Return a partition's number of rows and schema; runs on a worker."""
+    # raises if the worker lacks the key
     _ = job.service.session
     options = {**job.options, "table": None}
     return len(frame), open_source(Partition(frame, number), **options).schema
 
 
-def _write(
+def _send_partition(
     job: Job,
     schema: pa.Schema,
     request: Request,
-    write: str,
+    write_id: str,
     frame: Any,
     number: int,
 ) -> tuple[int, int, Failure | None]:
-    """Send a partition, on a worker; return its rows, its bytes, and the failure.
+    """Send a partition; runs on a worker. Return rows, bytes, and a failure if any.
 
-    A scheduler repeats the tasks of a worker that died, and the service may have what
-    it sent, so the second worker sends nothing.
+    The scheduler repeats the tasks of a worker that died. The service may have received
+    the partition, so the second worker sends nothing.
     """
     if not len(frame):
         return 0, 0, None
-    # whatever workers see of each other, the scheduler lets only one of them send it
+    # the scheduler lets only one worker send a partition
     cluster = sys.modules["distributed"].get_client()
-    if not cluster.run_on_scheduler(_mark, write, number):
+    if not cluster.run_on_scheduler(_mark, write_id, number):
         text = (
             f"table {request.purpose.table!r}: a worker was lost while it sent "
             f"partition {number}"
@@ -232,41 +240,41 @@ def _write(
     return stream.rows, sent, failure
 
 
-# on the scheduler, whose one thread makes these calls: the partitions of each running
-# write that were begun
+# the partitions of each running write whose sending has begun; only on the scheduler,
+# whose one thread makes the calls
 _begun: dict[str, set[int]] = {}
 
 
 @contextlib.contextmanager
 def _begin(client: Any) -> Iterator[str]:
-    """Begin a write, after whose end its tasks begin no partition.
+    """Register a write on the scheduler. After the block, no partition is begun.
 
-    Tasks that are sending are not stopped.
+    Partitions that are being sent are not stopped.
     """
-    write = str(uuid.uuid4())
-    client.run_on_scheduler(_add, write)
+    write_id = str(uuid.uuid4())
+    client.run_on_scheduler(_add, write_id)
     try:
-        yield write
+        yield write_id
     finally:
-        # a scheduler that is gone keeps nothing
+        # a closed scheduler keeps nothing
         with contextlib.suppress(OSError):
-            client.run_on_scheduler(_remove, write)
+            client.run_on_scheduler(_remove, write_id)
 
 
-def _add(write: str) -> None:
-    _begun[write] = set()
+def _add(write_id: str) -> None:
+    _begun[write_id] = set()
 
 
-def _remove(write: str) -> None:
-    _begun.pop(write, None)
+def _remove(write_id: str) -> None:
+    _begun.pop(write_id, None)
 
 
-def _mark(write: str, number: int) -> bool:
-    """Mark a partition as begun, on the scheduler; return whether it may be sent.
+def _mark(write_id: str, number: int) -> bool:
+    """Mark a partition as begun; runs on the scheduler. Return whether to send it.
 
-    Its write has not ended, and no task has begun it before.
+    False if its write has ended, or if a task has begun the partition before.
     """
-    begun = _begun.get(write)
+    begun = _begun.get(write_id)
     if begun is None or number in begun:
         return False
     begun.add(number)

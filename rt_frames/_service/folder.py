@@ -1,6 +1,6 @@
 """The embedded service of a folder.
 
-It is started for the folder's first client in a process, and stopped after the last.
+It starts with the folder's first client in a process, and stops after the last.
 """
 
 from __future__ import annotations
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
 
 class FolderService(Service):
-    """The embedded service for one folder.
+    """The embedded service of one folder, in this process."""
 
-    It runs in this process while the folder has a client.
-    """
-
-    repr_suffix = ", the embedded service, which needs no key"
+    repr_suffix = ", embedded service"
 
     def __init__(
         self, folder: Path, options: ConnectionOptions, *, start: bool = True
@@ -41,20 +38,20 @@ class FolderService(Service):
         self._folder = folder
         self._release: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
-        url = self._start_service() if start else "http://127.0.0.1"
+        url = self._start() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
         self.closed = not start
         # in-process: compression cannot pay
         self.link = None
 
-    def _start_service(self) -> str:
+    def _start(self) -> str:
         key = os.getpid(), Path(os.path.realpath(self._folder))
         try:
-            url = _start_service(key)
+            url = _acquire_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
         release = weakref.finalize(self, _release_service, key)
-        # services end with the process
+        # services stop with the process
         release.atexit = False
         self._release = release
         return url
@@ -63,12 +60,12 @@ class FolderService(Service):
     def session(self) -> Session:
         with self._reopening:
             if self.closed:
-                self._session.base = self._start_service()
+                self._session.base = self._start()
                 self.closed = False
         return super().session
 
     def close(self) -> None:
-        # a session opened meanwhile has a release of its own
+        # a session reopened meanwhile has a release of its own
         with self._reopening:
             super().close()
             self._release()
@@ -96,9 +93,9 @@ if sys.platform != "win32":
     )
 
 
-def _start_service(key: tuple[int, Path]) -> str:
-    """Return the URL of a folder's service, which is started for its first client."""
-    # load the engine only when it is used
+def _acquire_service(key: tuple[int, Path]) -> str:
+    """Return the URL of a folder's service; start it for the first client."""
+    # the engine is loaded only if a folder is used
     from rt_frames.local import LocalService
 
     with _services_lock:
@@ -106,7 +103,7 @@ def _start_service(key: tuple[int, Path]) -> str:
             service, clients = _running_services[key]
             _running_services[key] = service, clients + 1
             return service.url
-    # outside the lock: start() waits for a thread, where the finalizer of a client may
+    # outside the lock: start() waits for a thread, in which a client's finalizer may
     # want the lock
     _, folder = key
     started = LocalService(folder, api_key=_services_key).start()

@@ -1,6 +1,6 @@
 """Explain a write whose outcome is unknown, for its error.
 
-Each function checks the table once, and returns a sentence that ends with a cure.
+Each function describes the table once, and returns text that ends with a cure.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from rt_frames._service.service import Description, Service
 
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
-MAY_DO_IT = "but the service may still do it"
-MAY_BE_LATE = (
-    f"{MAY_DO_IT}: wait until its time-out is over, and check again before you send "
+OUTCOME_UNKNOWN = "the outcome is unknown"
+MAY_TAKE_EFFECT = "the write may still take effect"
+CHECK_AGAIN = (
+    f"{MAY_TAKE_EFFECT}: wait for the service's timeout, and check again before sending "
     "again"
 )
-_SAFE = "so it is safe to send again"
-_CHECK_FIRST = "check whether the rows are there before you send them again"
+_SAFE = "it is safe to send again"
+_CHECK_ROWS = "check the table's rows before sending again"
 
 
 def explain_append(
@@ -33,11 +34,11 @@ def explain_append(
     """Explain the outcome of an append in one request."""
     if not failure.outcome_unknown:
         return ""
-    late = MAY_BE_LATE
-    # a truncated body is never carried out
+    if_unchanged = CHECK_AGAIN
+    # a truncated body never takes effect
     if failure.kind is errors.UploadInterrupted:
-        late = _SAFE
-    return compare_versions(service, name, before, late)
+        if_unchanged = _SAFE
+    return _compare_versions(service, name, before, if_unchanged, _CHECK_ROWS)
 
 
 def explain_upsert(
@@ -46,15 +47,15 @@ def explain_upsert(
     """Explain the outcome of an upsert.
 
     An embedded service runs two upserts one after the other. On other servers, two
-    simultaneous ones with one new key both insert it.
+    simultaneous upserts with the same new key both insert it.
     """
     if not failure.outcome_unknown:
         return ""
-    late = f"{MAY_DO_IT}: wait until its time-out is over, then send again"
+    if_unchanged = f"{MAY_TAKE_EFFECT}: wait for the service's timeout, then send again"
     if service.is_embedded or failure.kind is errors.UploadInterrupted:
-        late = _SAFE
-    again = "it may be sent again, as rows with its keys are updated then"
-    return compare_versions(service, name, before, late, again)
+        if_unchanged = _SAFE
+    if_changed = f"{_SAFE}, which updates the rows with the same keys"
+    return _compare_versions(service, name, before, if_unchanged, if_changed)
 
 
 def explain_multipart(
@@ -65,42 +66,50 @@ def explain_multipart(
     clean_up: Callable[[], str],
     failure: Failure,
     *,
-    late: str = MAY_BE_LATE,
-    check: str = _CHECK_FIRST,
+    if_unchanged: str = CHECK_AGAIN,
+    if_changed: str = _CHECK_ROWS,
 ) -> str:
-    """Explain the outcome of a multipart write, or clean up if no commit started."""
+    """Explain the outcome of a multipart write. Clean up if no commit started."""
     if not upload.commit_started or failure.kind in _REFUSED:
         return clean_up()
     try:
-        return compare_versions(service, name, before, late, check)
+        comparison = _compare_versions(service, name, before, if_unchanged, if_changed)
     except errors.RemoteError:
-        return f"its outcome could not be looked at, {late}"
+        return f"the outcome could not be checked; {if_unchanged}"
+    # other failures of a commit say so themselves
+    if failure.kind is errors.ServerError:
+        return f"{OUTCOME_UNKNOWN}; {comparison}"
+    return comparison
 
 
-def compare_versions(
+def _compare_versions(
     service: Service,
     name: str,
     before: Description,
-    late: str,
-    check: str = _CHECK_FIRST,
+    if_unchanged: str,
+    if_changed: str,
 ) -> str:
-    """Compare versions and numbers of rows, before and now.
+    """Compare version and number of rows, before and now, and append a cure.
 
-    ``late`` is the cure if nothing has changed so far, or if no version is reported;
-    ``check`` otherwise.
+    The cure is ``if_unchanged`` if the table is unchanged so far, or if its version is
+    not reported; otherwise it is ``if_changed``.
     """
     try:
         _, version = service.describe(name)
         rows = service.count(name, version=version)
     except errors.TableNotFoundError:
-        return f"there is no table {name!r} any more, so nothing of it is stored"
+        return f"table {name!r} no longer exists, so nothing was stored"
+    now = count(rows, "row")
     if None in (before.version, version):
-        return f"its version is not told, and it has {count(rows, 'row')} now, {late}"
+        return (
+            f"the service reports no version; the table has {now} now; {if_unchanged}"
+        )
     rows_before = service.count(name, version=before.version)
-    comparison = (
-        f"it had version {before.version} and {count(rows_before, 'row')} before, "
-        f"and has {version} and {rows:,} now"
-    )
     if version == before.version and rows == rows_before:
-        return f"{comparison}: nothing was done so far, {late}"
-    return f"{comparison}: {check}"
+        return (
+            f"so far the table is unchanged (version {version}, {now}); {if_unchanged}"
+        )
+    return (
+        f"before: version {before.version}, {count(rows_before, 'row')}; "
+        f"now: version {version}, {now}; {if_changed}"
+    )

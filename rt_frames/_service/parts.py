@@ -1,7 +1,7 @@
-"""Multipart writes, of data too large for one request or of unknown size.
+"""Multipart writes, for data that is larger than one request or of unknown size.
 
-If there is no table yet, an empty one is created first, and dropped again if the write
-fails before its commit started.
+Parts are appended to a table. If it does not exist, an empty table is created first,
+and dropped again if the write fails before its commit started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._http.request import Failure, Request, Result
 from rt_frames._http.response import parse_version
 from rt_frames._service.cluster import ClusterStream
-from rt_frames._service.outcome import MAY_BE_LATE, MAY_DO_IT, explain_multipart
+from rt_frames._service.outcome import (
+    CHECK_AGAIN,
+    MAY_TAKE_EFFECT,
+    OUTCOME_UNKNOWN,
+    explain_multipart,
+)
 from rt_frames._service.service import Description, Service
 
 if TYPE_CHECKING:
@@ -28,20 +33,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-# seconds to wait for a response after a write has failed
+# seconds; the write has failed, and its error should not wait long
 CLEAN_UP_SECONDS = 10.0
-_NOTHING_STORED = "nothing of it is stored"
+_NOTHING_STORED = "nothing was stored"
 _DROP_LATE = (
-    "wait until its time-out is over, drop table {!r} if it is there, and send again"
+    "wait for the service's timeout, drop table {!r} if it exists, and send again"
 )
 _EMPTY_LEFT = (
-    "table {!r}, which was made for it, may be there without rows: drop it before you "
-    "send again"
+    "the empty table {!r}, created for this write, may still exist; drop it before "
+    "sending again"
 )
 
 
 class _NewTable(NamedTuple):
-    """A table without rows that was created for the parts of a write."""
+    """The empty table that was created for the parts of a write."""
 
     table: Description
     etag: str | None
@@ -54,10 +59,11 @@ def send_in_parts(
     stream: IPCStream | ClusterStream,
     if_exists: str,
 ) -> Result:
-    """Send all parts and commit them."""
-    session = service.session
+    """Send all parts and commit them.
+
+    If the table exists, and nothing is to be written to it, ``created`` is False.
+    """
     purpose = request.purpose
-    name = str(purpose.table)
     created = None
     if purpose.operation == "create" or purpose.listed_before is False:
         created = _create_empty(service, request, source, if_exists)
@@ -67,41 +73,83 @@ def send_in_parts(
         send: Callable[..., Sent] = stream.send
     else:
         bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-        send = functools.partial(send_parts, bodies, session)
-    if created is None:
-        before = service.describe(name)
-        etag = None
-        late = MAY_BE_LATE
-    else:
-        before, etag = created
-        late = f"{MAY_DO_IT}: {_DROP_LATE.format(name)}"
-    upload = MultipartUpload(session, request, service.dialect, send, etag)
-    # both the error and the note below call it
-    clean_up = functools.cache(
-        functools.partial(_clean_up, service, name, upload, created)
-    )
-    explain_outcome = functools.partial(
-        explain_multipart, service, name, upload, before, clean_up, late=late
-    )
-    try:
-        return upload.run(explain_outcome)
-    except BaseException as error:
-        # including the source's, and Ctrl-C
-        if upload.commit_started:
-            note = "it is not known whether its rows were made visible"
-            already_reported = isinstance(error, errors.RemoteError)
+        send = functools.partial(send_parts, bodies, service.session)
+    return _PartsWrite(service, request, send, created).run()
+
+
+class _PartsWrite:
+    """One multipart write, which explains its failure and cleans up after it."""
+
+    def __init__(
+        self,
+        service: Service,
+        request: Request,
+        send: Callable[..., Sent],
+        created: _NewTable | None,
+    ) -> None:
+        self._service = service
+        self._name = str(request.purpose.table)
+        self._created = created
+        if created is None:
+            self._before = service.describe(self._name)
+            etag = None
+            self._if_unchanged = CHECK_AGAIN
         else:
-            note = clean_up()
-            already_reported = note == _NOTHING_STORED or note in str(error)
-        if not already_reported:
-            error.add_note(f"table {name!r}: {note}")
-        raise
+            self._before = created.table
+            etag = created.etag
+            self._if_unchanged = f"{MAY_TAKE_EFFECT}: {_DROP_LATE.format(self._name)}"
+        self._upload = MultipartUpload(
+            service.session, request, service.dialect, send, etag
+        )
+        self._state_after_failure = ""
+
+    def run(self) -> Result:
+        """Send all parts and commit them."""
+        try:
+            return self._upload.run(self._explain_outcome)
+        except BaseException as error:
+            # including errors of the source, and Ctrl-C
+            self._add_note(error)
+            raise
+
+    def _explain_outcome(self, failure: Failure) -> str:
+        return explain_multipart(
+            self._service,
+            self._name,
+            self._upload,
+            self._before,
+            self._clean_up,
+            failure,
+            if_unchanged=self._if_unchanged,
+        )
+
+    def _add_note(self, error: BaseException) -> None:
+        """Add the state of the table to an error that does not report it."""
+        if self._upload.commit_started:
+            note = (
+                f"{OUTCOME_UNKNOWN}, as the commit has started; check the table's rows "
+                "before sending again"
+            )
+            is_reported = isinstance(error, errors.RemoteError)
+        else:
+            note = self._clean_up()
+            is_reported = note == _NOTHING_STORED or note in str(error)
+        if not is_reported:
+            error.add_note(f"table {self._name!r}: {note}")
+
+    def _clean_up(self) -> str:
+        """Drop the empty table, once. Return the table's state, with a cure if any."""
+        if not self._state_after_failure:
+            self._state_after_failure = _drop_empty(
+                self._service, self._name, self._upload, self._created
+            )
+        return self._state_after_failure
 
 
 def _create_empty(
     service: Service, request: Request, source: Source, if_exists: str
 ) -> _NewTable | None:
-    """Create the table for the parts; None if it exists and that is allowed."""
+    """Create the empty table for the parts. None if it exists, which is allowed."""
     name = str(request.purpose.table)
     create = _empty_request(service, request, source)
     try:
@@ -110,14 +158,16 @@ def _create_empty(
         if if_exists == "fail" and create.purpose.listed_before is False:
             text = (
                 f"{error}; it was not listed before: if it is empty, a proxy may have "
-                "asked for it twice, so drop it and send again"
+                "repeated the request; drop it, and send again"
             )
             raise errors.TableExistsError(text, **vars(error)) from None
-        exists = _exists(service, name) if if_exists == "replace" else None
+        if if_exists != "replace":
+            raise
+        exists = _exists(service, name)
         if exists is None:
             raise
         if not exists:
-            raise not_there(error, name) from None
+            raise name_blocked(error, name) from None
         return None
     except (errors.OutcomeUnknown, errors.ServerError) as error:
         adds_rows = if_exists in ("append", "upsert") and source.replayable
@@ -157,13 +207,13 @@ def _explain_create(name: str, failure: Failure) -> str:
     if not failure.outcome_unknown:
         return ""
     advice = _DROP_LATE.format(name)
-    return f"no row was sent, but the service may still make the table: {advice}"
+    return f"no row was sent, but the service may still create the table: {advice}"
 
 
-def not_there(error: errors.TableExistsError, name: str) -> errors.ConflictError:
-    """Return the error for a create that was refused although no table exists."""
+def name_blocked(error: errors.TableExistsError, name: str) -> errors.ConflictError:
+    """Return the error for a refused create although the table does not exist."""
     text = (
-        f"{error}; there is no table {name!r}, so something else is in the way; "
+        f"{error}; table {name!r} does not exist, so something else has its name; "
         "nothing was stored"
     )
     return errors.ConflictError(text, **vars(error))
@@ -180,10 +230,10 @@ def _exists(service: Service, name: str) -> bool | None:
     return True
 
 
-def _clean_up(
+def _drop_empty(
     service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
 ) -> str:
-    """Drop the empty table, unless somebody changed it; say that nothing is stored."""
+    """Drop the empty table unless somebody changed it. Return the table's state."""
     if created is None:
         return _NOTHING_STORED
     known = created.table.version
@@ -193,7 +243,10 @@ def _clean_up(
             return f"{_NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
         rows = service.count(name, version=version, max_timeout=CLEAN_UP_SECONDS)
         if version != known or rows:
-            return f"{_NOTHING_STORED}; somebody else has changed table {name!r}, which stays"
+            return (
+                f"{_NOTHING_STORED}; somebody else changed table {name!r}, so it was "
+                "not dropped"
+            )
         if not upload.commit_started:
             service.drop(name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
             return _NOTHING_STORED

@@ -16,7 +16,7 @@ from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import MIME, IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
 from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
-from rt_frames._http.request import Failure, Purpose, Request
+from rt_frames._http.request import Failure, Purpose, Request, Result
 from rt_frames._http.response import parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-_CHECK_FIRST = "check the table's columns before you alter it again"
+_CHECK_COLUMNS = "check the table's columns before you alter it again"
 
 
 def rewrite(
@@ -39,35 +39,21 @@ def rewrite(
 ) -> WriteResult:
     """Apply a plan that was made for this schema, in one commit.
 
-    It fails if somebody else writes meanwhile: the upload is begun before the table is
-    described and read, so that a service can tell whether the table was changed since.
+    It fails if somebody else writes meanwhile: the upload is created before the table
+    is described and read, so that the service can check for later changes.
     """
     service.dialect.path("multipart_create", name)
     if schema is None or not service.can_rewrite:
         raise ValueError(
-            f"rewrite: the service of table {name!r} does not tell that it takes writes "
-            "in parts"
+            f"rewrite: the service of table {name!r} does not report that it supports "
+            "multipart writes; nothing was changed"
         )
     rewriting = _Rewriting(service, name, schema, plan)
-    request = Request(Purpose("alter", name), "", parse_version, content_type=MIME)
-    upload = MultipartUpload(service.session, request, service.dialect, rewriting.send)
-
-    def explain_outcome(failure: Failure) -> str:
-        return explain_multipart(
-            service,
-            name,
-            upload,
-            rewriting.before,
-            lambda: "nothing was changed",
-            failure,
-            check=_CHECK_FIRST,
-        )
-
     indices = service.list_indices(name)
-    result = upload.run(explain_outcome)
+    result = rewriting.run()
     if indices:
         log.warning(
-            "table %s has no indices any more; these went with the rewrite: %s",
+            "the rewrite dropped the indices of table %s: %s; create them again",
             name,
             ", ".join(indices),
         )
@@ -87,7 +73,7 @@ def rewrite(
 
 
 class _Rewriting:
-    """One version of a table, read and sent under the columns that a plan gives it."""
+    """Reads one version of a table, and sends it with the columns of a plan."""
 
     def __init__(
         self, service: Service, name: str, schema: pa.Schema, plan: AlterationPlan
@@ -95,20 +81,39 @@ class _Rewriting:
         self._service = service
         self._name = name
         self._plan = plan
-        self.before = Description(schema, None)
+        self._before = Description(schema, None)
         self.rows = 0
 
-    def send(self, request: Request) -> Sent:
-        """Send all rows of the newest version as parts of an upload."""
+    def run(self) -> Result:
+        """Read and replace all rows. The result's value is the new version."""
+        service = self._service
+        purpose = Purpose("alter", self._name)
+        request = Request(purpose, "", parse_version, content_type=MIME)
+        upload = MultipartUpload(service.session, request, service.dialect, self._send)
+        return upload.run(functools.partial(self._explain_outcome, upload))
+
+    def _explain_outcome(self, upload: MultipartUpload, failure: Failure) -> str:
+        return explain_multipart(
+            self._service,
+            self._name,
+            upload,
+            self._before,
+            lambda: "nothing was changed",
+            failure,
+            if_changed=_CHECK_COLUMNS,
+        )
+
+    def _send(self, request: Request) -> Sent:
+        """Send all rows of the newest version as parts."""
         service = self._service
         newest = service.describe(self._name)
         if newest.version is None:
             raise ValueError(
-                "rewrite: the service does not tell the version of table "
-                f"{self._name!r}, which a rewrite needs"
+                "rewrite: the service does not report the version of table "
+                f"{self._name!r}, which a rewrite needs; nothing was changed"
             )
-        self._check(newest.schema, self.before.schema)
-        self.before = newest
+        self._check(newest.schema, self._before.schema)
+        self._before = newest
         source = self._open()
         policy = CompressionPolicy(
             "auto", service.link, is_loopback=service.is_loopback
@@ -120,7 +125,7 @@ class _Rewriting:
         finally:
             source.close()
         self.rows = stream.rows
-        # an embedded service checks this itself, when it commits
+        # an embedded service checks this itself at the commit
         if failure is None and not service.is_embedded:
             self._check(service.describe(self._name), newest)
         return sent, failure
@@ -130,9 +135,9 @@ class _Rewriting:
 
         Columns keep their metadata.
         """
-        rows = self._service.read_version(self._name, self.before.version)
+        rows = self._service.read_version(self._name, self._before.version)
         try:
-            self._check(_stored(rows.schema), _stored(self.before.schema))
+            self._check(_stored(rows.schema), _stored(self._before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)
             batches = with_schema(rows, renamed, self._plan)
             reader = pa.RecordBatchReader.from_batches(renamed, batches)
@@ -147,25 +152,26 @@ class _Rewriting:
         if current != expected:
             raise errors.ConflictError(
                 f"could not rewrite table {self._name!r}: somebody else wrote to it "
-                "meanwhile; nothing was changed",
+                "meanwhile; nothing was changed; try again",
                 table=self._name,
             )
 
 
 def _stored(schema: pa.Schema | None) -> list[pa.Field]:
-    """Return columns without extension types, which some services do not describe."""
+    """Return fields without extension types, which some services do not describe."""
     return [field.with_type(map_types(field.type, storage)) for field in schema or ()]
 
 
 def offer_rewrite(service: Service, name: str) -> Message:
-    """Return the cure if the engine refuses a cast."""
+    """Return the cure for a cast that the engine refuses."""
     if not service.dialect.multipart_create:
         return Message(
-            f"the service can neither read rows back nor replace a table, so {INSTEAD}"
+            f"the service can neither read rows nor replace a table, so {INSTEAD}"
         )
     if not service.can_rewrite:
         return Message(
-            f"the service takes no writes in parts, which a rewrite needs, so {INSTEAD}"
+            "the service does not support multipart writes, which a rewrite needs, so "
+            f"{INSTEAD}"
         )
     rows = "rows"
     # must not mask the refusal

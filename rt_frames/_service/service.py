@@ -1,4 +1,4 @@
-"""One service: its address, key and session, and the requests about one table."""
+"""A service: its address, key and session, and single requests about a table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-_RUN_AGAIN = "the same call does what is not done yet"
+_RUN_AGAIN = "run the same call again for the missing changes"
 # statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
@@ -68,7 +68,7 @@ class Description(NamedTuple):
 
 
 class Service:
-    """A service, as `rt_frames.Client` describes it, pickled without its key."""
+    """A service, with the parameters of `rt_frames.Client`; pickled without its key."""
 
     repr_suffix = ""
 
@@ -89,16 +89,15 @@ class Service:
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
         self._session = Session(base, dialect, key, options)
-        # salt and fingerprint of the key, which pickles have in its place
+        # (salt, fingerprint) of the key, which replace it in pickles
         self._proof: tuple[bytes, bytes] | None = None
-        # set if it was unpickled without its key
+        # set if this service was unpickled without its key
         self._unpickle_error = ""
-        # whether `close` was called, after which a default client is forgotten
+        # a closed default client is forgotten
         self.closed = False
 
     @property
     def url(self) -> str:
-        """The address."""
         return self._session.base
 
     def __str__(self) -> str:
@@ -111,7 +110,7 @@ class Service:
         return _unpickle, (self.url, self._options, self.dialect, *self._proof)
 
     def close(self) -> None:
-        """Close the connections; a call after that opens new ones."""
+        """Close the connections; a later call opens new ones."""
         self.closed = True
         self._session.close()
 
@@ -119,14 +118,16 @@ class Service:
     def session(self) -> Session:
         """The session.
 
-        Raises NotConnectedError if the service was unpickled without its key.
+        Raises NotConnectedError if this service was unpickled without its key.
         """
         if self._proof is not None and not self._unpickle_error:
             salt, fingerprint = self._proof
-            # takes milliseconds the first time
+            # scrypt: takes milliseconds the first time
             if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
-                self._unpickle_error = _explain(
-                    self.url, "RT_FRAMES_API_KEY is not the key that it was made with"
+                self._unpickle_error = _explain_unusable(
+                    self.url,
+                    "RT_FRAMES_API_KEY in this process is not the key that it was made "
+                    "with; set the right key here",
                 )
         if self._unpickle_error:
             raise errors.NotConnectedError(self._unpickle_error)
@@ -134,7 +135,10 @@ class Service:
 
     @property
     def is_picklable(self) -> bool:
-        """False if extra headers may be secrets, which are not pickled."""
+        """Whether the service can be pickled.
+
+        False if it has extra headers that may be secrets.
+        """
         return not any(
             isinstance(value, Secret) for value in self._options.headers.values()
         )
@@ -151,7 +155,7 @@ class Service:
     def is_embedded(self) -> bool:
         """Whether the server is known to be an embedded service.
 
-        Such a service itself checks that nobody else writes during a rewrite.
+        An embedded service checks that nobody else writes during a rewrite.
         """
         return self._session.is_embedded
 
@@ -175,19 +179,22 @@ class Service:
         hints: Hints = NO_HINTS,
         **options: Any,
     ) -> Result:
-        """Send a JSON request about a table."""
-        self.check_name(name)
-        path = self.dialect.path(operation, name)
+        """Make a JSON request about a table."""
+        purpose = Purpose(operation, name, hints=hints)
         body = json.dumps(content, allow_nan=False).encode()
-        request = Request(
-            Purpose(operation, name, hints=hints),
-            path,
-            parse,
-            body=[[body]],
-            length=len(body),
-            **options,
-        )
-        return self.session.send(request)
+        return self.session.send(self._request(purpose, parse, body, **options))
+
+    def _request(
+        self,
+        purpose: Purpose,
+        parse: Callable[[Response], Any],
+        body: bytes = b"",
+        **options: Any,
+    ) -> Request:
+        """Return a request about a table, after its name was checked."""
+        self.check_name(purpose.table)
+        path = self.dialect.path(purpose.operation, str(purpose.table))
+        return Request(purpose, path, parse, body=[[body]], length=len(body), **options)
 
     def describe(
         self,
@@ -197,13 +204,13 @@ class Service:
         since: int | None = None,
         max_timeout: float = math.inf,
     ) -> Description:
-        """Return a table's schema and version, as they are now or were at ``version``.
+        """Return a table's schema and version, now or at ``version``.
 
-        ``since`` is the least version that the response may be of.
+        The response is at least of version ``since``.
         """
         if self.dialect.describe is None:
             return Description(None, None)
-        # without it, some servers leave the schema out
+        # otherwise some servers omit the schema
         content: dict[str, Any] = {"load_detailed_metadata": True}
         if version is not None:
             content["version"] = version
@@ -220,7 +227,7 @@ class Service:
     def read(
         self, name: str, content: Mapping[str, Any], *, since: int | None = None
     ) -> Rows:
-        """Send a query, whose rows are read as they arrive."""
+        """Make a query. Its rows are read lazily."""
         rows: Rows = self._read(
             "query", name, content, parse_no_rows, since=since, query=content
         )
@@ -239,9 +246,9 @@ class Service:
         version: int | None = None,
         since: int | None = None,
     ) -> None:
-        """Refuse moments finer than a column of the condition.
+        """Raise ValueError if a datetime or time is finer than its column.
 
-        The engine would cut them to the column's unit, and find other rows.
+        The engine would truncate it to the column's unit, and match other rows.
         """
         unit = finest_unit(params)
         if where is None or unit == "s":
@@ -252,8 +259,9 @@ class Service:
             is_finer = UNITS.index(unit) > UNITS.index(column_unit)
             if is_finer and names_column(where, column.name):
                 raise ValueError(
-                    f"params: a value has {unit}, and column {path!r} is {column.type}, "
-                    f"to which the engine would cut it; round it to {column_unit} first"
+                    f"params: a value has the unit {unit}, finer than column {path!r} "
+                    f"({column.type}), and the engine would truncate it; round it to "
+                    f"{column_unit} first"
                 )
 
     def count(
@@ -302,9 +310,9 @@ class Service:
         since: int | None = None,
         **options: Any,
     ) -> Any:
-        """Send a request that changes nothing, and return the response's value.
+        """Make a request that changes nothing, and return its value.
 
-        Without a version in ``content``, caches are bypassed.
+        Caches are bypassed unless ``content`` names a version.
         """
         headers = {}
         if content.get("version") is None:
@@ -322,12 +330,12 @@ class Service:
         before: int | None = None,
         exhausts_source: bool = False,
     ) -> Result:
-        """Add columns of nulls; the value is the new version.
+        """Add columns of nulls. The result's value is the new version.
 
-        A table that has them all after an unknown outcome is a success.
+        After an unknown outcome, a table that has all the columns is a success.
         """
         sink = pa.BufferOutputStream()
-        # the schema alone, no batch
+        # the schema without a batch
         pa.ipc.new_stream(sink, columns).close()
         body = sink.getvalue().to_pybytes()
         added = _stored_types(columns)
@@ -344,9 +352,9 @@ class Service:
         )
 
     def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns; the value is the new version.
+        """Drop columns. The result's value is the new version.
 
-        A table that has none of them after an unknown outcome is a success.
+        After an unknown outcome, a table that has none of the columns is a success.
         """
         body = json.dumps({"columns": [*columns]}).encode()
         return self._change(
@@ -361,10 +369,9 @@ class Service:
     def delete(
         self, name: str, where: str, params: Sequence[Any] | None = None
     ) -> tuple[int | None, int | None]:
-        """Delete rows; return the new version and the number of rows, if reported."""
+        """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
-            "running it again gives the same result, unless somebody added such rows "
-            "meanwhile"
+            "it is safe to repeat the delete, unless somebody added such rows meanwhile"
         )
         condition = bind_where(where, params)
         self.check_moments(name, where, params)
@@ -376,9 +383,9 @@ class Service:
         return version, rows
 
     def restore(self, name: str, version: int) -> Result:
-        """Make an old version the newest; the value is the new version's number."""
+        """Make an old version the newest. The result's value is the new version."""
         body = json.dumps({"version": version}).encode()
-        advice = f"restoring version {version} again gives the same rows"
+        advice = f"it is safe to restore version {version} again"
         result = self._change("restore", name, body, parse_version, advice)
         log.info(
             "restored version %d of table %s, %s", version, name, result.request_id
@@ -401,54 +408,35 @@ class Service:
         """Make one change of an existing table, in one commit.
 
         The table is described first, unless its version ``before`` is known. If the
-        outcome is unknown, the table is described once. Where ``is_done`` finds the
-        change in its columns, that is a success; else the error reports the version
-        before and now, and the ``advice``.
+        outcome is unknown, the table is described again: if ``is_done`` is true for its
+        schema, the change succeeded; otherwise the error reports the version before and
+        now, and the ``advice``.
         """
-        self.check_name(name)
-        path = self.dialect.path(operation, name)
+        outcome = _ChangeOutcome(self, name, advice)
+        purpose = Purpose(
+            operation,
+            name,
+            exhausts_source=exhausts_source,
+            explain_outcome=outcome.explain,
+        )
+        request = self._request(purpose, parse, body, content_type=content_type)
         if before is None:
             before = self.describe(name).version
-        current = Description(None, None)
-
-        def explain(failure: Failure) -> str:
-            nonlocal current
-            if not failure.outcome_unknown:
-                return ""
-            try:
-                current = self.describe(name)
-            except errors.TableNotFoundError:
-                return f"there is no table {name!r} any more"
-            if None in (before, current.version):
-                return f"the service does not tell its version; {advice}"
-            return f"it had version {before} before, and has {current.version} now; {advice}"
-
-        request = Request(
-            Purpose(
-                operation,
-                name,
-                exhausts_source=exhausts_source,
-                explain_outcome=explain,
-            ),
-            path,
-            parse,
-            content_type=content_type,
-            body=[[body]],
-            length=len(body),
-        )
+        outcome.version_before = before
         try:
             return self.session.send(request)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.refuse_missing(operation, name, error)
-            if current.schema is None or is_done is None or not is_done(current.schema):
+            schema = outcome.table.schema
+            if schema is None or is_done is None or not is_done(schema):
                 raise
-        log.info("the columns of table %s are as asked for, %s", name, request.id)
-        return Result(current.version, request.id, len(body))
+        log.info("table %s has the requested columns, %s", name, request.id)
+        return Result(outcome.table.version, request.id, len(body))
 
     def refuse_missing(
         self, operation: Operation, name: str, error: errors.RemoteError
     ) -> None:
-        """Raise ValueError if a server refused an operation because it has none such.
+        """Raise ValueError if the server refused because it lacks the operation.
 
         A 404 may also be about the table, or about the version to restore.
         """
@@ -464,16 +452,16 @@ class Service:
             except errors.TableNotFoundError:
                 raise
             except errors.RemoteError:
-                # must not mask the first answer
+                # must not mask the first response
                 return
-        # an upsert may have added columns before
+        # columns may have been added before an upsert
         unchanged = "no row was stored"
         if operation != "upsert":
             unchanged = "nothing was changed"
         message = error.message or "without a message"
         raise ValueError(
-            f"this server cannot {UNDOCUMENTED[operation]}: it answered {error.status}, "
-            f"{message}; {unchanged}"
+            f"this server cannot {UNDOCUMENTED[operation]}: {error.status}, {message}; "
+            f"{unchanged}"
         ) from error
 
     def drop(
@@ -483,20 +471,61 @@ class Service:
 
         Services without ETags ignore it.
         """
-        self.check_name(name)
-        request = Request(
+        headers = {"If-Match": etag} if etag else {}
+        request = self._request(
             Purpose("drop", name),
-            self.dialect.path("drop", name),
             parse_version,
-            headers={"If-Match": etag} if etag else {},
-            body=[[b""]],
-            length=0,
+            headers=headers,
             max_timeout=max_timeout,
         )
         start = time.monotonic()
         result = self.session.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+
+
+class _ChangeOutcome:
+    """Explains a change whose outcome is unknown.
+
+    Parameters
+    ----------
+    service : Service
+        The service of the table.
+    name : str
+        The table's name.
+    advice : str
+        The cure, which ends the explanation.
+
+    Attributes
+    ----------
+    version_before : int or None
+        The table's version before the change.
+    table : Description
+        The table as it is after an unknown outcome.
+    """
+
+    def __init__(self, service: Service, name: str, advice: str) -> None:
+        self._service = service
+        self._name = name
+        self._advice = advice
+        self.version_before: int | None = None
+        self.table = Description(None, None)
+
+    def explain(self, failure: Failure) -> str:
+        """Describe the table; return its versions before and now, and the advice."""
+        if not failure.outcome_unknown:
+            return ""
+        try:
+            self.table = self._service.describe(self._name)
+        except errors.TableNotFoundError:
+            return f"table {self._name!r} no longer exists"
+        version = self.table.version
+        if None in (self.version_before, version):
+            return f"the service reports no version; {self._advice}"
+        return (
+            f"before: version {self.version_before}; now: version {version}; "
+            f"{self._advice}"
+        )
 
 
 def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -509,7 +538,7 @@ def _parse_description(response: Response) -> Description:
 
 
 def _parse_columns(response: Response) -> pa.Schema | None:
-    """Return the schema in a table's description; None if it has none."""
+    """Return the schema in a table's description, or None."""
     fields = parse_schema(response)
     if fields is None:
         return None
@@ -517,12 +546,12 @@ def _parse_columns(response: Response) -> pa.Schema | None:
         schema = to_schema(fields)
     except (ValueError, errors.UnsupportedTypeError) as error:
         raise ValueError(
-            f"the description of its columns is not understood: {error}"
+            f"the response describes columns that are not valid: {error}"
         ) from None
     twice = duplicates(schema.names)
     if twice:
         raise ValueError(
-            f"the description of its columns names {list_names(twice)} twice"
+            f"the response describes columns {list_names(twice)} more than once"
         )
     return schema
 
@@ -536,19 +565,25 @@ def _unpickle(
 ) -> Service:
     """Make a service in another process, whose environment must hold the same key.
 
-    An error is raised only when the service is used: process pools do not survive an
-    error while unpickling, and a scheduler that only passes it on needs no key.
+    A missing or wrong key is reported on first use: an exception while unpickling
+    breaks a process pool, and a scheduler that only passes the service on needs no key.
     """
     key = Key(os.environ.get("RT_FRAMES_API_KEY"))
     problem = ""
     if not key:
         key = Key("none")
-        problem = _explain(url, "RT_FRAMES_API_KEY is not set; keys are not pickled")
+        problem = _explain_unusable(
+            url,
+            "keys are not pickled, and RT_FRAMES_API_KEY is not set in this process; "
+            "set it here",
+        )
     try:
         service = Service(url, key, options, dialect, allow_insecure=True)
     except ValueError as error:
         # a missing CA bundle, or an invalid key
-        problem = problem or _explain(url, str(error))
+        problem = problem or _explain_unusable(
+            url, f"in this process, {error}; correct this here"
+        )
         unverified = dataclasses.replace(options, verify=False)
         service = Service(url, Key("none"), unverified, dialect, allow_insecure=True)
     service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
@@ -556,5 +591,8 @@ def _unpickle(
     return service
 
 
-def _explain(url: str, problem: str) -> str:
-    return f"a client of {url} was unpickled where {problem}; set it right in that process, such as a Dask worker"
+def _explain_unusable(url: str, problem: str) -> str:
+    return (
+        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
+        "Dask worker"
+    )

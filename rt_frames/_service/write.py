@@ -1,8 +1,10 @@
 """Write a frame: create, replace, append to or upsert into a table.
 
-`write` is the whole journey. Data larger than one part, or of unknown size, go in parts
-if the service takes them; the workers of a Dask cluster send their own. An upsert is
-one request, checked before its end.
+`write` looks up the table, opens the frame, adds missing columns, and sends the rows:
+in one request, or in parts if they are larger than one part or of unknown size, and the
+service supports it. The workers of a Dask cluster send their own partitions. An upsert
+is always one request; it is stopped before its end if it is too large or has two rows
+with the same key.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from rt_frames._progress import Progress
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.outcome import explain_append, explain_upsert
-from rt_frames._service.parts import not_there, send_in_parts
+from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Description, Service
 from rt_frames._text import Message, count, format_bytes, list_names, show_value
 
@@ -54,7 +56,7 @@ IfExists = Literal["fail", "skip", "replace", "append", "upsert"]
 LIST_FIRST_ABOVE = 8 * 2**20
 # bytes of an upsert, which has no parts; hosted services refuse bodies above 100 MB
 MAX_UPSERT_BYTES = 90_000_000
-# servers want all three
+# servers require all three
 _UPSERT_RULES = (
     "when_matched_update_all=true&when_not_matched_insert_all=true"
     "&when_not_matched_by_source_delete=false"
@@ -62,7 +64,7 @@ _UPSERT_RULES = (
 
 
 class WriteResult(NamedTuple):
-    """The result of a write: fields of a `rt_frames.RemoteTable`."""
+    """The result of a write, as fields of a `rt_frames.RemoteTable`."""
 
     schema: pa.Schema | None = None
     rows: int | None = None
@@ -92,8 +94,19 @@ class WriteOptions:
         """Whether rows are added to a table that exists."""
         return self.if_exists in ("append", "upsert")
 
+    def for_source(self, table: Description | None) -> dict[str, Any]:
+        """Return the options of `open_source`."""
+        return {
+            "dtypes": self.dtypes,
+            "index": self.index,
+            "clean_names": self.clean_names,
+            "table": table and table.schema,
+            "add_columns": self.add_columns,
+            "keys": self.keys,
+        }
+
     def check(self, dialect: Dialect) -> None:
-        """Refuse options that cannot be used, by name."""
+        """Raise ValueError for options that cannot be used."""
         dialect.check_if_exists(self.if_exists)
         check_compression(self.compression)
         if not isinstance(self.add_columns, bool):
@@ -113,7 +126,7 @@ class WriteOptions:
 
 
 def parse_keys(on: Any) -> tuple[str, ...]:
-    """Read ``on``: the column, or the columns, whose values identify a row."""
+    """Return the key columns that ``on`` names."""
     if on is None:
         return ()
     if isinstance(on, str):
@@ -125,7 +138,9 @@ def parse_keys(on: Any) -> tuple[str, ...]:
         raise _no_keys()
     twice = duplicates(keys)
     if twice:
-        raise ValueError(f"on: {list_names(twice)} twice; leave one out")
+        raise ValueError(
+            f"on: key columns must be unique; leave out the second {list_names(twice)}"
+        )
     return keys
 
 
@@ -138,15 +153,15 @@ def _no_keys() -> ValueError:
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
-    """Store a frame."""
     service.check_name(name)
     options.check(service.dialect)
     table = _find_table(service, name) if options.adds_rows else None
-    # other servers may match one key alone, and overwrite rows that differ in another
+    # other servers may match only one of the keys, and overwrite rows that differ in
+    # another
     if len(options.keys) > 1 and not service.is_embedded:
         raise ValueError(
-            "on: only an embedded service is known to match several keys; make one key "
-            "column of them, for example by joining their texts"
+            "on: only an embedded service is known to support several keys; combine "
+            "them into one key column, for example by joining their texts"
         )
     return _write(service, name, data, options, table)
 
@@ -158,17 +173,10 @@ def _write(
     options: WriteOptions,
     table: Description | None,
 ) -> WriteResult:
-    """Store a frame, as additional rows if there is a ``table`` for them."""
-    source_options: dict[str, Any] = {
-        "dtypes": options.dtypes,
-        "index": options.index,
-        "clean_names": options.clean_names,
-        "table": table and table.schema,
-        "add_columns": options.add_columns,
-        "keys": options.keys,
-    }
+    """Store a frame, as additional rows if ``table`` is not None."""
+    source_options = options.for_source(table)
     cluster = None
-    # keys of all partitions are checked together
+    # here the keys of all partitions are checked together
     if not options.keys:
         cluster = find_cluster(service, data, source_options, options.compression)
     frame = data if cluster is None else cluster.first()
@@ -191,7 +199,7 @@ def _write(
             raise
         table = _find_table(service, name)
         if table is None:
-            raise not_there(error, name) from None
+            raise name_blocked(error, name) from None
     finally:
         source.close()
     return _write(service, name, data, options, table)
@@ -206,15 +214,15 @@ def _operation(options: WriteOptions, table: Description | None) -> Operation:
 
 
 def _find_table(service: Service, name: str) -> Description | None:
-    """Describe the table to add rows to. None if it does not exist."""
+    """Describe the table to add rows to, or return None if it does not exist."""
     try:
         table = service.describe(name)
     except errors.TableNotFoundError:
         return None
     if table.schema is None:
         raise ValueError(
-            f"if_exists: the service does not tell the columns of table {name!r}, to "
-            "add rows by name"
+            f"if_exists: the service does not describe the columns of table {name!r}, "
+            "so rows cannot be added by name; create another table"
         )
     return table
 
@@ -226,7 +234,7 @@ def _create(
     options: WriteOptions,
     cluster: ClusterStream | None,
 ) -> WriteResult:
-    """Create or replace the table, or skip the write if its name is taken."""
+    """Create or replace the table, or skip the write if the table exists."""
     listed = _check_name_is_free(service, purpose, source.nbytes)
     if listed and purpose.exist_ok:
         return _skip(service, purpose)
@@ -242,9 +250,9 @@ def _add_rows(
     cluster: ClusterStream | None,
     table: Description,
 ) -> WriteResult:
-    """Append or upsert, after new columns were added."""
+    """Add missing columns, then append or upsert."""
     name = str(purpose.table)
-    # any are those of add_columns=True
+    # without add_columns=True, opening the source has refused them
     existing = set(table.schema.names) if table.schema else set[str]()
     unknown = [field for field in source.schema if field.name not in existing]
     added = new_columns(unknown, existing)
@@ -267,22 +275,24 @@ def _add_rows(
     except BaseException as error:
         if len(added):
             error.add_note(
-                f"table {name!r}: columns {list_names(added.names)} were added before it, "
-                "and hold nulls; the same call goes on from there"
+                f"table {name!r}: columns {list_names(added.names)} were added before "
+                "the error, and contain nulls; the same call would now only write the "
+                "rows"
             )
         raise
 
 
 def _skip(service: Service, purpose: Purpose) -> WriteResult:
-    """Leave an existing table, but refuse an empty one of a killed upload."""
+    """Leave an existing table unchanged. Refuse an empty table of a killed upload."""
     name = str(purpose.table)
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = (
-            f"table {name!r} exists and is empty: an upload may be running, or was "
-            "killed; append to it, or drop it"
+            f"table {name!r} exists and is empty: an upload may be running or have "
+            "been killed; "
+            "nothing was stored; append to it, or drop it"
         )
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
-    log.info("skipped table %s, which is there already; nothing was stored", name)
+    log.info("skipped: table %s exists; nothing was stored", name)
     return WriteResult(created=False)
 
 
@@ -298,7 +308,7 @@ def _check_name_is_free(
         return None
     listed = purpose.table in service.session.list_tables(before=purpose)
     if listed and purpose.operation == "create" and not purpose.exist_ok:
-        text = f"table {purpose.table!r} exists already; nothing was sent"
+        text = f"table {purpose.table!r} exists; nothing was sent"
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     return listed
 
@@ -354,7 +364,7 @@ def _send(
 
 
 def _goes_in_one(service: Service, source: Source) -> bool:
-    """Return whether one request is enough, or all that the service takes."""
+    """Return whether the rows fit into one request, or may not be split."""
     part_bytes = service.dialect.part_bytes
     if not service.takes_parts or part_bytes is None:
         return True
@@ -367,7 +377,7 @@ def _send_upsert(
     stream: IPCStream | ClusterStream,
     keys: Sequence[str],
 ) -> Result:
-    """Send an upsert in one request, and stop it if it becomes too large."""
+    """Send an upsert in one request; stop it if it becomes too large."""
     on = "&".join(f"on={quote(key, safe='')}" for key in keys)
     body: Any = stream
     # hosted services refuse large bodies
@@ -388,20 +398,20 @@ def _send_upsert(
 
 
 class _Limited:
-    """The body of an upsert, which raises an error before it is too large."""
+    """The body of an upsert. Raises PayloadTooLarge before it becomes too large."""
 
     def __init__(self, stream: Any, table: str) -> None:
         self._stream = stream
         self._table = table
 
     def check(self, nbytes: int | None) -> None:
-        """Refuse a number of bytes that hosted services refuse."""
+        """Raise PayloadTooLarge for more bytes than hosted services accept."""
         if nbytes is None or nbytes <= MAX_UPSERT_BYTES:
             return
         raise errors.PayloadTooLarge(
             f"could not upsert into table {self._table!r}: an upsert is one request, of "
-            f"at most {format_bytes(MAX_UPSERT_BYTES)} here; nothing of it is stored; "
-            "upsert the rows in several calls",
+            f"at most {format_bytes(MAX_UPSERT_BYTES)} on this server; nothing was "
+            "stored; upsert the rows in several calls",
             table=self._table,
         )
 
@@ -425,7 +435,7 @@ def _finish(
     result: Result,
     seconds: float,
 ) -> WriteResult:
-    """Log a write that succeeded, and return its result."""
+    """Log a successful write, and return its result."""
     version, updated, inserted = result.value
     operation = purpose.operation
     facts = [
@@ -437,7 +447,7 @@ def _finish(
         facts.append(f"{updated:,} updated and {inserted:,} inserted")
         if updated + inserted > stream.rows:
             log.warning(
-                "table %s has several rows with one key, and all of them were updated",
+                "table %s has several rows with the same key; all of them were updated",
                 purpose.table,
             )
     log.info(
@@ -462,12 +472,12 @@ def _finish(
 
 
 def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
-    """Return the cures for errors of a create that were not tried."""
+    """Return cures that only the caller's options allow."""
     hints: dict[type[errors.RemoteError], Hint] = {}
     if options.if_exists == "fail":
-        taken = "choose another name, or pass {} to leave the table as it is"
+        taken = "choose another name, or pass {}"
         if dialect.replace:
-            taken += ', "replace" to replace all its rows, or "append" to add these'
+            taken += ', "replace" or "append"'
         hints[errors.TableExistsError] = taken, {"if_exists": "skip"}
     if options.compression != "zstd":
         hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}

@@ -114,7 +114,7 @@ def test_what_was_done_before_an_error_is_told(run, url, table, csv):
     assert done.returncode == 1
     error, note = done.stderr.splitlines()
     assert error.startswith("Error: rows 0 and 1 have the same key")
-    assert note.startswith("table 't': columns 'day' were added before it, and hold ")
+    assert note.startswith("table 't': columns 'day' were added before the error, ")
 
 
 def test_rows_are_deleted_when_that_is_confirmed(run, url, table):

@@ -287,7 +287,7 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(
     assert hosted.steps.count("create_parts") == 2
 
     hosted.fault = lambda _, step: "422" if step == "part" else ""
-    with pytest.raises(rt.errors.BadRequest, match="nothing of it is stored") as caught:
+    with pytest.raises(rt.errors.BadRequest, match="nothing was stored") as caught:
         scripted.create_table("u", frame())
     assert caught.value.attempts == 1
     assert list(hosted.tables) == ["t"]

@@ -131,8 +131,8 @@ def test_a_refusal_after_columns_were_added_says_so_and_the_same_call_finishes(
         place.append(name, rows(300), add_columns=True)
     (note,) = refused.value.__notes__
     assert note == (
-        f"table '{name}': columns 'x' were added before it, and hold nulls; the same "
-        "call goes on from there"
+        f"table '{name}': columns 'x' were added before the error, and contain "
+        "nulls; the same call would now only write the rows"
     )
     assert place.read(name).to_pydict() == {**BASE.to_pydict(), "x": [None, None]}
     place.append(name, rows(6), add_columns=True)
@@ -257,7 +257,7 @@ def test_without_add_columns_the_error_offers_both(place, name):
 
 
 def test_strict_is_no_option_any_more(place, name):
-    with pytest.raises(TypeError, match="strict is no option any more"):
+    with pytest.raises(TypeError, match="strict: no longer an option"):
         alter(place, name, BASE, strict=False)
 
 
@@ -279,8 +279,10 @@ def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
         with pytest.raises(BadRequest, match="made up") as refused:
             alter(place, name, after, **options)
     (note,) = refused.value.__notes__
-    assert note.startswith("done before it: id: int64 to int32; new: added, int8")
-    assert note.endswith("the same call does the rest")
+    assert note.startswith(
+        "changed before the error: id: int64 to int32; new: added, int8"
+    )
+    assert note.endswith("the same call makes the rest")
     assert place.read(name).column_names == ["id", "s", "old", "new"]
     table = alter(place, name, after, **options)
     assert table.version == 4

@@ -410,7 +410,7 @@ def test_a_moment_finer_than_its_column_is_refused_not_cut(folder, unit, value):
     ):
         for where in ("at = ?", "n = 1 AND ? <= `at`"):
             with pytest.raises(
-                ValueError, match=rf"'at' is timestamp\[{unit}\], .*cut"
+                ValueError, match=rf"'at' \(timestamp\[{unit}\]\), .*truncate"
             ):
                 call(where, params=[value])
     assert table.count("n = ?", params=[1]) == 1

@@ -137,26 +137,30 @@ def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(
 
 LOCAL = {"api_key": None}
 ODD = [  # beside those in tests/messages.txt: a target, options, and what is blamed
-    (None, {"region": "us-east-1"}, "^target and domain must be given with region; "),
+    (
+        None,
+        {"region": "us-east-1"},
+        r"^target, domain: missing; .* need a database name\. Ways to connect:",
+    ),
     (
         None,
         {"region": "us-east-1", "domain": "example.com"},
-        "^target must be given with region and domain; ",
+        "^target: missing; region= and domain= need a database name",
     ),
     (
         "words-x1",
         {"domain": "example.com"},
-        "^region must be given with target and domain; ",
+        "^region: missing; a database name needs region= and domain=",
     ),
-    (URL, {"region": "us-east-1"}, "target is a whole address; leave them out"),
+    (URL, {"region": "us-east-1"}, "target is a whole URL; leave them out"),
     ("words x1", {"region": "us-east-1", "domain": "example.com"}, "target.*host name"),
     ("", {}, r"rt\.connect\("),
-    ("//example.com/tables", {}, "http:// or https:// is missing"),
+    ("//example.com/tables", {}, "write https://, http:// or ./ before it"),
     ("somebody:password@example.com/", {}, "'example.com/' is neither"),
     ("https://somebody:password@example.com:x", {}, "got 'example.com:x'"),
-    ("s3://bucket/tables", LOCAL, "got 's3://"),
-    ("127.0.0.1:8911", {}, "http:// or https:// is missing"),
-    ("localhost:8911/", LOCAL, "http:// or https:// is missing"),
+    ("s3://bucket/tables", LOCAL, "^'s3://bucket/tables' is no URL"),
+    ("127.0.0.1:8911", {}, "write https://, http:// or ./ before it"),
+    ("localhost:8911/", LOCAL, "write https://, http:// or ./ before it"),
     ("http://127.0.0.1:8911/v1/", {}, "leave out /v1"),
     ("https://example.com?x=1", {}, "without user"),
     (r"http://evil.example\.localhost", {}, "special characters"),
@@ -322,7 +326,7 @@ def test_F42_unpickling_never_raises_but_the_first_call_does(
     if target == URL:
         with pytest.raises(
             NotConnectedError,
-            match=r"was unpickled where .*(is not the key|api_key|ca.pem)",
+            match=r"unpickled client .*(is not the key|api_key|ca.pem)",
         ):
             unpickled.list_tables()
     else:

@@ -111,7 +111,7 @@ def test_a_null_among_the_values_matches_nothing(place, table):
 
 
 UNUSABLE = {
-    "none": (None, None, "where: a condition is needed"),
+    "none": (None, None, "where: a delete needs a condition"),
     "empty": ("", None, "where: expected an SQL condition"),
     "blank": (" \n", None, "where: expected an SQL condition"),
     "a number": (7, None, "where: expected an SQL condition"),
@@ -221,7 +221,7 @@ def test_it_is_not_repeated_once_its_outcome_is_open(hosted):
         table.delete("id = 1")
     assert hosted.steps.count("delete") == 1
     assert re.search(
-        "had version 1 before, and has 2 now; running it again gives the same result",
+        "before: version 1; now: version 2; it is safe to repeat the delete",
         str(raised.value),
     )
 

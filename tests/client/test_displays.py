@@ -77,7 +77,7 @@ def test_a_table_shows_what_is_known_of_it(client, name):
         table.request_id,
     ):
         assert fact in seen_in(table).words
-    assert "was there already" in repr(skipped)
+    assert "already existed" in repr(skipped)
     for shown in (repr(handle), seen_in(handle).words):
         assert "sales" in shown
         assert "column" not in shown

@@ -267,7 +267,7 @@ def test_a_rewrite_asks_for_versions_and_tells_them_where_its_end_is_open(hosted
     hosted.fault = lambda _, step: "lose the answer" if step == "complete" else ""
     with pytest.raises(
         rt.errors.OutcomeUnknown,
-        match="had version 1 and 2 rows before, and has 2 and 2 now",
+        match="before: version 1, 2 rows; now: version 2, 2 rows",
     ):
         rewrite(TEXT, client=client)
     hosted.fault, describe = lambda *_: "", hosted.describe

@@ -66,17 +66,15 @@ class Writer:
 
 
 ADVICE = {  # in the order in which they are looked for: what an error says, and what is then done
-    "time-out is over, drop table 't' if it is there, and send again": Writer.wait_drop_and_send,
-    "may be there without rows: drop it before you send again": Writer.drop_and_send,
-    "wait until its time-out is over, and check again before you send again": Writer.send_if_unchanged,
-    "check whether the rows are there before you send them again": Writer.send_if_unchanged,
+    "service's timeout, drop table 't' if it exists, and send again": Writer.wait_drop_and_send,
+    "may still exist; drop it before sending again": Writer.drop_and_send,
+    "wait for the service's timeout, and check again before sending again": Writer.send_if_unchanged,
+    "check the table's rows before sending again": Writer.send_if_unchanged,
     "check before sending again": Writer.send_if_unchanged,
     "check that it is complete before you go on": Writer.send_if_unchanged,
     "check it, or replace it again": Writer.send,
     "safe to send again": Writer.send,
-    "so nothing of it is stored": Writer.send,
-    "nothing of it is stored": Writer.send,
-    '"append" to add these': Writer.append,
+    '"replace" or "append"': Writer.append,
     "nothing was stored": Writer.send,
     "check it, then try again": Writer.send_if_unchanged,
     "before the next call": Writer.send,
@@ -221,19 +219,18 @@ CHANGING = [
     if kind == "hosted" or change not in (alter, restore)
 ]
 OF_CHANGES = {  # as ADVICE; a call is made again at once, or once the service is done
-    "time-out is over, then send again": "wait",
-    "wait until its time-out is over, and check again": "check",
-    "check whether the rows are there": "check",
-    "may be sent again, as rows with its keys are updated": "again",
-    "running it again gives the same result": "again",
-    "again gives the same rows": "again",
-    "the same call does what is not done yet": "again",
+    "service's timeout, then send again": "wait",
+    "wait for the service's timeout, and check again": "check",
+    "check the table's rows": "check",
+    "safe to repeat the delete": "again",
+    "safe to restore": "again",
     "check it, then try again": "check",
     "safe to send again": "again",
     "nothing was stored": "again",
     "nothing was changed": "again",
     "before the next call": "again",
     "no row was stored": "again",
+    "run the same call again": "again",
 }
 
 

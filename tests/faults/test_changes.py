@@ -126,8 +126,11 @@ def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that
         else:
             said = str(fails_as(lambda: call(client), kinds, caplog))
             is_open = kinds[0] in OPEN and fault != "507"
-            now = "has 3" if is_done else "has 2"
-            versions = re.search(r"had version 2\b.* before, and (has \d)", said)
+            now = "3" if is_done else "2"
+            versions = re.search(
+                r"(?:before: version 2\b.*; now: version|unchanged \(version) (\d)",
+                said,
+            )
             assert (versions and versions[1]) == (now if is_open else None), said
             assert ("nothing was stored" in said) == (fault == "507")
     assert hosted.steps.count(step) == times
@@ -217,7 +220,7 @@ def test_an_old_server_is_said_to_be_unable_and_nothing_is_tried_in_its_place(
     call, _, before = EACH[step]
     hosted = with_versions(Hosted())
     unchanged = "no row was stored" if step == "merge_insert" else "nothing was changed"
-    words = f"^this server cannot {CANNOT[step]}: it answered {status}, .*{unchanged}$"
+    words = f"^this server cannot {CANNOT[step]}: {status}, .*{unchanged}$"
     with (
         serving(hosted) as server,
         connected(server, dialect="lancedb", retries=1, timeout=20) as client,
@@ -428,7 +431,7 @@ def test_F47_what_is_there_but_differs_is_not_done(caplog, field):
     ):
         meet(hosted, "add_columns", "lose the answer", 1)
         hosted.changed = lambda step: step == "add_columns" and somebody(step)
-        fails(lambda: add(client), errors.OutcomeUnknown, caplog, "version 2 before")
+        fails(lambda: add(client), errors.OutcomeUnknown, caplog, "before: version 2;")
 
 
 def test_F46_an_upsert_that_is_cut_in_its_body_is_sent_once_and_safe_to_send_again(
@@ -457,7 +460,7 @@ def test_F46_an_upsert_that_is_cut_in_its_body_is_sent_once_and_safe_to_send_aga
         ),
         errors.UploadInterrupted,
         caplog,
-        "nothing was done so far, so it is safe to send again",
+        r"so far the table is unchanged.*; it is safe to send again",
     )
     merges = [one for one in server.posts if "merge_insert" in one.path]
     assert (len(merges), error.attempts, error.rows) == (1, 1, 4 * MIB)
@@ -532,7 +535,7 @@ def test_no_log_repr_pickle_or_progress_of_them_has_the_key(
             assert again.count() == table.count()
         again = pickle.loads(pickle.dumps(pinned))
         assert again.to_arrow() == BEFORE
-        with pytest.raises(ValueError, match="only read"):
+        with pytest.raises(ValueError, match="read-only"):
             again.delete("n = 1")
         again.restore()
         unpickled = pickle.loads(pickle.dumps(made))

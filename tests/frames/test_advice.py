@@ -491,7 +491,9 @@ RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
     ],
 )
 def test_an_option_of_earlier_versions_names_those_in_its_place(call):
-    with pytest.raises(TypeError, match=r"strict .* add_columns=True .* drop_columns="):
+    with pytest.raises(
+        TypeError, match=r"strict: .* add_columns=True .* drop_columns="
+    ):
         call()
 
 

@@ -173,7 +173,7 @@ NO_SCHEMAS = {
         "'timestamp'",
     ),
     "no type": ({"fields": [{"name": "at", "nullable": True}]}, "type"),
-    "a name twice": ({"fields": SCHEMA["fields"] * 2}, "'a' twice"),
+    "a name twice": ({"fields": SCHEMA["fields"] * 2}, "'a' more than once"),
     **{f"{levels} levels": (nested(levels), "") for levels in (40, 300, 900, 100_000)},
 }
 
@@ -209,7 +209,7 @@ def test_a_description_is_asked_for_once_and_not_by_repr_and_may_be_without_a_sc
 ):
     server.answering((200, {}), (200, {"version": 3}), (200, {"schema": None}))
     assert [rt.table("t").schema for _ in range(3)] == [None] * 3
-    with pytest.raises(ValueError, match="columns of table 't' are not known"):
+    with pytest.raises(ValueError, match="does not describe the columns of table 't'"):
         FRAME.remote.alter_table("t")
     server.requests.clear()
     server.answering((200, {"schema": SCHEMA}))

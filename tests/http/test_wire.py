@@ -216,7 +216,7 @@ def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_
         assert f" {status}, " in text
     assert re.search("/v1/tables/t .*retried.*429", again)
     assert re.search(f"created table t.* 1 row.*1 column.*{table.request_id}", created)
-    assert re.search("skipped table t.*nothing was stored", skipped)
+    assert re.search("skipped: table t exists; nothing was stored", skipped)
     assert KEY not in caplog.text
     assert cell not in caplog.text
 

@@ -126,7 +126,7 @@ class Sequence:
             notes = " ".join(getattr(error, "__notes__", ()))
         else:
             raise AssertionError(f"not refused: {result!r}")
-        if "were added before it" in notes:
+        if "were added before the error" in notes:
             assert call.frame is not None
             assert call.frame.is_stream
             added = call.steps[0](self.table)

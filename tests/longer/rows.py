@@ -154,20 +154,20 @@ def check_write(
         assert there, "confirmed and lost"
     if (
         outcome in [kind.__name__ for kind in NOTHING_STORED]
-        or "nothing of it is stored" in said
+        or "nothing was stored" in said
     ):
         assert not there, said
-    if known := re.search(r"and has (\d+) and ([\d,]+) now", said):
+    if known := re.search(r"(?:now: |\()version (\d+), ([\d,]+) row", said):
         version = lance.dataset(str(root / f"{name}.lance")).version
         assert (int(known[1]), int(known[2].replace(",", ""))) == (
             version,
             found.num_rows,
         ), said
-    if "nothing was done so far" in said:
+    if "so far the table is unchanged" in said:
         assert not there, said
     if left_empty:
         assert known or re.search(
-            "without rows|drop table|could not be|is listed", said
+            "empty table|drop table|could not be|is listed", said
         ), said
     return f"{if_exists}: {outcome}"
 

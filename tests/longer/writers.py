@@ -71,7 +71,7 @@ class Pair:
             if isinstance(error, rt.errors.OutcomeUnknown):
                 raise
             notes = " ".join(getattr(error, "__notes__", ()))
-            self.steps[number] = int("were added before it" in notes)
+            self.steps[number] = int("were added before the error" in notes)
             self.outcomes[number] = f"{type(error).__name__}: {error} {notes}"
         else:
             self.steps[number] = len(call.steps)
