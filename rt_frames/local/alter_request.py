@@ -1,4 +1,4 @@
-"""The JSON of an alter request → changes for the engine, checked against the schema."""
+"""The JSON of an alter request → changes for Lance, checked against the schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rt_frames._text import count, list_names
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name
 
-# ours → the engine's
+# the request's name → Lance's
 _FIELDS = {
     "path": "path",
     "rename": "name",
@@ -26,16 +26,15 @@ _FIELDS = {
 
 _REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
 
-# by path; empty for the whole table
+# path → field; the empty path is the whole table
 Fields = dict[str, pa.Field]
 
 
 class Change(NamedTuple):
-    """What becomes of one column."""
+    """A change of one column, and the type that it has before."""
 
-    # its present type
     type: pa.DataType
-    # in the engine's form: "path", and any of "name", "data_type", "nullable"
+    # Lance's argument: "path", and any of "name", "data_type", "nullable"
     alteration: dict[str, Any]
 
     def __str__(self) -> str:
@@ -50,7 +49,7 @@ class Change(NamedTuple):
 
 
 def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change]:
-    """Parse ``{"alterations": [...]}``. One invalid change refuses all of them."""
+    """Parse ``{"alterations": [...]}``. One invalid change refuses the request."""
     alterations = request.get("alterations")
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
@@ -113,7 +112,7 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
 
 
 def _check_there(path: str, fields: Fields) -> None:
-    """Refuse the path of no column, naming its first unknown step."""
+    """Refuse a path that no column has; name its first unknown step."""
     if path and path in fields:
         return
     known, (step, _, rest) = "", path.partition(".")
@@ -129,9 +128,9 @@ def _check_there(path: str, fields: Fields) -> None:
 
 
 def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
-    """Check the values of a change, and replace the type's name by the Arrow type.
+    """Check the values of a change, and parse its type.
 
-    Some values that are refused here would end the process in the engine.
+    Some of the values that are refused here would crash Lance.
     """
     if not isinstance(alteration.get("nullable", True), bool):
         raise ValueError(
@@ -148,9 +147,9 @@ def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
-    """Refuse changes inside lists and maps that the engine cannot do.
+    """Refuse changes inside lists and maps that Lance does not support.
 
-    Some of them leave a table that cannot be read.
+    Some of them would make the table unreadable.
     """
     field = fields[alteration["path"]]
     above = [fields[path].type for path in _parents(alteration["path"])]
@@ -167,7 +166,7 @@ def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_conflicts(changes: list[Change]) -> None:
-    """Refuse changes inside a column that is cast: the engine confuses the two."""
+    """Refuse changes inside a column that is cast: Lance confuses the two."""
     casts = {
         change.alteration["path"]
         for change in changes
@@ -183,7 +182,7 @@ def _check_conflicts(changes: list[Change]) -> None:
 
 
 def _check_casts(changes: list[Change], fields: Fields) -> None:
-    """Refuse casts that the engine does not support."""
+    """Refuse casts that Lance does not support."""
     refused = []
     for arrow, alteration in changes:
         target = alteration.get("data_type")
@@ -206,7 +205,7 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
-    """Refuse renames that would give two columns of one level the same name."""
+    """Refuse renames that would give two columns of a level the same name."""
     levels: dict[str, dict[str, str]] = defaultdict(dict)
     for _, alteration in changes:
         if "name" in alteration:
@@ -224,7 +223,7 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_together(changes: list[Change]) -> None:
-    """Refuse changes that need two requests: in one, the engine fails or does harm."""
+    """Refuse changes that need two requests: in one, Lance fails or does harm."""
     alterations = [
         (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
         for _, one in changes
@@ -237,7 +236,7 @@ def _check_together(changes: list[Change]) -> None:
 
 
 def describe(changes: list[Change]) -> str:
-    """List changes for a message, casts first; as many as leave room for the reason."""
+    """List changes for a message, casts first, in about 120 characters."""
     first, *others = sorted(
         changes, key=lambda change: "data_type" not in change.alteration
     )

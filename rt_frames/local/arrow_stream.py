@@ -1,7 +1,7 @@
-"""A request's body as the file that Arrow reads a stream from.
+"""A request's body as a file from which Arrow reads a stream, complete or not at all.
 
-Arrow accepts a stream that is truncated between two messages, and ignores what follows
-its end.
+Arrow itself accepts a stream that is truncated between two messages, and ignores bytes
+after its end.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _OTHER_FORMATS = {
 
 
 class StreamFile:
-    """The Arrow stream of a body.
+    """A file object with the Arrow stream of a body.
 
-    Arrow stops at the end marker, so a read that meets the body's end is an error.
+    Arrow stops reading at the end-of-stream marker, so the end of the body within a
+    read is an error.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class StreamFile:
         _check_start(self._start)
 
     def read_schema(self) -> pa.Schema:
-        """Return the schema. Its message is kept, for Arrow reads it once more."""
+        """Return the schema. Its message is kept: `read` returns it once more."""
         frame = bytes(self.read(8))
         self._start = frame + self.read(int.from_bytes(frame[4:], "little"))
         return pa.ipc.read_schema(pa.py_buffer(self._start))
@@ -77,7 +78,7 @@ class StreamFile:
             )
 
     def close(self) -> None:
-        """Leave the connection to the server."""
+        """Do nothing: the connection belongs to the server."""
 
 
 def _check_start(start: bytes) -> None:

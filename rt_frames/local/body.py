@@ -1,7 +1,7 @@
-"""A request's body as exact reads: it counts, knows its end, and refuses to end early.
+"""Read a request's body from the connection's file, with an error if it is truncated.
 
 cheroot's own readers accept a body shorter than its Content-Length, and hold each chunk
-in memory, whatever its size; so bodies are read here, from the connection's file.
+in memory, whatever its size.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Body:
     stream : io.BufferedIOBase
         The connection's file, which may hold more than the body.
     length : int or None
-        Its Content-Length; None if it comes in chunks.
+        The Content-Length. None for a chunked body.
     is_wanted : callable, optional
-        Whether the service still runs; it closes connections when it stops.
+        Returns whether the service still runs. It closes connections when it stops.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Body:
         self._stream = stream
         self._chunked = length is None
         self._is_wanted = is_wanted
-        # bytes left of the body or chunk
+        # bytes, of the body or of the current chunk
         self._left = length or 0
         self.received = 0
         self.ended = length == 0
 
     def read(self, size: int) -> memoryview:
-        """Read ``size`` bytes, fewer only at the end, into memory of Arrow's."""
+        """Read ``size`` bytes into Arrow's memory, or fewer at the end of the body."""
         view = memoryview(pa.allocate_buffer(size)).cast("B")
         filled = 0
         while filled < size and (count := self._readinto(view[filled:])):
@@ -80,7 +80,10 @@ class Body:
         return count
 
     def linger(self) -> None:
-        """Discard input for a while, so that the client sees an early response."""
+        """Discard input for `LINGER_SECONDS`, so that the client reads a response.
+
+        A client that finds the connection closed while it sends may not read.
+        """
         until = time.monotonic() + LINGER_SECONDS
         start = self.received
         view = memoryview(bytearray(2**20))
@@ -92,7 +95,7 @@ class Body:
             self._readinto(view)
 
     def _receive(self, view: memoryview) -> int:
-        """Fill part of ``view``. 0 only at the end; EOFError if that came early."""
+        """Fill a part of ``view``. 0 at the end of the body; EOFError if truncated."""
         if self._chunked and self._left == 0:
             self._open_chunk()
             if self.ended:

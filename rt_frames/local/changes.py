@@ -1,7 +1,7 @@
-"""Changes under a table's lock: delete rows, add and drop columns, restore a version.
+"""Delete rows, add and drop columns, restore a version: each is one commit.
 
-Each is one commit. The engine itself accepts names that make a table unreadable, and
-conditions of which it reads only the beginning.
+The caller holds the table's lock. Requests are checked first, since Lance accepts names
+that make a table unreadable, and filters of which it reads only the beginning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
 
 def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
-    """Delete the rows that match a condition; return their number and the version."""
+    """Delete the rows that match a filter; return their number and the new version."""
     _check_members(request, "predicate")
     condition = check_filter(request.get("predicate"))
     if condition is None or not request["predicate"].strip():
@@ -115,10 +115,10 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
 
 
 def _rewrite_rows_without(table: Any, dropped: list[str]) -> None:
-    """Rewrite rows that have values in dropped columns alone.
+    """Rewrite fragments that store only columns to be dropped.
 
-    Rows may have been stored without columns that were added later, or that they were
-    appended without. A fragment that keeps no data makes the table unreadable.
+    A fragment lacks columns that were added later, or that an append left out. A
+    fragment without any data makes the table unreadable.
     """
     kept: set[int] = set()
     for field in table.lance_schema.fields():
@@ -129,7 +129,7 @@ def _rewrite_rows_without(table: Any, dropped: list[str]) -> None:
         for file in fragment.metadata.files:
             stored.update(file.fields)
         if not stored & kept:
-            # an update writes whole rows, with nulls in what they lack
+            # an update writes all columns, with nulls for those that were not stored
             first = fragment.fragment_id << 32
             rows = f"_rowaddr >= {first} AND _rowaddr < {first + 2**32}"
             table.update({dropped[0]: f"`{dropped[0]}`"}, where=rows)
@@ -147,7 +147,7 @@ def restore(folder: Path, version: int) -> dict[str, int]:
     try:
         table: Any = lance.dataset(str(folder), version=version)
     except BaseException as error:
-        # panics
+        # Lance's panics are BaseExceptions
         raise HTTPError(
             404,
             f"the table has no version {version}, or no longer has it; nothing was changed",

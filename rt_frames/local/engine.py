@@ -1,12 +1,8 @@
-"""Calls of Lance, and the meaning of its failures.
+"""Call Lance, and translate its failures into HTTP errors.
 
-Lance has threads of its own: a process must not fork and go on using it. Its panics
-arrive as BaseException.
-
-This depends on words of Lance's messages, see ``tests/local/test_relied_upon.py``:
-`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`.
-The names of manifests and the reports of transactions and clean-ups are tested in
-``test_versions.py``.
+Lance has threads of its own, so a process that used it must not fork and use it again.
+Its panics are BaseExceptions. ``tests/local/test_relied_upon.py`` covers the texts of
+its messages that this depends on.
 """
 
 from __future__ import annotations
@@ -36,9 +32,9 @@ from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
-# bytes of a column; the engine copies the data first for larger pages
+# bytes per column; with larger pages, Lance copies the data first
 PAGE_BYTES = 2 * 2**20
-# overwrites whose versions are kept, besides the next one
+# overwrites that are kept before the next one
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
@@ -58,20 +54,20 @@ _CONFLICT = re.compile(
     "commit conflict|concurrent transaction|concurrent writers", re.IGNORECASE
 )
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
-# a file of the table
+# with a folder in its path: a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
-# the position in the engine's source that follows the reason
+# in the place in Lance's source code, after the reason
 _PLACE = ".rs:"
 _OF_A_VALUE = "LanceError(Arrow)"
 _COLUMN = 'olumn "'
 
 
 class Conflict(HTTPError):
-    """Another process changed the table meanwhile."""
+    """A change by somebody else, at the same time, to the same table."""
 
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write a new table, verify that it can be read, and return its version."""
+    """Write a new table, check that it can be read, and return its version."""
     with _feeding(schema, batches) as (reader, counted):
         lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
     dataset = lance.dataset(str(folder))
@@ -88,7 +84,7 @@ def _feeding(
 ) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
     """Yield a reader that prefetches one batch, and a list of the batches' row counts.
 
-    Errors of the batches are raised as they were; the engine would reword them.
+    Errors of the batches are raised unchanged; Lance would reword them.
     """
     rows = list[int]()
     causes = list[Exception]()
@@ -123,7 +119,7 @@ def not_stored(schema: pa.Schema) -> str:
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
-    """Open a table for reading, at the newest or a alteration version."""
+    """Open a table for reading, at the newest version or the one with a number."""
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -136,7 +132,7 @@ def open_table(folder: Path, version: int | None = None) -> Any:
 
 
 def replace(folder: Path, staged: Path) -> int:
-    """Commit a staged table as the next version of the one in ``folder``."""
+    """Commit a staged table as the next version of the table in ``folder``."""
     old = lance.dataset(str(folder))
     new = lance.dataset(str(staged))
     operation = lance.LanceOperation.Overwrite(new.lance_schema, _fragments(new))
@@ -183,8 +179,8 @@ def _commit(
 def begin(folder: Path, staged: Path) -> None:
     """Prepare a staging folder for an append by copying the table's newest manifest.
 
-    It holds the table's version and its field ids. Without these ids, a column that was
-    ever cast would be null in the new rows.
+    The manifest has the table's version and field ids. Without these ids, a column that
+    was ever cast would be null in the new rows.
     """
     (staged / "_versions").mkdir(parents=True)
     shutil.copy(_newest_manifest(folder), staged / "_versions")
@@ -235,7 +231,7 @@ def stage_append(
 
 
 def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
-    """Refuse rows that do not match a table's columns, by name."""
+    """Refuse rows whose columns do not match the table's by name and type."""
     types = {field.name: field.type for field in schema}
     fields = {field.name: field for field in table}
     if unknown := [name for name in types if name not in fields]:
@@ -257,7 +253,7 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
-    """Return the schema with field ids; equal schemas may have different ids."""
+    """Return the schema and the field ids; equal schemas may have different ids."""
 
     def ids(fields: list[Any]) -> list[Any]:
         return [(field.id(), ids(field.children())) for field in fields]
@@ -278,9 +274,9 @@ def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
 
 
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
-    """Commit staged tables as the next version of the one in ``folder``.
+    """Commit staged tables as the next version of the table in ``folder``.
 
-    Refused if that one has changed since the staging began.
+    A `Conflict` if that table has changed since the staging began.
     """
     old = lance.dataset(str(folder))
     if etag(folder) != etag(staged):
@@ -308,10 +304,11 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
 def forget_versions(
     folder: Path, keep: datetime.timedelta, spared: int | None = None
 ) -> None:
-    """Remove versions replaced longer than ``keep`` ago or behind the ninth overwrite.
+    """Remove versions replaced longer than ``keep`` ago or before the ninth overwrite.
 
-    Unreferenced files go with them. The engine reads every manifest for a clean-up, so
-    expired versions wait until they are a tenth of all.
+    Overwrites are counted from the newest. Unreferenced files are removed, too. Lance
+    reads every manifest for a clean-up, so expired versions wait until they are a tenth
+    of all.
     """
 
     def written(version: int) -> float:
@@ -343,7 +340,10 @@ def forget_versions(
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
-    """Count the versions behind the ninth overwrite; 0 if the newest is none."""
+    """Count the versions before the ninth overwrite from the end.
+
+    0 if the newest version is not an overwrite.
+    """
     if len(versions) <= MAX_OVERWRITES or not _is_overwrite(table, versions[-1]):
         return 0
     overwrites = 0
@@ -364,7 +364,7 @@ def _is_overwrite(table: Any, version: int) -> bool:
 
 
 def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
-    """Remove files that killed processes left; the engine keeps them for a week."""
+    """Remove files that killed processes left; Lance would keep them for a week."""
     for file in files:
         path = folder / file.path.rpartition(f"{folder.name}/")[2]
         with contextlib.suppress(OSError):
@@ -373,13 +373,10 @@ def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
-    """Read the first and last row, to publish no unreadable table.
-
-    Return the version.
-    """
+    """Raise if the first or last row cannot be read. Return the version."""
     if (rows := dataset.count_rows()) and columns != []:
         dataset.take([0, rows - 1], columns=columns)
-        # dictionaries are concatenated by page, and may outgrow their codes in each
+        # Lance joins dictionaries per page, and any may then outgrow its codes
         narrow = [
             name
             for name in _narrow_dictionaries(dataset.schema)
@@ -391,7 +388,7 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
-    """List columns with dictionaries, at any depth, of codes under 32 bits."""
+    """List columns with a dictionary, at any depth, whose codes have under 32 bits."""
     return [
         field.name
         for field in schema
@@ -431,7 +428,7 @@ def alter(folder: Path, request: dict[str, Any]) -> int:
 
 
 def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -> int:
-    """Read columns of a table that was changed; restore a version if that fails."""
+    """Check that changed columns can be read, and restore the old version if not."""
     version = changed.version
     try:
         return verify_readable(lance.dataset(str(folder), version=version), columns)
@@ -443,7 +440,7 @@ def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -
 
 
 def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
-    """Return the change that the engine names, or all that may have failed."""
+    """Return the change that Lance names, or else all that may have failed."""
     path = reason.partition(_COLUMN)[2].partition('"')[0]
     named = [change for change in changes if change.alteration["path"] == path]
     casts = [change for change in changes if "data_type" in change.alteration]
@@ -454,7 +451,7 @@ def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
 
 @contextlib.contextmanager
 def as_http_errors(what: str) -> Iterator[None]:
-    """Turn the engine's exceptions in this block into HTTP errors."""
+    """Turn the exceptions of Lance and the file system into HTTP errors."""
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
@@ -465,7 +462,7 @@ def as_http_errors(what: str) -> Iterator[None]:
 
 
 def _to_http_error(error: BaseException, what: str) -> HTTPError:
-    """Translate a failure of the engine or the disk into an HTTP error."""
+    """Translate one exception; 400 is for what Lance says in its own words."""
     text = str(error)
     number = getattr(error, "errno", None) or (
         int(found[1]) if (found := _OS_ERROR.search(text)) else None

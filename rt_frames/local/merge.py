@@ -1,8 +1,8 @@
-"""Upserts: rows of a stream replace those with their keys, or are added, in one commit.
+"""Upserts: update the rows whose keys exist and insert the others, in one commit.
 
 The stream is written to a file before the table is locked, so that a slow client blocks
-nobody, and checked on the way: the engine would insert two rows with one new key, and
-null keys again at every call.
+nobody. Its keys are checked on the way: Lance would insert two rows with the same new
+key, and would insert a null key again at every call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import alignment
 
-# whether they must be true or false, by parameter
+# parameter → the only value that is supported
 _RULES = {
     "when_matched_update_all": True,
     "when_not_matched_insert_all": True,
@@ -37,7 +37,7 @@ _ROW = "row"
 
 
 def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
-    """Check the rules of a merge; return the names of its key columns."""
+    """Check the parameters of a merge; return the names of its key columns."""
     if unknown := set(parameters) - set(_RULES) - _IGNORED - {"on"}:
         raise HTTPError(
             501,
@@ -65,7 +65,7 @@ def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
 
 
 def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
-    """Refuse keys that rows cannot be matched by, and columns that do not fit."""
+    """Refuse columns that do not fit the table, and keys that Lance cannot match."""
     engine.check_fits(schema, table)
     for key in keys:
         if key not in table.names:
@@ -103,7 +103,7 @@ def _plain_type(arrow: pa.DataType) -> pa.DataType:
 def stage(
     folder: Path, keys: list[str], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """Write the rows of a merge into staging; refuse null keys and double ones."""
+    """Write the rows of a merge into staging; refuse null and duplicate keys."""
     rows = 0
     tables = []
     with pa.ipc.new_stream(str(folder / "rows"), schema) as writer:
@@ -116,13 +116,13 @@ def stage(
 
 
 def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
-    """Return the keys as plain values, numbered by row."""
+    """Return the key columns as plain values, with the number of each row."""
     columns: dict[str, Any] = {}
     for number, key in enumerate(keys):
         values = batch.column(key)
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
-        # a dictionary may itself hold nulls
+        # decoded before nulls are counted: a dictionary may itself hold nulls
         values = values.cast(_plain_type(values.type))
         if values.null_count:
             row = start + values.is_null().index(True).as_py()
@@ -140,7 +140,7 @@ def _check_unique(keys: list[str], table: pa.Table) -> None:
     if len(keys) == 1 and len(table["0"].unique()) == table.num_rows:
         return
     names = [str(number) for number in range(len(keys))]
-    # large_string takes Arrow ten times as long to group as its codes
+    # grouping large_string takes Arrow ten times as long as grouping codes
     codes = {name: _codes(table[name]) for name in names}
     found = pa.table({**codes, _ROW: table[_ROW]}).group_by(names, use_threads=False)
     found = found.aggregate([(_ROW, "min"), (_ROW, "max")])
@@ -151,7 +151,7 @@ def _check_unique(keys: list[str], table: pa.Table) -> None:
     first = table.slice(rows["row_min"], 1)
     values = []
     for number, key in enumerate(keys):
-        # unlike as_py, it can print every value
+        # unlike as_py, to_string supports every value
         text = first.column(str(number)).combine_chunks().to_string().strip("[] \n")
         values.append(f"{key}={text}")
     raise HTTPError(
@@ -162,13 +162,13 @@ def _check_unique(keys: list[str], table: pa.Table) -> None:
 
 
 def _codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a number for each distinct value; chunks share one dictionary."""
+    """Return codes of the values; all chunks share one dictionary."""
     encoded = column.dictionary_encode()
     return pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())
 
 
 def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
-    """Merge staged rows into the table in ``folder``; return its version and counts."""
+    """Merge staged rows into a table; return the new version and the counts."""
     table: Any = lance.dataset(str(folder))
     with pa.memory_map(str(staged / "rows")) as file:
         schema = pa.ipc.open_stream(file).schema
@@ -182,7 +182,7 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             ) from error
         file.seek(0)
         options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
-        # mapped; the engine joins a table, whose size it knows, faster than a stream
+        # memory-mapped; Lance joins a table, whose size it knows, faster than a stream
         rows = pa.ipc.open_stream(file, options=options).read_all()
         with engine.as_http_errors("nothing was stored"):
             builder = table.merge_insert(keys).conflict_retries(0)

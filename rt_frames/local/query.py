@@ -1,6 +1,6 @@
-"""Reads over HTTP: count rows, or send them as an Arrow stream, with a filter.
+"""Count rows, or send them as an Arrow stream, with a filter.
 
-The JSON is that of the protocol's official client, for ``count_rows``, ``head`` and
+The JSON is that of the official client, ``lancedb``, for ``count_rows``, ``head`` and
 ``search`` without a vector.
 """
 
@@ -27,13 +27,13 @@ BATCH_BYTES = 2**22
 BUFFER_BYTES = 2**26
 # characters
 MAX_FILTER = 10**6
-# words and operators; each may nest, and some 350 of them crash the engine
+# words and operators; each may nest, and about 350 levels crash Lance
 MAX_TOKENS = 250
-# text and names in odd spelling, of which each is one operand
+# a quoted text or name, which is one operand
 _QUOTED = re.compile("'[^']*'|`[^`]*`")
-# with which the engine may see quotes elsewhere
+# characters with which Lance may find other quotes than `_QUOTED`
 _UNCLEAR = re.compile(r"['`\\$]")
-# what makes the engine read a filter in another way than it looks, outside quotes
+# outside quotes, Lance reads these in another way than the caller expects
 _MISREAD = {
     ";": "the engine ignores what follows a semicolon; leave it out",
     '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
@@ -76,7 +76,7 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
-    """Return the rows of a query as an Arrow stream, its first batch already read."""
+    """Read the first batch of a query; return the whole result as an Arrow stream."""
     if request.get("vector"):
         raise HTTPError(
             501,
@@ -113,9 +113,9 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
 
 
 def _batch_rows(table: Any) -> int:
-    """Return the number of rows in a batch of moderate size.
+    """Return the number of rows in about `BATCH_BYTES`.
 
-    The engine's own limit in bytes applies only after it has read more.
+    Lance applies its own limit in bytes only after it has read more.
     """
     sizes = [
         file.file_size_bytes or 0
@@ -150,7 +150,7 @@ def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def check_filter(text: Any) -> str | None:
-    """Refuse a filter whose nesting would overflow the engine's stack."""
+    """Refuse a filter that would overflow Lance's stack; return it in parentheses."""
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > MAX_FILTER:
@@ -171,14 +171,14 @@ def check_filter(text: Any) -> str | None:
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
-    # without parentheses, the engine ignores anything after a complete condition
+    # without parentheses, Lance ignores anything after a complete condition
     return f"({text})"
 
 
 def _check_end(text: str, bare: str) -> None:
-    """Refuse a filter that ends early: the engine ignores what follows.
+    """Refuse a filter of which Lance would ignore or misread a part.
 
-    ``bare`` is what stands outside quotes.
+    ``bare`` is the text without its quoted parts.
     """
     for mark, reason in _MISREAD.items():
         if mark in bare:

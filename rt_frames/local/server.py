@@ -1,18 +1,8 @@
-"""The server around the application: starts on a free port, stops with the process.
+"""The HTTP server of the embedded service, which ends with the process.
 
-Internals of cheroot that this depends on, each covered by a test in ``tests/local``:
-
-- `ConnectionClass`, `RequestHandlerClass` and `gateway` choose the classes of a server.
-- A connection has `rfile`, `wfile`, `socket` and `close`.
-- A request has `conn`, `chunked_read` and `close_connection`, reads headers with
-  `header_reader` and refuses with `simple_response`. As many bytes as `rfile.remaining`
-  says are read before a response is sent.
-- A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
-  `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
-  figures in `logging.statistics`.
-- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s,
-  with a `server`, and a `conn` while they respond. They are daemons if the thread that
-  prepares the server is one.
+cheroot's classes are changed so that headers have one meaning, a slow client holds up
+no other, and a client that still sends sees an early response.
+``tests/local/test_relied_upon.py`` lists the internals of cheroot that this depends on.
 """
 
 from __future__ import annotations
@@ -50,14 +40,14 @@ from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
-# threads that wait for requests, besides two of cheroot's; more if bodies are slow
+# worker threads at first, besides cheroot's own two; `process_conn` adds others
 THREADS = 6
 MAX_THREADS = 128
-# seconds for a whole head, however slowly it arrives
+# seconds for all headers of a request
 HEAD_SECONDS = 10
-# seconds; a client may compute what it sends
+# seconds per read of a body: a client may compute it while sending
 BODY_SECONDS = 600
-# seconds for a client to send and read once the service stops
+# seconds for a request in progress when the service stops
 LAST_SECONDS = 1
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
@@ -73,13 +63,14 @@ _SINGLE_HEADERS = (
 class LocalService:
     """The embedded service on a folder.
 
-    Several services, also of several processes, may run on one folder. The engine has
-    threads of its own: a forked process cannot start a service if its parent had one.
+    Several services, also in several processes, may share a folder. A forked process
+    cannot start a service if its parent ran one, because Lance's threads do not survive
+    a fork.
 
     Parameters
     ----------
     root : path
-        Where tables live, each as ``ROOT/NAME.lance``; made when it is missing.
+        The folder of the tables, each as ``ROOT/NAME.lance``. Created if missing.
     host : str, default "127.0.0.1"
         The address to listen on.
     port : int, default 0
@@ -87,18 +78,19 @@ class LocalService:
     api_key : str, optional
         The key that requests must carry. Defaults to a random one.
     keep : datetime.timedelta, default one day
-        How long a replaced version of a table is kept, for those who still read it or
-        want it back; of a table that is overwritten often, at most the last ten
-        overwrites. With ``timedelta(0)`` only the newest is kept, and until the next
-        write the one before. Parts of a write that nobody completes are kept as long,
-        but for an hour at least. Expired data are removed before the next write.
+        How long a replaced version of a table is kept, to be read or restored. Of a
+        table that is overwritten often, at most the last ten overwrites are kept. With
+        ``timedelta(0)``, only the newest version is kept, and the previous one until
+        the next write. Parts of an uncompleted write are kept as long, but at least an
+        hour. Expired data is removed before the next write.
 
     Raises
     ------
     ValueError
-        If the key has other than visible ASCII characters or `keep` is negative.
+        If ``api_key`` is empty or has characters other than visible ASCII, or ``keep``
+        is negative.
     TypeError
-        If `keep` is no ``datetime.timedelta``.
+        If ``keep`` is not a ``datetime.timedelta``.
 
     Examples
     --------
@@ -158,7 +150,12 @@ class LocalService:
 
     @property
     def url(self) -> str:
-        """The address, while the service runs.
+        """The URL of the running service.
+
+        Raises
+        ------
+        RuntimeError
+            If the service is not running.
 
         Examples
         --------
@@ -176,17 +173,19 @@ class LocalService:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> Self:
-        """Listen, and answer on threads in the background.
+        """Start the service on background threads.
 
         Returns
         -------
         LocalService
-            Itself.
+            The service itself.
 
         Raises
         ------
         OSError
-            If the address cannot be listened on.
+            If the service cannot listen on ``host`` and ``port``.
+        RuntimeError
+            If this process was forked from one that ran a service.
 
         Examples
         --------
@@ -226,14 +225,14 @@ class LocalService:
                 _running.add(server)
 
     def close(self) -> None:
-        """Stop answering; requests on the way are given a second to finish.
+        """Stop the service. Requests in progress have a second to finish.
 
         Examples
         --------
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
-        # not when the process ends
+        # `_end_answers` has cleared `ready` if the process ends
         if self._server is not None and self._server.ready:
             _do_uninterrupted(self._stop)
 
@@ -254,7 +253,7 @@ class LocalService:
 
 # the servers
 _running: set[Any] = set()
-# process ids that ran a service; any other than this was a parent
+# process ids that ran a service; any but this process's own is that of a parent
 _processes: set[int] = set()
 
 
@@ -270,7 +269,7 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
         try:
             work()
             done.set_result(None)
-        except BaseException as error:  # noqa: BLE001  # raised by the thread that waits for it
+        except BaseException as error:  # noqa: BLE001  # raised again by `result`
             done.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -281,8 +280,8 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
 def _end_answers() -> None:
     """Wait for responses in progress when the interpreter ends.
 
-    A thread that leaves the engine after that aborts the process. No thread can be
-    started here any more, so the servers are not stopped; they end with the process.
+    A thread that returns from Lance after that aborts the process. The servers are not
+    stopped: that would start a thread, which the ending interpreter forbids.
     """
     for server in list(_running):
         server.ready = False
@@ -303,10 +302,10 @@ def _end_answers() -> None:
 
 
 class _Request(HTTPRequest):
-    """Rejects ambiguous framing (request smuggling), with the usual JSON errors."""
+    """Rejects ambiguous framing (request smuggling), with errors as JSON."""
 
     def parse_request(self) -> None:
-        """Read the head, for `HEAD_SECONDS` at most."""
+        """Read the headers within `HEAD_SECONDS`, however slowly they arrive."""
         reader = self.conn.rfile.raw
         sock = self.conn.socket
         reader.deadline = time.monotonic() + HEAD_SECONDS
@@ -319,7 +318,8 @@ class _Request(HTTPRequest):
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
         """Read the headers strictly.
 
-        cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0.
+        cheroot keeps the last of two equal names, and accepts lengths such as -1, +5
+        and 1_0.
         """
         values: dict[bytes, list[bytes]] = defaultdict(list)
         while (line := rfile.readline()) != b"\r\n":
@@ -356,7 +356,7 @@ class _Request(HTTPRequest):
             )
 
     def simple_response(self, status: str, msg: str = "") -> None:
-        """Refuse a request and close; the next bytes could pass for another request."""
+        """Refuse a request and close, since its body could pass for another request."""
         self.close_connection = True
         answer = json.dumps(
             {"error": {"code": int(status[:3]), "message": msg or status[4:]}}
@@ -387,9 +387,9 @@ class _DeadlineReader(socket.SocketIO):
 
 
 class _Connection(HTTPConnection):
-    """Closes both files of its socket.
+    """A connection that also closes `wfile`.
 
-    cheroot forgets the one for writing, whose finalizer then fails to send the rest.
+    cheroot leaves it open, and its finalizer then fails to send what is buffered.
     """
 
     RequestHandlerClass = _Request
@@ -414,12 +414,12 @@ class _Connection(HTTPConnection):
 
 
 class _Gateway(Gateway_10):
-    """Passes on the raw body; closes the connection if it was not read to its end."""
+    """Passes on the raw body. Closes the connection if its end was not reached."""
 
     def __init__(self, req: Any) -> None:
         length = None if req.chunked_read else req.rfile.remaining
         self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
-        # the server would read all of the rest before it answers
+        # cheroot would read the rest of the body before it sends the response
         req.rfile.remaining = 0
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
@@ -459,13 +459,13 @@ class _Server(Server):
         self.gateway = _Gateway
 
     def process_conn(self, conn: Any) -> None:
-        """Hand a connection to a thread, to a new one if all are busy."""
+        """Hand a connection to a thread. If all are busy, add threads."""
         if self.requests.idle <= self.requests.qsize:
             self.requests.grow(THREADS)
         super().process_conn(conn)
 
     def stop(self) -> None:
-        """Stop, and drop the figures that cheroot keeps of every server."""
+        """Stop, and drop the statistics that cheroot keeps of every server."""
         super().stop()
         logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
 
@@ -480,5 +480,5 @@ class _Server(Server):
             isinstance(error := sys.exc_info()[1], OSError)
             and error.errno == errno.EMFILE
         ):
-            # out of descriptors until a connection ends; polling is the only way
+            # no file descriptor is free; accept fails at once until a connection ends
             time.sleep(0.1)

@@ -1,12 +1,13 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
 A table is written into ``ROOT/.rt_frames-staging``, read back, and published by one
-rename, or committed as the next version of the table that it replaces. Each request
-locks its own folder there, so a folder without a lock was left by a killed process, or
-belongs to a multipart write between two requests. Before each write the former are
-removed, the latter once nothing was written to them for a while, and expired versions
-of the table. Changes to an existing table lock its folder. Several processes may serve
-one root.
+rename, or committed as the next version of the table that it replaces. Changes to an
+existing table lock its folder. Several processes may serve one root.
+
+Each request locks its own staging folder. A folder without a lock was left by a killed
+process, or belongs to a multipart write between two requests. Each write first removes
+the folders that killed processes left, abandoned multipart writes, and expired versions
+of its table.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-# file beside staged rows: the name of their table, until that is dropped or the commit
+# a file next to staged rows, with the name of their table; removed by commit and drop
 UPLOAD = "upload"
 
 
 class Missing(HTTPError):
-    """A table that does not exist."""
+    """404 for a table that does not exist."""
 
     def __init__(self, name: str) -> None:
         super().__init__(404, f"there is no table {name!r}")
@@ -55,9 +56,9 @@ class Store:
     Parameters
     ----------
     root : path
-        Made when it is missing.
+        The folder. Created if missing.
     keep : datetime.timedelta
-        How long to keep replaced versions of a table, and parts that nobody completes.
+        How long to keep replaced versions of a table, and uncompleted multipart writes.
     """
 
     def __init__(self, root: Path, keep: datetime.timedelta) -> None:
@@ -67,7 +68,7 @@ class Store:
         self._wipe()
 
     def _make_folder(self) -> None:
-        """Make the folders that are missing, perhaps because somebody removed them."""
+        """Create root and staging, which somebody may have removed meanwhile."""
         if self.staging.is_symlink():
             raise ValueError(
                 f"{self.staging} is a link; what it leads to is not touched: remove the link"
@@ -84,9 +85,9 @@ class Store:
         )
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
-        """Refuse an invalid name, and a taken one unless its table is replaced."""
+        """Refuse an invalid name, and a taken name unless its table is replaced."""
         folder = self._folder(name)
-        # another process may create or drop it between two checks
+        # another process may create or drop the table between two checks
         for _ in range(_ATTEMPTS):
             if replace and self._is_table(name):
                 return
@@ -103,7 +104,7 @@ class Store:
             raise Missing(name)
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """Open a table for reading."""
+        """Open a table for reading, at its newest version by default."""
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
@@ -126,7 +127,7 @@ class Store:
         folder = self._folder(name)
         if not (folder / "_versions").is_dir():
             return False
-        # a file system that folds case finds table a by the path of A; its list shows a
+        # a file system that folds case opens table a by the path of A, but lists only a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
         return not folds_case or folder in self.root.glob("*.lance")
 
@@ -147,11 +148,11 @@ class Store:
         *,
         replace: bool = False,
     ) -> tuple[int, str]:
-        """Write a table in staging, verify that it can be read, and publish it.
+        """Write a table in staging, check that it can be read, and publish it.
 
-        Return its version, and the etag of a new table.
+        Return its version and ETag. The ETag is empty if it replaced a table.
         """
-        # free space before it is needed
+        # now, so that the new rows have the space of expired versions
         if replace:
             with contextlib.suppress(Missing), self.locked_table(name) as folder:
                 engine.forget_versions(folder, self.keep)
@@ -167,7 +168,7 @@ class Store:
     def append(
         self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
     ) -> int:
-        """Append rows to a table, all or none; return its new version."""
+        """Append all rows to a table, or none; return its new version."""
         with (
             engine.as_http_errors("the rows were not added"),
             self.append_folder(name) as folder,
@@ -184,7 +185,7 @@ class Store:
         schema: pa.Schema,
         batches: Iterator[pa.RecordBatch],
     ) -> dict[str, int]:
-        """Update rows by key and insert the others; return version and counts."""
+        """Upsert rows by key; return the new version and the counts."""
         with (
             engine.as_http_errors("the rows were not merged"),
             self._temporary_folder() as staged,
@@ -202,7 +203,7 @@ class Store:
 
     @contextlib.contextmanager
     def append_folder(self, name: str) -> Iterator[Path]:
-        """Yield a staging folder for an append, with manifest and name of its table."""
+        """Yield a staging folder with the manifest and the name of its table."""
         with self._temporary_folder() as staged:
             folder = staged / "table"
             with self.locked_table(name) as target:
@@ -212,7 +213,10 @@ class Store:
             yield folder
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
-        """Move a staged table into place; return its version if it replaced one."""
+        """Move a staged table into place.
+
+        Return the new version if it replaced a table, else None.
+        """
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
             try:
@@ -224,7 +228,7 @@ class Store:
                 return None
             if not replace:
                 break
-            # dropped meanwhile, so the name is free
+            # `Missing` if it was dropped meanwhile: the name is free
             with contextlib.suppress(Missing), self.locked_table(name):
                 return engine.replace(target, staged)
         raise self._taken(name)
@@ -234,7 +238,7 @@ class Store:
         self._wipe()
         folder = self.staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
-            # otherwise a starting process could wipe it before it is locked
+            # or `_wipe` in another process could remove it before it is locked
             with locked(self.staging):
                 folder.mkdir()
                 locks.enter_context(locked(folder, shared=True))
@@ -245,12 +249,12 @@ class Store:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _wipe(self) -> None:
-        """Remove staging of dead processes, and parts without a write for a while."""
+        """Remove staging folders of dead processes and abandoned multipart writes."""
         self._make_folder()
         unused = max(self.keep, engine.IN_USE).total_seconds()
         with locked(self.staging):
             for folder in self._folders():
-                # its writer holds the lock, or has just removed it
+                # BlockingIOError: in use; FileNotFoundError: removed meanwhile
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
                     if (
                         _in_parts(folder)
@@ -262,7 +266,7 @@ class Store:
                         shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
-        """Yield staging folders of ours, and none that somebody else put there."""
+        """Yield the staging folders, leaving out anything that others put there."""
         for folder in self.staging.iterdir():
             if (
                 STAGED.fullmatch(folder.name)
@@ -276,7 +280,7 @@ class Store:
     def change(
         self, name: str, change: Callable[[Path], T], spared: int | None = None
     ) -> T:
-        """Change a table by one commit; keep version ``spared``, which it needs."""
+        """Change a table by one commit. Version ``spared`` is kept, even if expired."""
         with engine.as_http_errors("nothing was changed"):
             self._wipe()
         with self.locked_table(name) as folder:
@@ -284,7 +288,7 @@ class Store:
             return _retry(partial(change, folder))
 
     def drop(self, name: str, etag: str = "") -> None:
-        """Drop a table atomically, with ``etag`` only if unchanged.
+        """Drop a table atomically. With ``etag``, only if it is unchanged.
 
         Open readers lose its files.
         """
@@ -312,14 +316,14 @@ class Store:
                 there = self._is_table(name) and os.path.samestat(
                     os.fstat(handle), folder.stat()
                 )
-            # perhaps the previous holder of the lock dropped it
+            # the previous holder of the lock may have dropped or replaced the folder
             if not there:
                 raise Missing(name)
             yield folder
 
 
 def check_unchanged(target: Path, etag: str) -> None:
-    """Raise 409 if the table no longer has an etag; empty and ``*`` match any."""
+    """Raise 409 if the table no longer has the ETag. Empty and ``*`` match any."""
     if etag not in ("", "*", engine.etag(target)):
         raise HTTPError(
             409, "somebody else changed the table meanwhile; it stays as it is"
@@ -327,7 +331,7 @@ def check_unchanged(target: Path, etag: str) -> None:
 
 
 def _retry(attempt: Callable[[], T]) -> T:
-    """Repeat what met a change by a process that does not lock the table."""
+    """Repeat an attempt if a process that does not lock the table was faster."""
     for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(engine.Conflict):
             return attempt()
@@ -342,7 +346,7 @@ def _check_not_dropped(staged: Path) -> None:
 
 
 def _in_parts(staged: Path) -> bool:
-    """Return whether it is an open multipart write, which outlives its requests."""
+    """Return whether a staging folder belongs to an open multipart write."""
     return (staged / "table" / UPLOAD).exists() and (
         staged / "table" / "parts"
     ).exists()
@@ -352,9 +356,9 @@ def _in_parts(staged: Path) -> bool:
 def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator[int]:
     """Lock a folder, also against other processes; yield its descriptor.
 
-    Unless it waits, a lock that somebody else holds raises BlockingIOError.
+    With ``wait=False``, raise BlockingIOError if somebody else holds the lock.
     """
-    # it has no such locks, and `rt_frames.local` refused it already
+    # for type checkers: Windows has no fcntl, and `rt_frames.local` refuses it
     if sys.platform == "win32":
         raise NotImplementedError
     lock_mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -371,8 +375,8 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator
             raise OSError(error.errno, reason, str(folder)) from None
         yield handle
     finally:
-        # the lock itself may have failed
+        # OSError if the lock itself failed
         with contextlib.suppress(OSError):
-            # a process forked meanwhile also holds the handle
+            # explicitly: a process that was forked meanwhile has the handle, too
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)

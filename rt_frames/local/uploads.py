@@ -1,9 +1,10 @@
-"""Multipart writes: requests stage parts one by one, until a last one commits them all.
+"""Multipart writes: each request stages one part, and a last request commits them all.
 
-A write is a folder in the staging of a `Store`; its name is the upload id, which any
-process on that root knows. Beside the rows lie the name of their table and a claim for
-each part. Nothing is locked between requests, so an abandoned write ends by its age, or
-with its table.
+A write is a folder in the staging of a `Store`. The name of the folder is the upload
+id, so every process on that root can find it. It holds the rows, the name of their
+table and a claim for each part: an empty file until the part has arrived, then the JSON
+of its fragments (null if the part replaces rows). Nothing is locked between requests,
+so an abandoned write ends by its age, or with its table.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from rt_frames.local.store import (
 
 
 class _NoUpload(HTTPError):
-    """An upload id of no open multipart write."""
+    """404 for an upload id that no open multipart write has."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,7 +46,7 @@ class Uploads:
     Parameters
     ----------
     store : Store
-        Its tables.
+        The tables of that root.
     """
 
     def __init__(self, store: Store) -> None:
@@ -57,7 +58,7 @@ class Uploads:
             engine.as_http_errors("no write was begun"),
             self._store.append_folder(name) as folder,
         ):
-            # this makes the folder outlive the request
+            # with this folder, staging outlives the request
             (folder / "parts").mkdir()
             return folder.parent.name
 
@@ -87,13 +88,13 @@ class Uploads:
                     _check_open(folder)
                     claim.write_text(json.dumps(fragments_json))
             except (HTTPError, OSError):
-                # perhaps the write ended meanwhile, and its staging was removed
+                # if the write has ended meanwhile, that is the reason to report
                 with contextlib.suppress(Missing), self._store.locked_table(name):
                     _check_open(folder)
                 raise
 
     def complete(self, name: str, upload_id: str, etag: str = "") -> int:
-        """Commit the parts of a write in the order of their ids; return the version."""
+        """Commit the parts in the order of their ids; return the new version."""
         with self._upload_folder(name, upload_id) as folder:
             try:
                 with (
@@ -101,7 +102,7 @@ class Uploads:
                     engine.as_http_errors("nothing was stored"),
                 ):
                     _check_open(folder)
-                    # a second request must not commit again
+                    # first, so that a second request cannot commit again
                     (folder / UPLOAD).unlink()
                     check_unchanged(target, etag)
                     engine.forget_versions(target, self._store.keep)
@@ -110,7 +111,7 @@ class Uploads:
                 shutil.rmtree(folder.parent, ignore_errors=True)
 
     def abort(self, name: str, upload_id: str) -> None:
-        """Abort a multipart write."""
+        """Abort a multipart write, and remove its parts."""
         with (
             self._upload_folder(name, upload_id) as folder,
             self._store.locked_table(name),
@@ -140,7 +141,7 @@ class Uploads:
 
 
 def _commit(target: Path, folder: Path) -> int:
-    """Append the parts to a table, or replace it by them; return its version."""
+    """Append the parts to the table, or replace its rows; return its version."""
     parts = {
         path.name: path.read_text() for path in sorted((folder / "parts").iterdir())
     }
@@ -169,7 +170,10 @@ def _commit(target: Path, folder: Path) -> int:
 
 @contextlib.contextmanager
 def _claimed(path: Path) -> Iterator[Path]:
-    """Create a part's file, or refuse its id as sent before; remove it on failure."""
+    """Create the claim of a part, and remove it on failure.
+
+    Raise 409 if the part was sent before.
+    """
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -186,7 +190,7 @@ def _claimed(path: Path) -> Iterator[Path]:
 
 
 def _check_open(folder: Path) -> None:
-    """Raise 404 if the multipart write has ended, and remove what was staged since."""
+    """Raise 404 if the write has ended, and remove rows that were staged since."""
     if not (folder / UPLOAD).exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
         raise _NoUpload

@@ -1,7 +1,7 @@
 """An HTTP body → a schema and record batches that are safe to store.
 
-Arrow accepts batches whose offsets point outside their buffers, and Lance trusts them;
-so anything that would break Lance is refused here first.
+Arrow reads batches whose offsets point outside their buffers, and Lance trusts offsets,
+so everything that would crash Lance is refused here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
-# per value, and per table: cheap for a sender, expensive for a reader
+# items or bytes per value, nulls per table: cheap to send, expensive to read
 MAX_FIXED_SIZE = 2**24
 MAX_NULLS = 2**24
 _FOREIGN = (
@@ -60,7 +60,7 @@ _CATEGORIES = (
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Read the schema; return it with an iterator of checked batches.
 
-    The last batch is handed on only if the stream ends with the body.
+    The iterator ends normally only if the stream ends with the body.
     """
     file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
@@ -72,9 +72,9 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
-    """Return the alignment that Lance needs.
+    """Return the alignment of buffers that Lance needs.
 
-    It panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
+    Lance panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
     """
     wide = any(
         is_.is_decimal(storage(inside.type)) for _, inside, _ in iter_fields(schema)
@@ -111,7 +111,7 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
                 _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
-        # free its memory before the next is read
+        # its memory is free before the next batch is read
         del batch
 
 
@@ -128,10 +128,7 @@ def _check_batch(batch: pa.RecordBatch) -> None:
 
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
-    """Refuse nulls in fields that are not nullable, and JSON that the engine changes.
-
-    At every depth.
-    """
+    """Refuse, at any depth, nulls in required fields and JSON that Lance changes."""
     # Arrow does not check the offsets of an empty array
     if not len(array):
         return
@@ -151,7 +148,7 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
 
 
 def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
-    """Yield path, field and values of an array's children."""
+    """Yield the path, field and values of each child of an array."""
     arrow = array.type
     fields = child_fields(array.type)
     if is_.is_struct(arrow):
@@ -169,9 +166,9 @@ def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Arra
 
 
 def _check_json(texts: pa.Array, path: str) -> None:
-    """Refuse JSON that the engine's own form of it rejects or changes.
+    """Refuse JSON that Lance's JSONB format rejects or changes.
 
-    Only texts with numbers or escapes in question need the slow, strict parser.
+    Only texts that match `_UNSURE` need the slow, strict parser.
     """
     texts = texts.drop_null()
     is_unsure = pc.call_function(
@@ -208,7 +205,7 @@ def _check_integer(digits: str) -> None:
 
 
 def _check_float(digits: str) -> None:
-    """Refuse a number that is not the shortest or the 17-digit form of a double."""
+    """Refuse a number that is neither the shortest nor a 17-digit form of a double."""
     double = float(digits)
     if repr(double) == digits:
         return
@@ -217,7 +214,7 @@ def _check_float(digits: str) -> None:
         if math.isfinite(double)
         else []
     )
-    # raised by an exponent of more than 18 digits
+    # InvalidOperation: an exponent of more than 18 digits
     with contextlib.suppress(decimal.InvalidOperation):
         if decimal.Decimal(digits) in kept:
             return
@@ -276,7 +273,7 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a column name that the engine cannot store or address."""
+    """Refuse a column name that Lance cannot store or address."""
     reasons = {
         "is empty": not name,
         "holds control characters": has_control_characters(name),
@@ -298,7 +295,7 @@ def _check_unique(names: list[str], what: str) -> None:
 
 
 def check_field(column: pa.Field) -> None:
-    """Refuse types on which Lance panics, or which it cannot read back."""
+    """Refuse types on which Lance panics, or that it cannot read back."""
     for path, field, _ in iter_fields([column]):
         if advice := _unsupported_reason(field):
             raise HTTPError(

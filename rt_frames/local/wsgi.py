@@ -1,7 +1,7 @@
 """The WSGI application: routes, headers, errors as ``{"error": {"code", "message"}}``.
 
-The routes are those of the service's documentation, and those of the protocol's
-official client.
+The routes are those of the service's documentation and those of the official client,
+``lancedb``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Application:
     api_key : str
         The key that every request must carry.
     host : str
-        The address that is listened on. It and the names of this machine are the only
-        values of Host that are accepted.
+        The address that the server listens on. Only this address and the loopback names
+        are accepted in the Host header.
     """
 
     def __init__(self, store: Store, api_key: str, host: str) -> None:
@@ -117,7 +117,7 @@ class Application:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # Lance's panics are BaseExceptions
+            # Lance's panics are BaseExceptions, too
             log.exception("the embedded service failed")
             status = 500
             message = "the embedded service failed; the log of its process says why"
@@ -148,7 +148,7 @@ class Application:
                         405, f"{method:.20} is not possible here; use {wanted}"
                     )
                 return respond(self, environ, body, *map(unquote, match.groups()))
-        # not 404 for these: the table would seem missing
+        # a 404 would mean that the table is missing
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
         raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
 
@@ -190,7 +190,7 @@ class Application:
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
-            # the official client reads this as a name that is taken
+            # the official client expects this status for a name that is taken
             raise HTTPError(400, str(error)) from error
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
@@ -370,14 +370,14 @@ class Application:
 
 def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
     """Add field metadata to a described schema, extension types in Arrow's form."""
-    # the engine has no field inside a list of fixed size
+    # Lance lists no children of a fixed_size_list
     for one, field in zip(described, fields, strict=False):
         metadata = {
             name: value
             for name, value in field.metadata.items()
             if value or name != EXTENSION_METADATA
         }
-        # the engine's own name, which it reads as Arrow's
+        # Lance's name for the type, which it stores and returns as Arrow's
         if metadata.get(EXTENSION_NAME) == "lance.json":
             metadata[EXTENSION_NAME] = "arrow.json"
         if metadata:
@@ -386,7 +386,7 @@ def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
 
 
 def _pattern(route: str) -> str:
-    """Compile a route to a regular expression; a slash at its end is optional."""
+    """Turn a route into a regular expression. A final slash becomes optional."""
     pattern = (
         re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
     )
@@ -398,12 +398,12 @@ def _query_parameter(environ: Environ, name: str) -> str:
 
 
 def _if_match(environ: Environ) -> str:
-    """Return the etag that a table must still have; empty or ``*`` means any."""
+    """Return the ETag that the table must still have. Empty and ``*`` mean any."""
     return str(environ.get("HTTP_IF_MATCH", "")).strip('"')
 
 
 def _read_json(body: Body, wanted: str) -> dict[str, Any]:
-    """Parse a JSON object; an empty body counts as an empty object."""
+    """Parse a JSON object. An empty body counts as an empty object."""
     text = bytes(body.read(MAX_JSON_BYTES))
     if body.read(1):
         raise HTTPError(
