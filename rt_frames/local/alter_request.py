@@ -38,14 +38,14 @@ class Change(NamedTuple):
     alteration: dict[str, Any]
 
     def __str__(self) -> str:
-        what = []
+        changes = []
         if "name" in self.alteration:
-            what.append(f"rename to {self.alteration['name']!r}")
+            changes.append(f"rename to {self.alteration['name']!r}")
         if "data_type" in self.alteration:
-            what.append(f"from {self.type} to {self.alteration['data_type']}")
+            changes.append(f"from {self.type} to {self.alteration['data_type']}")
         if "nullable" in self.alteration:
-            what.append(f"nullable={self.alteration['nullable']}")
-        return f"column {self.alteration['path']!r:.200} ({', '.join(what)})"[:500]
+            changes.append(f"nullable={self.alteration['nullable']}")
+        return f"column {self.alteration['path']!r:.200} ({', '.join(changes)})"[:500]
 
 
 def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change]:
@@ -56,7 +56,8 @@ def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change
             400,
             'the JSON of the body needs "alterations", an array with at least one object',
         )
-    if unknown := set(request) - {"alterations"}:
+    unknown = set(request) - {"alterations"}
+    if unknown:
         raise HTTPError(
             400,
             f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
@@ -64,7 +65,8 @@ def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change
     table = pa.field("", pa.struct(list(schema)))
     fields = {path: field for path, field, _ in iter_fields([table])}
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
-    if twice := duplicates(change.alteration["path"] for change in changes):
+    twice = duplicates(change.alteration["path"] for change in changes)
+    if twice:
         raise HTTPError(
             400,
             f"columns occur more than once: {list_names(twice)}; put all of a column into one object",
@@ -88,17 +90,17 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
         )
     path = alteration["path"]
     column = f"column {path!r:.200}"
-    if unknown := set(alteration) - set(_FIELDS):
+    unknown = set(alteration) - set(_FIELDS)
+    if unknown:
         raise HTTPError(
             400,
             f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}",
         )
-    _check_there(path, fields)
-    parsed = {
-        name: alteration[key]
-        for key, name in _FIELDS.items()
-        if alteration.get(key) is not None
-    }
+    _check_exists(path, fields)
+    parsed = {}
+    for key, name in _FIELDS.items():
+        if alteration.get(key) is not None:
+            parsed[name] = alteration[key]
     if len(parsed) == 1:
         raise HTTPError(
             400,
@@ -111,17 +113,20 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     return Change(fields[path].type, parsed)
 
 
-def _check_there(path: str, fields: Fields) -> None:
+def _check_exists(path: str, fields: Fields) -> None:
     """Refuse a path that no column has; name its first unknown step."""
     if path and path in fields:
         return
-    known, (step, _, rest) = "", path.partition(".")
-    while step and (deeper := join_path(known, step)) in fields:
-        known, (step, _, rest) = deeper, rest.partition(".")
-    names = [field.name for field in child_fields(fields[known].type)]
+    parent = ""
+    for step in path.split("."):
+        deeper = join_path(parent, step)
+        if not step or deeper not in fields:
+            break
+        parent = deeper
+    names = [field.name for field in child_fields(fields[parent].type)]
     close = closest_names(step[:200], names)
     offer = f" (did you mean {list_names(close)}?)" if close else ""
-    above = repr(known)[:100] if known else "the table"
+    above = repr(parent)[:100] if parent else "the table"
     raise HTTPError(
         400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}"
     )
@@ -167,13 +172,14 @@ def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
 
 def _check_conflicts(changes: list[Change]) -> None:
     """Refuse changes inside a column that is cast: Lance confuses the two."""
-    casts = {
-        change.alteration["path"]
-        for change in changes
-        if "data_type" in change.alteration
-    }
-    for path in [change.alteration["path"] for change in changes]:
-        if cast := casts.intersection(_parents(path)):
+    casts = set()
+    for _, alteration in changes:
+        if "data_type" in alteration:
+            casts.add(alteration["path"])
+    for _, alteration in changes:
+        path = alteration["path"]
+        cast = casts.intersection(_parents(path))
+        if cast:
             raise HTTPError(
                 400,
                 f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed too; "
@@ -188,50 +194,52 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
         target = alteration.get("data_type")
         if target is None:
             continue
-        lists = list_kind_on_path(
-            fields[above].type for above in _parents(alteration["path"])
-        )
-        reason = refusal_reason(arrow, target, lists)
+        parents = [fields[path].type for path in _parents(alteration["path"])]
+        reason = refusal_reason(arrow, target, list_kind_on_path(parents))
         if reason:
             column = f"column {alteration['path']!r:.200} (from {arrow} to {target})"
             refused.append(f"{column}: {reason}")
     if refused:
-        others = (
-            f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
-        )
-        raise HTTPError(
-            400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {_REWRITE}"
-        )
+        if len(refused) > 2:
+            refused[2:] = [count(len(refused) - 2, "more column")]
+        raise HTTPError(400, f"nothing was changed, {'; '.join(refused)}; {_REWRITE}")
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
     """Refuse renames that would give two columns of a level the same name."""
+    # parent → path → new name
     levels: dict[str, dict[str, str]] = defaultdict(dict)
     for _, alteration in changes:
         if "name" in alteration:
-            levels[_parents(alteration["path"])[-1]][alteration["path"]] = alteration[
-                "name"
-            ]
-    for level, renamed in levels.items():
-        names = [field.name for field in child_fields(fields[level].type)]
-        if twice := duplicates(
-            renamed.get(join_path(level, name), name) for name in names
-        ):
-            who = [path for path, name in renamed.items() if name in twice]
-            what = f"columns {list_names(who)} cannot be renamed: {list_names(sorted(twice))} would be there twice"
-            raise HTTPError(400, f"{what}; choose another name")
+            path = alteration["path"]
+            levels[_parents(path)[-1]][path] = alteration["name"]
+    for parent, renames in levels.items():
+        names = [field.name for field in child_fields(fields[parent].type)]
+        new_names = [renames.get(join_path(parent, name), name) for name in names]
+        twice = duplicates(new_names)
+        if twice:
+            paths = [path for path, name in renames.items() if name in twice]
+            raise HTTPError(
+                400,
+                f"columns {list_names(paths)} cannot be renamed: "
+                f"{list_names(sorted(twice))} would be there twice; choose another name",
+            )
 
 
 def _check_together(changes: list[Change]) -> None:
     """Refuse changes that need two requests: in one, Lance fails or does harm."""
-    alterations = [
-        (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
-        for _, one in changes
-    ]
-    if reason := split_reason(alterations):
-        what = f"nothing was changed, {describe(changes)}: {reason}"
+    alterations = []
+    for _, alteration in changes:
+        name = alteration.get("name")
+        cast = alteration.get("data_type")
+        nullable = alteration.get("nullable")
+        alterations.append((alteration["path"], name, cast, nullable))
+    reason = split_reason(alterations)
+    if reason:
         raise HTTPError(
-            400, f"{what}; send two: casts first, then names and nullability"
+            400,
+            f"nothing was changed, {describe(changes)}: {reason}; send two: casts first, "
+            "then names and nullability",
         )
 
 
@@ -241,11 +249,11 @@ def describe(changes: list[Change]) -> str:
         changes, key=lambda change: "data_type" not in change.alteration
     )
     text = str(first)
-    left = len(others)
+    hidden = len(others)
     for change in others:
         longer = f"{text}; {change}"
         if len(longer) > 120:
             break
         text = longer
-        left = left - 1
-    return f"{text} and {left} more" if left else text
+        hidden -= 1
+    return f"{text} and {hidden} more" if hidden else text

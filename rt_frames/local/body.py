@@ -49,8 +49,8 @@ class Body:
         self._stream = stream
         self._chunked = length is None
         self._is_wanted = is_wanted
-        # bytes, of the body or of the current chunk
-        self._left = length or 0
+        # of the body, or of the current chunk
+        self._bytes_left = length or 0
         self.received = 0
         self.ended = length == 0
 
@@ -58,7 +58,10 @@ class Body:
         """Read ``size`` bytes into Arrow's memory, or fewer at the end of the body."""
         view = memoryview(pa.allocate_buffer(size)).cast("B")
         filled = 0
-        while filled < size and (count := self._readinto(view[filled:])):
+        while filled < size:
+            count = self._readinto(view[filled:])
+            if not count:
+                break
             filled += count
         return view[:filled]
 
@@ -68,14 +71,14 @@ class Body:
         try:
             count = self._receive(view)
         except (EOFError, OSError, ValueError) as error:
-            broke_off = (
+            problem = (
                 f"the body broke off after {self.received} bytes; send all of it again"
             )
             if not self._is_wanted():
                 raise HTTPError(
-                    503, f"the service is stopping: {broke_off} when it runs"
+                    503, f"the service is stopping: {problem} when it runs"
                 ) from error
-            raise HTTPError(400, broke_off) from error
+            raise HTTPError(400, problem) from error
         self.received += count
         return count
 
@@ -84,29 +87,29 @@ class Body:
 
         A client that finds the connection closed while it sends may not read.
         """
-        until = time.monotonic() + LINGER_SECONDS
-        start = self.received
+        deadline = time.monotonic() + LINGER_SECONDS
+        max_received = self.received + LINGER_BYTES
         view = memoryview(bytearray(2**20))
-        while (
-            not self.ended
-            and time.monotonic() < until
-            and self.received - start < LINGER_BYTES
-        ):
+        while not self.ended and self.received < max_received:
+            if time.monotonic() >= deadline:
+                break
             self._readinto(view)
 
     def _receive(self, view: memoryview) -> int:
         """Fill a part of ``view``. 0 at the end of the body; EOFError if truncated."""
-        if self._chunked and self._left == 0:
+        if self._chunked and self._bytes_left == 0:
             self._open_chunk()
             if self.ended:
                 return 0
-        count = self._stream.readinto1(view[: self._left])
-        self._left -= count
-        if not count or (
-            self._chunked and self._left == 0 and self._stream.readline(3) != b"\r\n"
-        ):
+        count = self._stream.readinto1(view[: self._bytes_left])
+        self._bytes_left -= count
+        if not count:
             raise EOFError
-        self.ended = not self._chunked and self._left == 0
+        if self._bytes_left == 0:
+            if not self._chunked:
+                self.ended = True
+            elif self._stream.readline(3) != b"\r\n":
+                raise EOFError
         return count
 
     def _open_chunk(self) -> None:
@@ -115,9 +118,9 @@ class Body:
         )
         if not size:
             raise EOFError
-        self._left = int(size[1], 16)
+        self._bytes_left = int(size[1], 16)
         trailers = 0
-        while self._left == 0 and not self.ended:
+        while self._bytes_left == 0 and not self.ended:
             line = self._stream.readline(8192)
             trailers += 1
             if not line.endswith(b"\r\n") or trailers > MAX_TRAILERS:

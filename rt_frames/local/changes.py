@@ -50,6 +50,7 @@ def add_columns(folder: Path, schema: pa.Schema) -> dict[str, int]:
 
 
 def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
+    # lower case → name
     names = {name.lower(): name for name in table.names}
     for field in schema:
         known = names.get(field.name.lower())
@@ -74,11 +75,11 @@ def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
         raise HTTPError(
             400, f"the table would have {len(names)} columns; at most {MAX_COLUMNS} fit"
         )
-    fields = sum(1 for _ in iter_fields([*table, *schema]))
-    if fields > MAX_FIELDS:
+    number = len(list(iter_fields([*table, *schema])))
+    if number > MAX_FIELDS:
         raise HTTPError(
             400,
-            f"the table would have {fields} fields, those inside its columns included; "
+            f"the table would have {number} fields, those inside its columns included; "
             f"at most {MAX_FIELDS} fit",
         )
 
@@ -87,19 +88,18 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
     """Drop top-level columns; return the new version."""
     _check_members(request, "columns")
     names = request.get("columns")
-    if (
-        not isinstance(names, list)
-        or not names
-        or not all(isinstance(name, str) for name in names)
-    ):
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or not names:
         raise HTTPError(400, 'there are no columns; send {"columns": ["a", "b"]}')
-    if twice := duplicates(names):
+    twice = duplicates(names)
+    if twice:
         raise HTTPError(
             400, f"columns occur more than once: {list_names(twice)}; name each once"
         )
     table: Any = lance.dataset(str(folder))
     known = table.schema.names
-    if unknown := [name for name in names if name not in known]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
         raise HTTPError(
             400,
             f"the table has no columns {list_names(unknown)}; it has {list_names(known)}",
@@ -158,7 +158,8 @@ def restore(folder: Path, version: int) -> dict[str, int]:
 
 
 def _check_members(request: dict[str, Any], member: str) -> None:
-    if unknown := set(request) - {member}:
+    unknown = set(request) - {member}
+    if unknown:
         raise HTTPError(
             400,
             f'unknown {list_names(sorted(unknown))}; the body has "{member}" and nothing else',

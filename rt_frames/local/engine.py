@@ -68,13 +68,13 @@ class Conflict(HTTPError):
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     """Write a new table, check that it can be read, and return its version."""
-    with _feeding(schema, batches) as (reader, counted):
+    with _feeding(schema, batches) as (reader, counts):
         lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
     dataset = lance.dataset(str(folder))
-    if (found := dataset.count_rows()) != sum(counted):
-        raise HTTPError(
-            500, f"{sum(counted)} rows were written and {found} can be read"
-        )
+    written = sum(counts)
+    readable = dataset.count_rows()
+    if readable != written:
+        raise HTTPError(500, f"{written} rows were written and {readable} can be read")
     return verify_readable(dataset)
 
 
@@ -86,21 +86,21 @@ def _feeding(
 
     Errors of the batches are raised unchanged; Lance would reword them.
     """
-    rows = list[int]()
-    causes = list[Exception]()
+    counts: list[int] = []
+    causes: list[Exception] = []
 
-    def noted() -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(prefetch(batches)) as coming:
+    def watched_batches() -> Iterator[pa.RecordBatch]:
+        with contextlib.closing(prefetch(batches)) as prefetched:
             try:
-                for batch in coming:
-                    rows.append(batch.num_rows)
+                for batch in prefetched:
+                    counts.append(batch.num_rows)
                     yield batch
             except Exception as error:
                 causes.append(error)
                 raise
 
     try:
-        yield pa.RecordBatchReader.from_batches(schema, noted()), rows
+        yield pa.RecordBatchReader.from_batches(schema, watched_batches()), counts
     except BaseException as error:  # noqa: BLE001  # panics
         raise (causes[0] if causes else error) from None
     finally:
@@ -109,13 +109,11 @@ def _feeding(
 
 def not_stored(schema: pa.Schema) -> str:
     """Describe a failed write, with the columns whose dictionaries may be the cause."""
+    text = "the table could not be stored"
     narrow = list_names(_narrow_dictionaries(schema))
-    hint = (
-        f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)"
-        if narrow
-        else ""
-    )
-    return f"the table could not be stored{hint}"
+    if narrow:
+        text += f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)"
+    return text
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
@@ -135,8 +133,9 @@ def replace(folder: Path, staged: Path) -> int:
     """Commit a staged table as the next version of the table in ``folder``."""
     old = lance.dataset(str(folder))
     new = lance.dataset(str(staged))
-    operation = lance.LanceOperation.Overwrite(new.lance_schema, _fragments(new))
-    return _commit(folder, old, operation, _files(staged, _fragments(new)))
+    fragments = _fragments(new)
+    operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
+    return _commit(folder, old, operation, _files(staged, fragments))
 
 
 def _fragments(table: Any) -> list[Any]:
@@ -144,9 +143,10 @@ def _fragments(table: Any) -> list[Any]:
 
 
 def _files(folder: Path, fragments: list[Any]) -> list[Path]:
-    return [
-        folder / "data" / file.path for fragment in fragments for file in fragment.files
-    ]
+    files = []
+    for fragment in fragments:
+        files += [folder / "data" / file.path for file in fragment.files]
+    return files
 
 
 def _commit(
@@ -195,10 +195,11 @@ def _manifest(folder: Path, version: int) -> Path:
 
     Manifests are numbered down from 2**64 - 1, in older tables up from 1.
     """
-    manifest = folder / "_versions" / f"{2**64 - 1 - version:020}.manifest"
-    return (
-        manifest if manifest.exists() else folder / "_versions" / f"{version}.manifest"
-    )
+    versions = folder / "_versions"
+    manifest = versions / f"{2**64 - 1 - version:020}.manifest"
+    if manifest.exists():
+        return manifest
+    return versions / f"{version}.manifest"
 
 
 def _versions(folder: Path) -> list[int]:
@@ -234,7 +235,8 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
     """Refuse rows whose columns do not match the table's by name and type."""
     types = {field.name: field.type for field in schema}
     fields = {field.name: field for field in table}
-    if unknown := [name for name in types if name not in fields]:
+    unknown = [name for name in types if name not in fields]
+    if unknown:
         raise HTTPError(
             400,
             f"the table has no columns {list_names(unknown)}; it has {list_names(fields)}",
@@ -267,10 +269,9 @@ def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
     if _identity(table) != _identity(lance.dataset(str(staged))):
         text = "the table's columns were changed while rows for it came, and nothing was added"
         raise Conflict(409, f"{text}; try again")
-    fragments = [lance.FragmentMetadata.from_json(one) for one in fragments_json]
-    return _commit(
-        folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments)
-    )
+    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
+    operation = lance.LanceOperation.Append(fragments)
+    return _commit(folder, table, operation, _files(staged, fragments))
 
 
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
@@ -285,19 +286,18 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
             "the table was changed while rows to replace it came, and nothing was stored; try again",
         )
     tables = [lance.dataset(str(part)) for part in parts]
-    if any(table.schema != tables[0].schema for table in tables):
-        raise HTTPError(
-            400,
-            "the parts have different columns, and nothing was stored; send them in one schema",
-        )
-    operation = lance.LanceOperation.Overwrite(
-        tables[0].lance_schema, [f for one in tables for f in _fragments(one)]
-    )
-    files = [
-        file
-        for part, table in zip(parts, tables, strict=True)
-        for file in _files(part, _fragments(table))
-    ]
+    first = tables[0]
+    fragments = []
+    files = []
+    for part, table in zip(parts, tables, strict=True):
+        if table.schema != first.schema:
+            raise HTTPError(
+                400,
+                "the parts have different columns, and nothing was stored; send them in one schema",
+            )
+        fragments += _fragments(table)
+        files += _files(part, _fragments(table))
+    operation = lance.LanceOperation.Overwrite(first.lance_schema, fragments)
     return _commit(folder, old, operation, files, max_retries=0)
 
 
@@ -310,33 +310,35 @@ def forget_versions(
     reads every manifest for a clean-up, so expired versions wait until they are a tenth
     of all.
     """
-
-    def written(version: int) -> float:
-        return _manifest(folder, version).stat().st_mtime
-
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
         versions = _versions(folder)
-        replaced = bisect.bisect_right(
-            versions[1:], time.time() - keep.total_seconds(), key=written
-        )
-        if replaced < len(versions) // 10:
-            replaced = 0
         table: Any = lance.dataset(str(folder))
-        gone = versions[: max(replaced, _count_overwritten(table, versions))]
-        if spared in gone:
-            gone.remove(spared)
-        if gone:
-            options = {"versions": gone, "error_if_tagged_old_versions": False}
-            found = table.explain_cleanup_old_versions(
+        expired = _count_expired(folder, versions, keep)
+        overwritten = _count_overwritten(table, versions)
+        outdated = versions[: max(expired, overwritten)]
+        if spared in outdated:
+            outdated.remove(spared)
+        if outdated:
+            options = {"versions": outdated, "error_if_tagged_old_versions": False}
+            report = table.explain_cleanup_old_versions(
                 delete_unverified=True, include_files=True, **options
             )
             table.cleanup_old_versions(**options)
-            _remove_unnamed(
-                folder,
-                found.candidate_files,
-                time.time() - max(keep, IN_USE).total_seconds(),
-            )
+            unused_since = time.time() - max(keep, IN_USE).total_seconds()
+            _remove_unreferenced(folder, report.candidate_files, unused_since)
+
+
+def _count_expired(folder: Path, versions: list[int], keep: datetime.timedelta) -> int:
+    """Count the versions replaced longer than ``keep`` ago; 0 if they are few."""
+
+    def written_at(version: int) -> float:
+        return _manifest(folder, version).stat().st_mtime
+
+    # a version was replaced when the next one was written
+    limit = time.time() - keep.total_seconds()
+    expired = bisect.bisect_right(versions[1:], limit, key=written_at)
+    return expired if expired >= len(versions) // 10 else 0
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
@@ -357,13 +359,12 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 def _is_overwrite(table: Any, version: int) -> bool:
     # Lance cannot parse the transactions of some other operations
     with contextlib.suppress(Exception):
-        return isinstance(
-            table.read_transaction(version).operation, lance.LanceOperation.Overwrite
-        )
+        operation = table.read_transaction(version).operation
+        return isinstance(operation, lance.LanceOperation.Overwrite)
     return False
 
 
-def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
+def _remove_unreferenced(folder: Path, files: list[Any], before: float) -> None:
     """Remove files that killed processes left; Lance would keep them for a week."""
     for file in files:
         path = folder / file.path.rpartition(f"{folder.name}/")[2]
@@ -374,29 +375,29 @@ def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     """Raise if the first or last row cannot be read. Return the version."""
-    if (rows := dataset.count_rows()) and columns != []:
+    rows = dataset.count_rows()
+    if rows and columns != []:
         dataset.take([0, rows - 1], columns=columns)
         # Lance joins dictionaries per page, and any may then outgrow its codes
-        narrow = [
-            name
-            for name in _narrow_dictionaries(dataset.schema)
-            if columns is None or name in columns
-        ]
-        for _ in dataset.to_batches(columns=narrow) if narrow else ():
-            pass
+        narrow = _narrow_dictionaries(dataset.schema)
+        if columns is not None:
+            narrow = [name for name in narrow if name in columns]
+        if narrow:
+            for _ in dataset.to_batches(columns=narrow):
+                pass
     return int(dataset.version)
 
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """List columns with a dictionary, at any depth, whose codes have under 32 bits."""
-    return [
-        field.name
-        for field in schema
-        if any(
-            is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32
-            for _, inside, _ in iter_fields([field])
-        )
-    ]
+    return [field.name for field in schema if _has_narrow_codes(field)]
+
+
+def _has_narrow_codes(column: pa.Field) -> bool:
+    for _, field, _ in iter_fields([column]):
+        if is_.is_dictionary(field.type) and field.type.index_type.bit_width < 32:
+            return True
+    return False
 
 
 def alter(folder: Path, request: dict[str, Any]) -> int:
@@ -413,18 +414,20 @@ def alter(folder: Path, request: dict[str, Any]) -> int:
     with as_http_errors(
         f"the change was taken back, the table could not be read after it, {describe(changes)}"
     ):
-        renames = {
-            alteration["path"]: alteration["name"]
-            for _, alteration in changes
-            if "name" in alteration
-        }
-        cast = {
-            alteration["path"].partition(".")[0]
-            for _, alteration in changes
-            if "data_type" in alteration
-        }
-        rewritten = [renames.get(name, name) for name in cast]
-        return keep_readable(folder, dataset, before, rewritten)
+        return keep_readable(folder, dataset, before, _cast_columns(changes))
+
+
+def _cast_columns(changes: list[Change]) -> list[str]:
+    """Return the top-level columns that a cast rewrites, by their new names."""
+    new_names = {}
+    cast = set()
+    for _, alteration in changes:
+        path = alteration["path"]
+        if "name" in alteration:
+            new_names[path] = alteration["name"]
+        if "data_type" in alteration:
+            cast.add(path.partition(".")[0])
+    return [new_names.get(column, column) for column in cast]
 
 
 def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -> int:
@@ -464,9 +467,10 @@ def as_http_errors(what: str) -> Iterator[None]:
 def _to_http_error(error: BaseException, what: str) -> HTTPError:
     """Translate one exception; 400 is for what Lance says in its own words."""
     text = str(error)
-    number = getattr(error, "errno", None) or (
-        int(found[1]) if (found := _OS_ERROR.search(text)) else None
-    )
+    number = getattr(error, "errno", None)
+    in_text = _OS_ERROR.search(text)
+    if not number and in_text:
+        number = int(in_text[1])
     if number in _NO_SPACE:
         return HTTPError(
             507,
@@ -475,7 +479,7 @@ def _to_http_error(error: BaseException, what: str) -> HTTPError:
     if number in _READ_ONLY:
         reason = f"the service may not write to its folder ({os.strerror(number)})"
         return HTTPError(507, f"{what}: {reason}; allow that, or use another folder")
-    if number is not None:
+    if number:
         return HTTPError(
             500,
             f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder",

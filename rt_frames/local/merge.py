@@ -32,31 +32,34 @@ _RULES = {
 }
 # parameters that do not change the result
 _IGNORED = {"timeout", "use_index", "use_lsm_write"}
+_NO_KEYS = (is_.is_floating, is_.is_nested, is_.is_null)
 _COUNTS = ("num_updated_rows", "num_inserted_rows", "num_deleted_rows")
 _ROW = "row"
 
 
 def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
     """Check the parameters of a merge; return the names of its key columns."""
-    if unknown := set(parameters) - set(_RULES) - _IGNORED - {"on"}:
+    unknown = set(parameters) - set(_RULES) - _IGNORED - {"on"}
+    if unknown:
         raise HTTPError(
             501,
             f"a merge with {list_names(sorted(unknown))} is not done here; leave that out",
         )
-    for name, wanted in _RULES.items():
+    for name, required in _RULES.items():
         value = parameters.get(name, ["false"])[-1].lower()
         if value not in ("true", "false"):
             raise HTTPError(400, f"{name} is {value!r:.100}; give true or false")
-        if (value == "true") != wanted:
+        if (value == "true") != required:
             raise HTTPError(
                 501,
                 "the merge that is done here updates all matched rows, inserts all others, and "
-                f"deletes none; send {name}={str(wanted).lower()}",
+                f"deletes none; send {name}={str(required).lower()}",
             )
     keys = parameters.get("on", [])
     if not keys:
         raise HTTPError(400, "there is no key column; name each with on=")
-    if twice := duplicates(keys):
+    twice = duplicates(keys)
+    if twice:
         raise HTTPError(
             400,
             f"key columns occur more than once: {list_names(twice)}; name each once",
@@ -81,18 +84,19 @@ def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
                 f"key column {key!r:.200} has a double quote in its name; rename it",
             )
         arrow = table.field(key).type
-        plain = _plain_type(arrow)
-        if (
-            is_.is_floating(plain)
-            or is_.is_nested(plain)
-            or is_.is_null(plain)
-            or isinstance(arrow, pa.JsonType)
-        ):
+        if not _can_be_key(arrow):
             raise HTTPError(
                 400,
                 f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; use a column of "
                 "whole numbers, text, dates, times, decimals, categories or UUIDs",
             )
+
+
+def _can_be_key(arrow: pa.DataType) -> bool:
+    if isinstance(arrow, pa.JsonType):
+        return False
+    plain = _plain_type(arrow)
+    return not any(test(plain) for test in _NO_KEYS)
 
 
 def _plain_type(arrow: pa.DataType) -> pa.DataType:
@@ -139,26 +143,36 @@ def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
 def _check_unique(keys: list[str], table: pa.Table) -> None:
     if len(keys) == 1 and len(table["0"].unique()) == table.num_rows:
         return
-    names = [str(number) for number in range(len(keys))]
-    # grouping large_string takes Arrow ten times as long as grouping codes
-    codes = {name: _codes(table[name]) for name in names}
-    found = pa.table({**codes, _ROW: table[_ROW]}).group_by(names, use_threads=False)
-    found = found.aggregate([(_ROW, "min"), (_ROW, "max")])
-    twice = found.filter(pc.field("row_min") != pc.field("row_max"))
-    if not twice.num_rows:
+    duplicate = _find_duplicate(table)
+    if duplicate is None:
         return
-    rows = twice.sort_by("row_min").slice(0, 1).to_pylist()[0]
-    first = table.slice(rows["row_min"], 1)
+    row = table.slice(duplicate["row_min"], 1)
     values = []
     for number, key in enumerate(keys):
         # unlike as_py, to_string supports every value
-        text = first.column(str(number)).combine_chunks().to_string().strip("[] \n")
+        text = row.column(number).combine_chunks().to_string().strip("[] \n")
         values.append(f"{key}={text}")
     raise HTTPError(
         400,
-        f"rows {rows['row_min']} and {rows['row_max']} have the same key "
+        f"rows {duplicate['row_min']} and {duplicate['row_max']} have the same key "
         f"({', '.join(values):.200}), and nothing was stored; send one row for each key",
     )
+
+
+def _find_duplicate(table: pa.Table) -> dict[str, int] | None:
+    """Return the first and last row of a key that occurs more than once, or None."""
+    names = table.column_names
+    names.remove(_ROW)
+    # grouping large_string takes Arrow ten times as long as grouping codes
+    columns = {name: _codes(table[name]) for name in names}
+    columns[_ROW] = table[_ROW]
+    groups = pa.table(columns).group_by(names, use_threads=False)
+    rows = groups.aggregate([(_ROW, "min"), (_ROW, "max")])
+    repeated = rows.filter(pc.field("row_min") != pc.field("row_max"))
+    if not repeated.num_rows:
+        return None
+    first: dict[str, int] = repeated.sort_by("row_min").slice(0, 1).to_pylist()[0]
+    return first
 
 
 def _codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -188,7 +202,7 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             builder = table.merge_insert(keys).conflict_retries(0)
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             counts = builder.execute(rows)
-    answer = {"version": int(table.version)}
+    response = {"version": int(table.version)}
     for name in _COUNTS:
-        answer[name] = int(counts[name])
-    return answer
+        response[name] = int(counts[name])
+    return response

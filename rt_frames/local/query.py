@@ -57,11 +57,8 @@ def parse_request(body: dict[str, Any]) -> dict[str, Any]:
     request = {name: value for name, value in body.items() if value is not None}
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or not 0 <= value < 2**63
-        ):
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not 0 <= value < 2**63:
             raise HTTPError(
                 400, f"{name} is {value!r:.100}; give a non-negative integer"
             )
@@ -77,29 +74,10 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     """Read the first batch of a query; return the whole result as an Arrow stream."""
-    if request.get("vector"):
-        raise HTTPError(
-            501,
-            "there is no vector search here; lancedb.connect has it, given the tables' folder",
-        )
-    if unknown := set(request) - _QUERY:
-        raise HTTPError(
-            501,
-            f"a query with {list_names(sorted(unknown))} is not answered here; leave that out",
-        )
-    columns = request.get("columns")
-    if not (
-        columns is None
-        or (
-            isinstance(columns, list) and all(isinstance(name, str) for name in columns)
-        )
-    ):
-        raise HTTPError(
-            501, "columns are selected by their names alone; give an array of strings"
-        )
+    _check_supported(request)
     with engine.as_http_errors("the query was not answered"):
         reader = table.scanner(
-            columns=columns,
+            columns=request.get("columns"),
             filter=check_filter(request.get("filter")),
             limit=request.get("k"),
             offset=request.get("offset"),
@@ -112,31 +90,46 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     return _stream(reader, [] if first is None else [first])
 
 
+def _check_supported(request: dict[str, Any]) -> None:
+    if request.get("vector"):
+        raise HTTPError(
+            501,
+            "there is no vector search here; lancedb.connect has it, given the tables' folder",
+        )
+    unknown = set(request) - _QUERY
+    if unknown:
+        raise HTTPError(
+            501,
+            f"a query with {list_names(sorted(unknown))} is not answered here; leave that out",
+        )
+    columns = request.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns):
+        raise HTTPError(
+            501, "columns are selected by their names alone; give an array of strings"
+        )
+
+
 def _batch_rows(table: Any) -> int:
     """Return the number of rows in about `BATCH_BYTES`.
 
     Lance applies its own limit in bytes only after it has read more.
     """
-    sizes = [
-        file.file_size_bytes or 0
-        for fragment in table.get_fragments()
-        for file in fragment.metadata.files
-    ]
-    return int(
-        min(
-            max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS
-        )
-    )
+    table_bytes = 1
+    for fragment in table.get_fragments():
+        for file in fragment.metadata.files:
+            table_bytes += file.file_size_bytes or 0
+    rows = int(BATCH_BYTES * table.count_rows() // table_bytes)
+    return min(max(rows, 1), MAX_BATCH_ROWS)
 
 
-def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
+def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:
     sink = io.BytesIO()
     try:
         with (
             contextlib.closing(reader),
             pa.ipc.new_stream(sink, reader.schema) as writer,
         ):
-            for batch in itertools.chain(read, reader):
+            for batch in itertools.chain(first, reader):
                 writer.write_batch(batch)
                 yield sink.getvalue()
                 sink.seek(0)
@@ -162,17 +155,27 @@ def check_filter(text: Any) -> str | None:
     _check_end(text, bare)
     if _UNCLEAR.search(bare):
         bare = text
-    spaced = "".join(
-        c if c.isalnum() or c == "_" else " " if c in " \t\r\n,.'" else " operator "
-        for c in bare
-    )
-    if sum(not token.isdigit() for token in spaced.split()) > MAX_TOKENS:
+    if _count_tokens(bare) > MAX_TOKENS:
         raise HTTPError(
             400,
             f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
         )
     # without parentheses, Lance ignores anything after a complete condition
     return f"({text})"
+
+
+def _count_tokens(text: str) -> int:
+    """Count words and operators; numbers in digits alone do not nest."""
+    words = []
+    operators = 0
+    for char in text:
+        if char.isalnum() or char == "_":
+            words.append(char)
+        else:
+            words.append(" ")
+            operators += char not in " \t\r\n,.'"
+    named = [word for word in "".join(words).split() if not word.isdigit()]
+    return len(named) + operators
 
 
 def _check_end(text: str, bare: str) -> None:

@@ -48,9 +48,10 @@ HEAD_SECONDS = 10
 # seconds per read of a body: a client may compute it while sending
 BODY_SECONDS = 600
 # seconds for a request in progress when the service stops
-LAST_SECONDS = 1
+DRAIN_SECONDS = 1
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
+_FORBIDDEN_IN_VALUE = re.compile(rb"[\0\r\n]")
 _SINGLE_HEADERS = (
     b"Content-Length",
     b"Transfer-Encoding",
@@ -134,7 +135,8 @@ class LocalService:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"LocalService({str(self.root)!r}, {self.url if self._server else 'not running'})"
+        state = self.url if self._server else "not running"
+        return f"LocalService({str(self.root)!r}, {state})"
 
     @property
     def api_key(self) -> str:
@@ -170,7 +172,9 @@ class LocalService:
                 "the service is not running; use it in a with statement, or call start()"
             )
         host, port = server.bind_addr[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        if ":" in host:
+            host = f"[{host}]"
+        return f"http://{host}:{port}"
 
     def start(self) -> Self:
         """Start the service on background threads.
@@ -194,22 +198,21 @@ class LocalService:
         >>> service.close()
         """
         if self._server is None:
-            if _processes - {os.getpid()}:
+            if _service_pids - {os.getpid()}:
                 raise RuntimeError(
                     "the embedded service cannot run in a process forked from one that ran it: its engine does not "
                     "survive a fork. Start processes with multiprocessing's 'spawn', or run rt-frames serve beside "
                     "them and set what it prints, RT_FRAMES_URL and the others"
                 )
-            _processes.add(os.getpid())
+            _service_pids.add(os.getpid())
             # imported late: Lance warns at every fork once it is imported
             from rt_frames.local.store import Store
             from rt_frames.local.wsgi import Application
 
             try:
                 store = Store(self.root, self._keep)
-                _do_uninterrupted(
-                    partial(self._listen, Application(store, self._key, self._bind[0]))
-                )
+                application = Application(store, self._key, self._bind[0])
+                _do_uninterrupted(partial(self._listen, application))
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
                 raise
@@ -222,7 +225,7 @@ class LocalService:
                 server.prepare()
                 threading.Thread(target=server.serve, daemon=True).start()
                 self._server = server
-                _running.add(server)
+                _running_servers.add(server)
 
     def close(self) -> None:
         """Stop the service. Requests in progress have a second to finish.
@@ -232,7 +235,7 @@ class LocalService:
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
-        # `_end_answers` has cleared `ready` if the process ends
+        # `_finish_responses` has cleared `ready` if the process ends
         if self._server is not None and self._server.ready:
             _do_uninterrupted(self._stop)
 
@@ -241,7 +244,7 @@ class LocalService:
             server = self._server
             self._server = None
             if server is not None:
-                _running.discard(server)
+                _running_servers.discard(server)
                 server.stop()
 
     def __enter__(self) -> Self:
@@ -251,10 +254,9 @@ class LocalService:
         self.close()
 
 
-# the servers
-_running: set[Any] = set()
-# process ids that ran a service; any but this process's own is that of a parent
-_processes: set[int] = set()
+_running_servers: set[Any] = set()
+# any but this process's own id is that of a parent
+_service_pids: set[int] = set()
 
 
 def _do_uninterrupted(work: Callable[[], None]) -> None:
@@ -277,25 +279,27 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
 
 
 @atexit.register
-def _end_answers() -> None:
+def _finish_responses() -> None:
     """Wait for responses in progress when the interpreter ends.
 
     A thread that returns from Lance after that aborts the process. The servers are not
     stopped: that would start a thread, which the ending interpreter forbids.
     """
-    for server in list(_running):
+    for server in list(_running_servers):
         server.ready = False
-    threads: list[Any] = [
-        thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)
-    ]
-    ours = [thread for thread in threads if isinstance(thread.server, _Server)]
-    answering = [(thread, conn) for thread in ours if (conn := thread.conn) is not None]
-    if answering:
+    responding = []
+    threads: list[Any] = list(threading.enumerate())
+    for thread in threads:
+        if isinstance(thread, WorkerThread) and isinstance(thread.server, _Server):
+            conn = thread.conn
+            if conn is not None:
+                responding.append((thread, conn))
+    if responding:
         end_at_next_interrupt()
-    until = time.monotonic() + LAST_SECONDS
-    for thread, conn in answering:
+    deadline = time.monotonic() + DRAIN_SECONDS
+    for thread, conn in responding:
         while thread.conn is conn and thread.is_alive():
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 with contextlib.suppress(OSError):
                     conn.socket.shutdown(socket.SHUT_RDWR)
             time.sleep(0.01)
@@ -322,35 +326,33 @@ class _Request(HTTPRequest):
         and 1_0.
         """
         values: dict[bytes, list[bytes]] = defaultdict(list)
-        while (line := rfile.readline()) != b"\r\n":
-            name, colon, value = line.removesuffix(b"\r\n").partition(b":")
-            if not (
-                line.endswith(b"\r\n") and colon and _HEADER_NAME.fullmatch(name)
-            ) or set(value) & set(b"\0\r\n"):
-                raise ValueError(
-                    "a header is not a name, a colon, a value and a line end; correct it"
-                )
-            if (name := name.title()) in values and name in _SINGLE_HEADERS:
+        line = rfile.readline()
+        while line != b"\r\n":
+            name, value = _parse_header(line)
+            if name in values and name in _SINGLE_HEADERS:
                 raise ValueError(
                     f"the header {name.decode()} is there twice; send it once"
                 )
-            values[name].append(value.strip(b" \t"))
-        headers.update(
-            (name, b", ".join(filter(None, lines))) for name, lines in values.items()
-        )
+            values[name].append(value)
+            line = rfile.readline()
+        for name, lines in values.items():
+            headers[name] = b", ".join(filter(None, lines))
+        self._check_framing(headers)
+
+    def _check_framing(self, headers: dict[bytes, bytes]) -> None:
         length = headers.get(b"Content-Length")
         coding = headers.get(b"Transfer-Encoding")
         if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
             raise ValueError(
                 "the Content-Length is not a number of bytes; send digits alone"
             )
-        if coding is not None and (
-            coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1"
-        ):
+        if coding is None:
+            return
+        if coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1":
             raise ValueError(
                 "the Transfer-Encoding is not understood; send 'chunked', with HTTP/1.1"
             )
-        if length is not None and coding is not None:
+        if length is not None:
             raise ValueError(
                 "Content-Length and Transfer-Encoding exclude each other; send one of them"
             )
@@ -358,18 +360,32 @@ class _Request(HTTPRequest):
     def simple_response(self, status: str, msg: str = "") -> None:
         """Refuse a request and close, since its body could pass for another request."""
         self.close_connection = True
-        answer = json.dumps(
-            {"error": {"code": int(status[:3]), "message": msg or status[4:]}}
-        )
-        head = (
-            f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\n"
-            f"x-rt-frames: {__version__}\r\nConnection: close"
+        error = {"code": int(status[:3]), "message": msg or status[4:]}
+        body = json.dumps({"error": error})
+        response = (
+            f"HTTP/1.1 {status}\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n"
+            f"x-rt-frames: {__version__}\r\n"
+            "Connection: close\r\n"
+            "\r\n"
+            f"{body}"
         )
         with contextlib.suppress(OSError):
-            self.conn.wfile.write(
-                f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode()
-            )
+            self.conn.wfile.write(response.encode())
             self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
+
+
+def _parse_header(line: bytes) -> tuple[bytes, bytes]:
+    """Return the name of a header in title case, and its value."""
+    name, colon, value = line.removesuffix(b"\r\n").partition(b":")
+    is_whole = line.endswith(b"\r\n") and colon == b":"
+    is_named = _HEADER_NAME.fullmatch(name) is not None
+    if not is_whole or not is_named or _FORBIDDEN_IN_VALUE.search(value):
+        raise ValueError(
+            "a header is not a name, a colon, a value and a line end; correct it"
+        )
+    return name.title(), value.strip(b" \t")
 
 
 class _DeadlineReader(socket.SocketIO):
@@ -379,10 +395,10 @@ class _DeadlineReader(socket.SocketIO):
 
     def readinto(self, b: Any) -> int | None:
         if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = self.deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise TimeoutError("timed out")
-            self._sock.settimeout(left)  # type: ignore[attr-defined]  # SocketIO's signature
+            self._sock.settimeout(seconds_left)  # type: ignore[attr-defined]  # SocketIO's signature
         return super().readinto(b)
 
 
@@ -453,7 +469,7 @@ class _Server(Server):
             max=MAX_THREADS,
             request_queue_size=128,
             timeout=HEAD_SECONDS,
-            shutdown_timeout=LAST_SECONDS,
+            shutdown_timeout=DRAIN_SECONDS,
             server_name="rt_frames",
         )
         self.gateway = _Gateway
@@ -476,9 +492,7 @@ class _Server(Server):
             msg,
             exc_info=traceback,
         )
-        if (
-            isinstance(error := sys.exc_info()[1], OSError)
-            and error.errno == errno.EMFILE
-        ):
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError) and error.errno == errno.EMFILE:
             # no file descriptor is free; accept fails at once until a connection ends
             time.sleep(0.1)

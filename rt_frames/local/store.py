@@ -77,12 +77,12 @@ class Store:
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
-        found = (
-            folder.name.removesuffix(".lance") for folder in self.root.glob("*.lance")
-        )
-        return sorted(
-            name for name in found if _NAME.fullmatch(name) and self._is_table(name)
-        )
+        names = []
+        for folder in self.root.glob("*.lance"):
+            name = folder.name.removesuffix(".lance")
+            if _NAME.fullmatch(name) and self._is_table(name):
+                names.append(name)
+        return sorted(names)
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse an invalid name, and a taken name unless its table is replaced."""
@@ -92,9 +92,9 @@ class Store:
             if replace and self._is_table(name):
                 return
             with contextlib.suppress(FileNotFoundError):
-                if not os.path.lexists(folder) or (
-                    folder.is_dir() and not any(folder.iterdir())
-                ):
+                if not os.path.lexists(folder):
+                    return
+                if folder.is_dir() and not any(folder.iterdir()):
                     return
         raise self._taken(name)
 
@@ -162,8 +162,10 @@ class Store:
         ):
             version = engine.write(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
-            replaced = self._publish(folder / "table", name, replace=replace)
-            return (version, etag) if replaced is None else (replaced, "")
+            new_version = self._publish(folder / "table", name, replace=replace)
+            if new_version is not None:
+                return new_version, ""
+            return version, etag
 
     def append(
         self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
@@ -245,37 +247,34 @@ class Store:
             try:
                 yield folder
             finally:
-                if not _in_parts(folder):
+                if not _is_multipart(folder):
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _wipe(self) -> None:
         """Remove staging folders of dead processes and abandoned multipart writes."""
         self._make_folder()
-        unused = max(self.keep, engine.IN_USE).total_seconds()
         with locked(self.staging):
+            expired = time.time() - max(self.keep, engine.IN_USE).total_seconds()
             for folder in self._folders():
                 # BlockingIOError: in use; FileNotFoundError: removed meanwhile
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                    if (
-                        _in_parts(folder)
-                        and time.time() - (folder / "table" / "parts").stat().st_mtime
-                        < unused
-                    ):
-                        continue
+                    if _is_multipart(folder):
+                        last_request = (folder / "table" / "parts").stat().st_mtime
+                        if last_request > expired:
+                            continue
                     with locked(folder, wait=False):
                         shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
         """Yield the staging folders, leaving out anything that others put there."""
         for folder in self.staging.iterdir():
-            if (
-                STAGED.fullmatch(folder.name)
-                and not folder.is_symlink()
-                and folder.is_dir()
-            ):
-                with contextlib.suppress(FileNotFoundError):
-                    if all(inside.name == "table" for inside in folder.iterdir()):
-                        yield folder
+            if not STAGED.fullmatch(folder.name):
+                continue
+            if folder.is_symlink() or not folder.is_dir():
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                if all(entry.name == "table" for entry in folder.iterdir()):
+                    yield folder
 
     def change(
         self, name: str, change: Callable[[Path], T], spared: int | None = None
@@ -297,27 +296,27 @@ class Store:
             target.rename(folder / "table")
             # staged rows must not reach a later table of the same name
             for staged in self._folders():
+                upload = staged / "table" / UPLOAD
                 with contextlib.suppress(FileNotFoundError):
-                    if (staged / "table" / UPLOAD).read_text() == name:
-                        (staged / "table" / UPLOAD).unlink()
+                    if upload.read_text() == name:
+                        upload.unlink()
             self._wipe()
 
     @contextlib.contextmanager
     def locked_table(self, name: str) -> Iterator[Path]:
         """Lock a table's folder against changes by other threads and processes."""
         folder = self._folder(name)
-        there = False
+        exists = False
         with contextlib.ExitStack() as locks:
             with (
                 engine.as_http_errors("nothing was changed"),
                 contextlib.suppress(FileNotFoundError),
             ):
                 handle = locks.enter_context(locked(folder))
-                there = self._is_table(name) and os.path.samestat(
-                    os.fstat(handle), folder.stat()
-                )
+                is_same = os.path.samestat(os.fstat(handle), folder.stat())
+                exists = is_same and self._is_table(name)
             # the previous holder of the lock may have dropped or replaced the folder
-            if not there:
+            if not exists:
                 raise Missing(name)
             yield folder
 
@@ -345,11 +344,10 @@ def _check_not_dropped(staged: Path) -> None:
         )
 
 
-def _in_parts(staged: Path) -> bool:
+def _is_multipart(staged: Path) -> bool:
     """Return whether a staging folder belongs to an open multipart write."""
-    return (staged / "table" / UPLOAD).exists() and (
-        staged / "table" / "parts"
-    ).exists()
+    folder = staged / "table"
+    return (folder / UPLOAD).exists() and (folder / "parts").exists()
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ so an abandoned write ends by its age, or with its table.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -125,11 +126,10 @@ class Uploads:
         """Yield the folder of a multipart write, locked against clean-ups."""
         folder = self._store.staging / upload_id / "table"
         with contextlib.ExitStack() as locks:
+            if not STAGED.fullmatch(upload_id):
+                raise _NoUpload
             try:
-                if (
-                    not STAGED.fullmatch(upload_id)
-                    or (folder / UPLOAD).read_text() != name
-                ):
+                if (folder / UPLOAD).read_text() != name:
                     raise _NoUpload
                 locks.enter_context(locked(folder.parent, shared=True))
             except FileNotFoundError:
@@ -142,30 +142,25 @@ class Uploads:
 
 def _commit(target: Path, folder: Path) -> int:
     """Append the parts to the table, or replace its rows; return its version."""
-    parts = {
-        path.name: path.read_text() for path in sorted((folder / "parts").iterdir())
-    }
-    if "" in parts.values():
+    claims = sorted((folder / "parts").iterdir())
+    texts = [claim.read_text() for claim in claims]
+    if "" in texts:
         raise engine.Conflict(
             409,
             "a part is still on its way, and nothing was stored; complete the write after it",
         )
-    fragments_json = {name: json.loads(text) for name, text in parts.items()}
-    if not fragments_json:
+    parts = [json.loads(text) for text in texts]
+    if not parts:
         return int(engine.open_table(target).version)
-    if all(fragments is None for fragments in fragments_json.values()):
-        return engine.replace_by_parts(
-            target, folder, [folder / "replacing" / name for name in fragments_json]
-        )
-    if None in fragments_json.values():
+    replacing = parts.count(None)
+    if replacing == len(parts):
+        tables = [folder / "replacing" / claim.name for claim in claims]
+        return engine.replace_by_parts(target, folder, tables)
+    if replacing:
         raise HTTPError(
             400, "some parts add rows and some replace them, and nothing was stored"
         )
-    return engine.append(
-        target,
-        folder,
-        [one for fragments in fragments_json.values() for one in fragments],
-    )
+    return engine.append(target, folder, itertools.chain.from_iterable(parts))
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import decimal
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -76,24 +76,17 @@ def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
 
     Lance panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
     """
-    wide = any(
-        is_.is_decimal(storage(inside.type)) for _, inside, _ in iter_fields(schema)
-    )
-    return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
+    for _, field, _ in iter_fields(schema):
+        if is_.is_decimal(storage(field.type)):
+            return pa.ipc.Alignment.At64Byte
+    return pa.ipc.Alignment.DataTypeSpecific
 
 
 def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     schema = reader.schema
     nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
-    checked = [
-        field
-        for field in schema
-        if any(
-            not inside.nullable or isinstance(inside.type, pa.JsonType)
-            for _, inside, _ in iter_fields([field])
-        )
-    ]
+    checked = [field for field in schema if _restricts_values(field)]
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
             batch = next(reader, None)
@@ -113,6 +106,14 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
             yield batch
         # its memory is free before the next batch is read
         del batch
+
+
+def _restricts_values(column: pa.Field) -> bool:
+    """Return whether a field in the column, at any depth, is JSON or required."""
+    for _, field, _ in iter_fields([column]):
+        if not field.nullable or isinstance(field.type, pa.JsonType):
+            return True
+    return False
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
@@ -143,11 +144,11 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
         array = array.storage
     if array.type.num_fields and array.null_count:
         array = array.filter(array.is_valid())
-    for inside in _inside(path, array):
-        _check_values(*inside)
+    for child in _children(path, array):
+        _check_values(*child)
 
 
-def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
+def _children(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
     """Yield the path, field and values of each child of an array."""
     arrow = array.type
     fields = child_fields(array.type)
@@ -189,14 +190,14 @@ def _check_json(texts: pa.Array, path: str) -> None:
 
 
 def _read_strictly(text: str) -> None:
-    read = json.loads(
+    value = json.loads(
         text,
         parse_int=_check_integer,
         parse_float=_check_float,
         object_pairs_hook=_check_names,
     )
     # the json module also accepts NaN and lone surrogates
-    json.dumps(read, allow_nan=False, ensure_ascii=False).encode()
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
 
 
 def _check_integer(digits: str) -> None:
@@ -209,24 +210,21 @@ def _check_float(digits: str) -> None:
     double = float(digits)
     if repr(double) == digits:
         return
-    kept = (
-        [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
-        if math.isfinite(double)
-        else []
-    )
-    # InvalidOperation: an exponent of more than 18 digits
-    with contextlib.suppress(decimal.InvalidOperation):
-        if decimal.Decimal(digits) in kept:
-            return
+    if math.isfinite(double):
+        exact = [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
+        # InvalidOperation: an exponent of more than 18 digits
+        with contextlib.suppress(decimal.InvalidOperation):
+            if decimal.Decimal(digits) in exact:
+                return
     raise ValueError(f"{digits:.40} is no number of 64 bits")
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = duplicates(name for name, _ in pairs)
         raise ValueError(f"{list_names(twice)} more than once in one object")
-    return found
+    return members
 
 
 # escapes (perhaps half of a pair); NaN and Infinity; integers beyond 64 bits
@@ -264,8 +262,11 @@ def _check_schema(schema: pa.Schema) -> None:
                 f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it",
             )
         if number > MAX_FIELDS:
-            what = f"a table has at most {MAX_FIELDS} fields, those inside its columns included"
-            raise HTTPError(400, f"{what}; send fewer: {path!r:.200} is one too many")
+            raise HTTPError(
+                400,
+                f"a table has at most {MAX_FIELDS} fields, those inside its columns "
+                f"included; send fewer: {path!r:.200} is one too many",
+            )
     for field in schema:
         check_name(field.name)
         if not is_.is_null(field.type):
@@ -274,35 +275,40 @@ def _check_schema(schema: pa.Schema) -> None:
 
 def check_name(name: str) -> None:
     """Refuse a column name that Lance cannot store or address."""
-    reasons = {
-        "is empty": not name,
-        "holds control characters": has_control_characters(name),
-        "holds a dot, which separates the levels of a path": "." in name,
-        "holds a backtick, which quotes the parts of a path": "`" in name,
-        "is reserved for the engine": name in RESERVED,
-    }
-    for reason, applies in reasons.items():
-        if applies:
-            raise HTTPError(400, f"column name {name!r:.200} {reason}; choose another")
+    if not name:
+        problem = "is empty"
+    elif has_control_characters(name):
+        problem = "holds control characters"
+    elif "." in name:
+        problem = "holds a dot, which separates the levels of a path"
+    elif "`" in name:
+        problem = "holds a backtick, which quotes the parts of a path"
+    elif name in RESERVED:
+        problem = "is reserved for the engine"
+    else:
+        return
+    raise HTTPError(400, f"column name {name!r:.200} {problem}; choose another")
 
 
-def _check_unique(names: list[str], what: str) -> None:
-    if twice := duplicates(names):
+def _check_unique(names: list[str], subject: str) -> None:
+    twice = duplicates(names)
+    if twice:
         raise HTTPError(
             400,
-            f"{what} occur more than once: {list_names(twice)}; names must be unique",
+            f"{subject} occur more than once: {list_names(twice)}; names must be unique",
         )
 
 
 def check_field(column: pa.Field) -> None:
     """Refuse types on which Lance panics, or that it cannot read back."""
     for path, field, _ in iter_fields([column]):
-        if advice := _unsupported_reason(field):
+        advice = _advise_on_type(field)
+        if advice:
             raise HTTPError(
                 400,
                 f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}",
             )
-        names = [inside.name for inside in child_fields(storage(field.type))]
+        names = [child.name for child in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")
         for name in names:
             if not name or has_control_characters(name):
@@ -312,32 +318,43 @@ def check_field(column: pa.Field) -> None:
                 )
 
 
-def _unsupported_reason(field: pa.Field) -> str | None:
+def _advise_on_type(field: pa.Field) -> str | None:
+    """Return the cure for a type that tables cannot hold, or None."""
     arrow = storage(field.type)
-    metadata = field.metadata or {}
-    if b"lance-encoding:blob" in metadata or metadata.get(
-        b"ARROW:extension:name", b""
-    ).startswith(b"lance."):
+    if _has_lance_metadata(field):
         return "it is read back in another form; send it without the field's metadata"
-    item, size = fixed_items(arrow)
-    if (
-        not 0
-        < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1)
-        <= MAX_FIXED_SIZE
-    ):
+    if not 0 < _fixed_size(arrow) <= MAX_FIXED_SIZE:
         return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
     if has_variable_items(arrow):
         return "use a list of variable size"
     if is_.is_null(arrow):
         return "give it a type"
-    if any(test(arrow) for test in _FOREIGN):
+    if _is_any(arrow, _FOREIGN):
         return "cast it first"
     if is_.is_map(arrow) and arrow.keys_sorted:
         return "make it a map without keys_sorted"
     if is_.is_decimal(arrow) and arrow.bit_width < 128:
         return "cast it to decimal128"
-    if is_.is_dictionary(arrow) and not any(
-        test(arrow.value_type) for test in _CATEGORIES
-    ):
+    if is_.is_dictionary(arrow) and not _is_any(arrow.value_type, _CATEGORIES):
         return "send the values themselves"
-    return "give it a field" if is_.is_struct(arrow) and not arrow.num_fields else None
+    if is_.is_struct(arrow) and not arrow.num_fields:
+        return "give it a field"
+    return None
+
+
+def _fixed_size(arrow: pa.DataType) -> int:
+    """Return the number of fixed-size items, or bytes, in one value; else 1."""
+    item, size = fixed_items(arrow)
+    if is_.is_fixed_size_binary(item):
+        return size * int(item.byte_width)
+    return size
+
+
+def _is_any(arrow: pa.DataType, tests: Iterable[Callable[[Any], bool]]) -> bool:
+    return any(test(arrow) for test in tests)
+
+
+def _has_lance_metadata(field: pa.Field) -> bool:
+    metadata = field.metadata or {}
+    extension = metadata.get(b"ARROW:extension:name", b"")
+    return b"lance-encoding:blob" in metadata or extension.startswith(b"lance.")

@@ -87,22 +87,15 @@ class Application:
             body.received,
             (time.monotonic() - start) * 1000,
         )
-        payload: Iterable[bytes] = (
-            answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
-        )
-        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON)]
-        headers += [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
-        if isinstance(payload, list):
-            headers.append(("Content-Length", str(len(payload[0]))))
-        if etag := environ.get("rt_frames.etag"):
-            headers.append(("ETag", f'"{etag}"'))
-        if request_id := environ.get("HTTP_X_REQUEST_ID"):
-            headers.append(
-                (
-                    "x-request-id",
-                    re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100],
-                )
-            )
+        payload: Iterable[bytes]
+        if isinstance(answer, Iterator):
+            payload = answer
+            headers = [("Content-Type", ARROW)]
+        else:
+            text = json.dumps(answer).encode()
+            payload = [text]
+            headers = [("Content-Type", JSON), ("Content-Length", str(len(text)))]
+        headers += _common_headers(environ)
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
         return payload
 
@@ -139,15 +132,17 @@ class Application:
 
     def _route(self, environ: Environ, body: Body) -> Any:
         path = environ["REQUEST_URI"].partition("?")[0]
-        method = environ["REQUEST_METHOD"]
         path = re.sub(r"^https?://[^/]*", "", path)
-        for wanted, route, respond in self._routes:
-            if match := re.fullmatch(_pattern(route), path):
-                if method != wanted:
-                    raise HTTPError(
-                        405, f"{method:.20} is not possible here; use {wanted}"
-                    )
-                return respond(self, environ, body, *map(unquote, match.groups()))
+        for method, route, respond in self._routes:
+            match = re.fullmatch(_pattern(route), path)
+            if match is None:
+                continue
+            if environ["REQUEST_METHOD"] != method:
+                raise HTTPError(
+                    405,
+                    f"{environ['REQUEST_METHOD']:.20} is not possible here; use {method}",
+                )
+            return respond(self, environ, body, *map(unquote, match.groups()))
         # a 404 would mean that the table is missing
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
         raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
@@ -159,10 +154,9 @@ class Application:
             raise HTTPError(400, f"limit is {limit!r:.100}; give a positive integer")
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
-        return {
-            "tables": page,
-            **({"page_token": page[-1]} if len(page) < len(names) else {}),
-        }
+        if len(page) < len(names):
+            return {"tables": page, "page_token": page[-1]}
+        return {"tables": page}
 
     def _create(
         self, environ: Environ, body: Body, name: str, *, replace: bool = False
@@ -247,11 +241,9 @@ class Application:
     def _complete_parts(
         self, environ: Environ, _body: Body, name: str
     ) -> dict[str, Any]:
-        return {
-            "version": self._uploads.complete(
-                name, _query_parameter(environ, "upload_id"), _if_match(environ)
-            )
-        }
+        upload_id = _query_parameter(environ, "upload_id")
+        version = self._uploads.complete(name, upload_id, _if_match(environ))
+        return {"version": version}
 
     def _abort_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         self._uploads.abort(name, _query_parameter(environ, "upload_id"))
@@ -309,26 +301,21 @@ class Application:
         except UnsupportedTypeError as error:
             raise HTTPError(501, f"the schema cannot be told: {error}") from error
         _add_metadata(fields, table.lance_schema.fields())
-        metadata = {
-            key.decode(): value.decode()
-            for key, value in (table.schema.metadata or {}).items()
-        }
-        return {
-            "version": table.version,
-            "schema": {
-                "fields": fields,
-                **({"metadata": metadata} if metadata else {}),
-            },
-        }
+        schema: dict[str, Any] = {"fields": fields}
+        if table.schema.metadata:
+            metadata = {}
+            for key, value in table.schema.metadata.items():
+                metadata[key.decode()] = value.decode()
+            schema["metadata"] = metadata
+        return {"version": table.version, "schema": schema}
 
     def _list_indices(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
-        return {
-            "indexes": [
-                {"index_name": one.name, "columns": one.field_names}
-                for one in table.describe_indices()
-            ]
-        }
+        indices = [
+            {"index_name": index.name, "columns": index.field_names}
+            for index in table.describe_indices()
+        ]
+        return {"indexes": indices}
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
@@ -338,7 +325,8 @@ class Application:
 
     def _open(self, body: Body, name: str) -> tuple[Any, dict[str, Any]]:
         request = query.parse_request(_read_json(body, "one, or nothing"))
-        return self._store.open(name, request.get("version")), request
+        table = self._store.open(name, request.get("version"))
+        return table, request
 
     def _drop(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         self._store.drop(name, _if_match(environ))
@@ -368,28 +356,37 @@ class Application:
     )
 
 
-def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
+def _common_headers(environ: Environ) -> list[tuple[str, str]]:
+    headers = [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
+    etag = environ.get("rt_frames.etag")
+    if etag:
+        headers.append(("ETag", f'"{etag}"'))
+    request_id = environ.get("HTTP_X_REQUEST_ID")
+    if request_id:
+        safe_id = re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]
+        headers.append(("x-request-id", safe_id))
+    return headers
+
+
+def _add_metadata(descriptions: list[dict[str, Any]], fields: list[Any]) -> None:
     """Add field metadata to a described schema, extension types in Arrow's form."""
     # Lance lists no children of a fixed_size_list
-    for one, field in zip(described, fields, strict=False):
-        metadata = {
-            name: value
-            for name, value in field.metadata.items()
-            if value or name != EXTENSION_METADATA
-        }
+    for description, field in zip(descriptions, fields, strict=False):
+        metadata = dict(field.metadata)
+        if not metadata.get(EXTENSION_METADATA):
+            metadata.pop(EXTENSION_METADATA, None)
         # Lance's name for the type, which it stores and returns as Arrow's
         if metadata.get(EXTENSION_NAME) == "lance.json":
             metadata[EXTENSION_NAME] = "arrow.json"
         if metadata:
-            one["metadata"] = metadata
-        _add_metadata(one["type"].get("fields", []), field.children())
+            description["metadata"] = metadata
+        _add_metadata(description["type"].get("fields", []), field.children())
 
 
 def _pattern(route: str) -> str:
     """Turn a route into a regular expression. A final slash becomes optional."""
-    pattern = (
-        re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
-    )
+    pattern = re.escape(route).replace(r"\{name\}", "([^/]+)")
+    pattern = pattern.replace(r"\$", r"(?:\$|%24)")
     return f"{pattern}?" if route.endswith("/") else pattern
 
 
@@ -402,7 +399,7 @@ def _if_match(environ: Environ) -> str:
     return str(environ.get("HTTP_IF_MATCH", "")).strip('"')
 
 
-def _read_json(body: Body, wanted: str) -> dict[str, Any]:
+def _read_json(body: Body, example: str) -> dict[str, Any]:
     """Parse a JSON object. An empty body counts as an empty object."""
     text = bytes(body.read(MAX_JSON_BYTES))
     if body.read(1):
@@ -414,7 +411,7 @@ def _read_json(body: Body, wanted: str) -> dict[str, Any]:
         parsed = json.loads(text or b"{}")
         if isinstance(parsed, dict):
             return parsed
-    raise HTTPError(400, f"the body is not a JSON object; send {wanted}")
+    raise HTTPError(400, f"the body is not a JSON object; send {example}")
 
 
 def _content_type(environ: Environ) -> str:
@@ -422,9 +419,9 @@ def _content_type(environ: Environ) -> str:
     return value.partition(";")[0].strip().lower()
 
 
-def _check_content_type(environ: Environ, wanted: str) -> None:
+def _check_content_type(environ: Environ, expected: str) -> None:
     content_type = _content_type(environ)
-    if content_type != wanted:
+    if content_type != expected:
         raise HTTPError(
-            415, f"the Content-Type is {content_type!r:.100}; send {wanted}"
+            415, f"the Content-Type is {content_type!r:.100}; send {expected}"
         )
