@@ -12,7 +12,7 @@ import pyarrow.types as is_
 from rt_frames._names import closest_names, duplicates, join_path
 from rt_frames._schema.casts import list_kind_on_path, refusal_reason, split_reason
 from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields
-from rt_frames._text import count, list_names
+from rt_frames._text import list_names, list_some
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name
 
@@ -24,7 +24,7 @@ _FIELDS = {
     "nullable": "nullable",
 }
 
-_REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
+_REWRITE = "to cast and replace all rows, use alter_table(…, rewrite=True) or rt-frames alter --rewrite"
 
 # path → field; the empty path is the whole table
 Fields = dict[str, pa.Field]
@@ -54,13 +54,13 @@ def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
             400,
-            'the JSON of the body needs "alterations", an array with at least one object',
+            'the body needs "alterations", an array with at least one object',
         )
     unknown = set(request) - {"alterations"}
     if unknown:
         raise HTTPError(
             400,
-            f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
+            f'unknown in the body: {list_names(sorted(unknown))}; send only "alterations"',
         )
     table = pa.field("", pa.struct(list(schema)))
     fields = {path: field for path, field, _ in iter_fields([table])}
@@ -69,7 +69,8 @@ def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change
     if twice:
         raise HTTPError(
             400,
-            f"columns occur more than once: {list_names(twice)}; put all of a column into one object",
+            f"alterations: {list_names(twice)} more than once; nothing was changed; combine all "
+            "changes of a column into one alteration",
         )
     _check_conflicts(changes)
     _check_casts(changes, fields)
@@ -86,7 +87,8 @@ def _parents(path: str) -> list[str]:
 def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     if not isinstance(alteration, dict) or not isinstance(alteration.get("path"), str):
         raise HTTPError(
-            400, f'an alteration needs a "path", a string; got {alteration!r:.200}'
+            400,
+            f'alterations: expected objects with a string "path", got {alteration!r:.200}',
         )
     path = alteration["path"]
     column = f"column {path!r:.200}"
@@ -94,7 +96,8 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     if unknown:
         raise HTTPError(
             400,
-            f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}",
+            f"{column}: unknown {list_names(sorted(unknown))}; nothing was changed; use only "
+            f"{list_names(_FIELDS)}",
         )
     _check_exists(path, fields)
     parsed = {}
@@ -128,7 +131,9 @@ def _check_exists(path: str, fields: Fields) -> None:
     offer = f" (did you mean {list_names(close)}?)" if close else ""
     above = repr(parent)[:100] if parent else "the table"
     raise HTTPError(
-        400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}"
+        400,
+        f"unknown column {path!r:.200}{offer}; {above} has {list_names(names)}; "
+        "nothing was changed",
     )
 
 
@@ -139,10 +144,10 @@ def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
     """
     if not isinstance(alteration.get("nullable", True), bool):
         raise ValueError(
-            f'"nullable" is true or false, not {alteration["nullable"]!r:.100}'
+            f'"nullable" must be true or false, got {alteration["nullable"]!r:.100}'
         )
     if not isinstance(alteration.get("name", ""), str):
-        raise ValueError(f'"rename" is a string, not {alteration["name"]!r:.100}')
+        raise ValueError(f'"rename" must be a string, got {alteration["name"]!r:.100}')
     if "name" in alteration:
         check_name(alteration["name"])
     if "data_type" in alteration:
@@ -159,14 +164,16 @@ def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
     field = fields[alteration["path"]]
     above = [fields[path].type for path in _parents(alteration["path"])]
     if any(map(is_.is_map, above)):
-        raise ValueError("the engine changes nothing inside a map; create a new table")
+        raise ValueError(
+            "the engine cannot change fields inside a map; create a new table"
+        )
     if (
         field.nullable
         and not alteration.get("nullable", True)
         and not all(map(is_.is_struct, above))
     ):
         raise ValueError(
-            "the engine cannot look for nulls inside lists; what is inside them stays nullable"
+            "the engine cannot check for nulls inside lists; leave the field nullable"
         )
 
 
@@ -182,8 +189,8 @@ def _check_conflicts(changes: list[Change]) -> None:
         if cast:
             raise HTTPError(
                 400,
-                f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed too; "
-                "put both into one data_type, or send two requests",
+                f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed, too; "
+                "nothing was changed; put both into one data_type, or send two requests",
             )
 
 
@@ -200,9 +207,9 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
             column = f"column {alteration['path']!r:.200} (from {arrow} to {target})"
             refused.append(f"{column}: {reason}")
     if refused:
-        if len(refused) > 2:
-            refused[2:] = [count(len(refused) - 2, "more column")]
-        raise HTTPError(400, f"nothing was changed, {'; '.join(refused)}; {_REWRITE}")
+        raise HTTPError(
+            400, f"{list_some(refused, 2)}; nothing was changed; {_REWRITE}"
+        )
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
@@ -218,11 +225,15 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
         new_names = [renames.get(join_path(parent, name), name) for name in names]
         twice = duplicates(new_names)
         if twice:
-            paths = [path for path, name in renames.items() if name in twice]
+            refused = [
+                f"{path!r:.200} to {name!r:.200}"
+                for path, name in renames.items()
+                if name in twice
+            ]
             raise HTTPError(
                 400,
-                f"columns {list_names(paths)} cannot be renamed: "
-                f"{list_names(sorted(twice))} would be there twice; choose another name",
+                f"cannot rename {list_some(refused)}: two columns would have the same name; "
+                "nothing was changed; choose another name",
             )
 
 
@@ -238,8 +249,8 @@ def _check_together(changes: list[Change]) -> None:
     if reason:
         raise HTTPError(
             400,
-            f"nothing was changed, {describe(changes)}: {reason}; send two: casts first, "
-            "then names and nullability",
+            f"{describe(changes)}: {reason}; nothing was changed; send two: casts first, then "
+            "names and nullability",
         )
 
 

@@ -15,7 +15,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_READ = 2**31
 
 _OTHER_FORMATS = {
-    b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',
+    b"ARROW1": "an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or write_ipc_stream in Polars)",
     b"PAR1": "a Parquet file; send an Arrow IPC stream",
     b"\x1f\x8b": "gzip; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
     b"\x28\xb5\x2f\xfd": "ZSTD; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
@@ -64,8 +64,8 @@ class StreamFile:
         if len(start) + len(data) < size:
             raise HTTPError(
                 400,
-                f"the Arrow stream was cut off after {self._body.received} bytes: its end-of-stream marker is "
-                "missing; close the writer before sending, and send all of it again",
+                f"the Arrow stream is truncated after {self._body.received} bytes: its end-of-stream "
+                "marker is missing; close the writer before sending, and send all of it again",
             )
         return start + data if start else data
 
@@ -88,6 +88,6 @@ def _check_start(start: bytes) -> None:
     if start[:4] != b"\xff\xff\xff\xff" or len(start) < 8 or start[4:] == b"\0\0\0\0":
         raise HTTPError(
             400,
-            "the body is not an Arrow IPC stream; it is empty, cut, or something else such as CSV. "
-            "pyarrow.ipc.new_stream writes one",
+            "the body is not an Arrow IPC stream, but empty, truncated or another format such as "
+            "CSV; write it with pyarrow.ipc.new_stream",
         )

@@ -71,14 +71,13 @@ class Body:
         try:
             count = self._receive(view)
         except (EOFError, OSError, ValueError) as error:
-            problem = (
-                f"the body broke off after {self.received} bytes; send all of it again"
-            )
+            problem = f"the body was truncated after {self.received} bytes"
             if not self._is_wanted():
                 raise HTTPError(
-                    503, f"the service is stopping: {problem} when it runs"
+                    503,
+                    f"the service is stopping; {problem}; send all of it again when it runs",
                 ) from error
-            raise HTTPError(400, problem) from error
+            raise HTTPError(400, f"{problem}; send all of it again") from error
         self.received += count
         return count
 

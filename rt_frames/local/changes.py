@@ -28,10 +28,12 @@ def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
     condition = check_filter(request.get("predicate"))
     if condition is None or not request["predicate"].strip():
         raise HTTPError(
-            400, 'there is no condition; send {"predicate": "n > 1"}, or drop the table'
+            400,
+            'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
+            "the table",
         )
     table: Any = lance.dataset(str(folder))
-    with engine.as_http_errors("no row was deleted"):
+    with engine.as_http_errors(invalid="filter"):
         deleted = table.delete(condition)["num_deleted_rows"]
     return {"num_deleted_rows": int(deleted), "version": int(table.version)}
 
@@ -41,11 +43,9 @@ def add_columns(folder: Path, schema: pa.Schema) -> dict[str, int]:
     table: Any = lance.dataset(str(folder))
     _check_new_columns(schema, table.schema)
     before = table.version
-    with engine.as_http_errors("no column was added"):
+    with engine.as_http_errors():
         table.add_columns(schema)
-    with engine.as_http_errors(
-        "the columns were taken away again, the table could not be read with them"
-    ):
+    with engine.as_http_errors("the table could not be read with these columns"):
         return {"version": engine.keep_readable(folder, table, before, schema.names)}
 
 
@@ -55,32 +55,40 @@ def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
     for field in schema:
         known = names.get(field.name.lower())
         if known == field.name:
-            raise HTTPError(400, f"the table has a column {known!r:.200}; leave it out")
+            raise HTTPError(
+                400,
+                f"column {known!r:.200} already exists; nothing was changed; leave it out",
+            )
         if known is not None:
             raise HTTPError(
                 400,
-                f"columns {known!r:.200} and {field.name!r:.200} differ by case alone; "
-                "choose another name",
+                f"columns {known!r:.200} and {field.name!r:.200} differ only in case; nothing "
+                "was changed; choose another name",
             )
         names[field.name.lower()] = field.name
         if not field.nullable:
             raise HTTPError(
                 400,
-                f"column {field.name!r:.200} is not nullable, and new columns are null in "
-                "all rows; make it nullable",
+                f"column {field.name!r:.200} is not nullable, but new columns are null in all "
+                "rows; nothing was changed; make it nullable",
             )
         if is_.is_null(field.type):
-            raise HTTPError(400, f"column {field.name!r:.200} has no type; give it one")
+            raise HTTPError(
+                400,
+                f"column {field.name!r:.200} has no type; nothing was changed; give it a type",
+            )
     if len(names) > MAX_COLUMNS:
         raise HTTPError(
-            400, f"the table would have {len(names)} columns; at most {MAX_COLUMNS} fit"
+            400,
+            f"the table would have {len(names)} columns, more than {MAX_COLUMNS}; nothing was "
+            "changed; add fewer",
         )
     number = len(list(iter_fields([*table, *schema])))
     if number > MAX_FIELDS:
         raise HTTPError(
             400,
-            f"the table would have {number} fields, those inside its columns included; "
-            f"at most {MAX_FIELDS} fit",
+            f"the table would have {number} fields, those inside its columns included, more "
+            f"than {MAX_FIELDS}; nothing was changed; add fewer",
         )
 
 
@@ -90,11 +98,13 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
     names = request.get("columns")
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not is_list or not names:
-        raise HTTPError(400, 'there are no columns; send {"columns": ["a", "b"]}')
+        raise HTTPError(
+            400, 'the column names are missing; send {"columns": ["a", "b"]}'
+        )
     twice = duplicates(names)
     if twice:
         raise HTTPError(
-            400, f"columns occur more than once: {list_names(twice)}; name each once"
+            400, f"columns: {list_names(twice)} more than once; name each column once"
         )
     table: Any = lance.dataset(str(folder))
     known = table.schema.names
@@ -102,13 +112,16 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
     if unknown:
         raise HTTPError(
             400,
-            f"the table has no columns {list_names(unknown)}; it has {list_names(known)}",
+            f"unknown columns: {list_names(unknown)}; the table has {list_names(known)}; "
+            "nothing was changed",
         )
     if len(names) == len(known):
         raise HTTPError(
-            400, "these are all columns of the table; leave one, or drop the table"
+            400,
+            "these are all columns of the table; nothing was changed; leave one, or drop the "
+            "table",
         )
-    with engine.as_http_errors("no column was dropped"):
+    with engine.as_http_errors():
         _rewrite_rows_without(table, names)
         table.drop_columns(names)
     return {"version": int(table.version)}
@@ -150,9 +163,9 @@ def restore(folder: Path, version: int) -> dict[str, int]:
         # Lance's panics are BaseExceptions
         raise HTTPError(
             404,
-            f"the table has no version {version}, or no longer has it; nothing was changed",
+            f"version {version} does not exist or was removed; nothing was changed",
         ) from error
-    with engine.as_http_errors("nothing was restored"):
+    with engine.as_http_errors():
         table.restore()
     return {"version": int(table.version)}
 
@@ -162,5 +175,5 @@ def _check_members(request: dict[str, Any], member: str) -> None:
     if unknown:
         raise HTTPError(
             400,
-            f'unknown {list_names(sorted(unknown))}; the body has "{member}" and nothing else',
+            f'unknown in the body: {list_names(sorted(unknown))}; send only "{member}"',
         )

@@ -40,15 +40,16 @@ MAX_OVERWRITES = 9
 IN_USE = datetime.timedelta(hours=1)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES)
-_NO_SUCH_TIME = (
-    "a time does not exist in that zone, or exists twice, as when clocks change; set the zone in the frame, with "
-    ".dt.tz_localize(…, nonexistent=…, ambiguous=…), and store it again"
-)
-
-# part of the engine's message → its meaning
+# part of Lance's message → reason, cure
 _REASONS = {
-    "Cannot cast timezone": _NO_SUCH_TIME,
-    "contains NULL values": "the column contains nulls; fill them, and store the table again",
+    "Cannot cast timezone": (
+        "a time does not exist in that zone, or exists twice, as when clocks change",
+        "set the zone in the frame with .dt.tz_localize(…, nonexistent=…, ambiguous=…), store it again",
+    ),
+    "contains NULL values": (
+        "the column contains nulls",
+        "fill them, and store the table again",
+    ),
 }
 _CONFLICT = re.compile(
     "commit conflict|concurrent transaction|concurrent writers", re.IGNORECASE
@@ -59,6 +60,20 @@ _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
 # in the place in Lance's source code, after the reason
 _PLACE = ".rs:"
 _OF_A_VALUE = "LanceError(Arrow)"
+_OF_A_CAST = "Cast error"
+_OF_INPUT = ("Invalid user input", "applying filter expression")
+# what Lance writes before its reason
+_WRAPPERS = re.compile(
+    r"\A(?:Invalid user input: |External error: |Query Execution error: |Arrow error: "
+    r"|Error applying filter expression to batch: |Schema error: |Error during planning: "
+    r"|LanceError\(Arrow\): |Cast error: )+"
+)
+# the statement that Lance makes of a filter; the caller does not know its columns
+_STATEMENT = re.compile(
+    r"Error (?:parsing|tokenizing) statement: SELECT .*"
+    r"\((sql parser error: .*?|Unterminated .*?)(?: at Line: \d+, Column: \d+)?\)",
+    re.DOTALL,
+)
 _COLUMN = 'olumn "'
 
 
@@ -107,13 +122,12 @@ def _feeding(
         pa.default_memory_pool().release_unused()
 
 
-def not_stored(schema: pa.Schema) -> str:
-    """Describe a failed write, with the columns whose dictionaries may be the cause."""
-    text = "the table could not be stored"
-    narrow = list_names(_narrow_dictionaries(schema))
-    if narrow:
-        text += f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)"
-    return text
+def advise_on_codes(schema: pa.Schema) -> str:
+    """Return the cure for dictionaries that outgrow their codes, or ""."""
+    narrow = _narrow_dictionaries(schema)
+    if not narrow:
+        return ""
+    return f"if dictionaries outgrow the codes of columns {list_names(narrow)}, send codes of int32"
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
@@ -125,7 +139,8 @@ def open_table(folder: Path, version: int | None = None) -> Any:
         if version is None:
             raise
         raise HTTPError(
-            404, f"the table has no version {version}, or has it no more; leave it out"
+            404,
+            f'version {version} does not exist or was removed; omit "version" to read the newest',
         ) from error
 
 
@@ -157,7 +172,7 @@ def _commit(
     if not all(path.exists() for path in files):
         raise Conflict(
             409,
-            "rows that were staged are there no more, and nothing was stored; send them again",
+            "the staged rows were removed meanwhile; nothing was stored; send them again",
         )
     try:
         (folder / "data").mkdir(exist_ok=True)
@@ -239,18 +254,21 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
     if unknown:
         raise HTTPError(
             400,
-            f"the table has no columns {list_names(unknown)}; it has {list_names(fields)}",
+            f"unknown columns: {list_names(unknown)}; the table has {list_names(fields)}; "
+            "nothing was changed",
         )
     for name, field in fields.items():
         if name not in types:
             if not field.nullable:
                 raise HTTPError(
-                    400, f"column {name!r} is missing, and may not be null; send it"
+                    400,
+                    f"column {name!r} is missing, but must not be null; nothing was changed; send it",
                 )
         elif types[name] != field.type:
             raise HTTPError(
                 400,
-                f"column {name!r} is {field.type} in the table, not {types[name]}; cast it first",
+                f"column {name!r} is {types[name]}, but {field.type} in the table; nothing was "
+                "changed; cast it first",
             )
 
 
@@ -267,8 +285,11 @@ def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
     """Append staged rows to their table in one commit; return the new version."""
     table = lance.dataset(str(folder))
     if _identity(table) != _identity(lance.dataset(str(staged))):
-        text = "the table's columns were changed while rows for it came, and nothing was added"
-        raise Conflict(409, f"{text}; try again")
+        raise Conflict(
+            409,
+            "the table's columns were changed while its rows were sent; nothing was stored; try "
+            "again",
+        )
     fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
     operation = lance.LanceOperation.Append(fragments)
     return _commit(folder, table, operation, _files(staged, fragments))
@@ -283,7 +304,7 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     if etag(folder) != etag(staged):
         raise Conflict(
             409,
-            "the table was changed while rows to replace it came, and nothing was stored; try again",
+            "the table was changed while its new rows were sent; nothing was stored; try again",
         )
     tables = [lance.dataset(str(part)) for part in parts]
     first = tables[0]
@@ -293,7 +314,7 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
         if table.schema != first.schema:
             raise HTTPError(
                 400,
-                "the parts have different columns, and nothing was stored; send them in one schema",
+                "the parts have different columns; nothing was changed; send all in one schema",
             )
         fragments += _fragments(table)
         files += _files(part, _fragments(table))
@@ -409,11 +430,10 @@ def alter(folder: Path, request: dict[str, Any]) -> int:
         dataset.alter_columns(*(change.alteration for change in changes))
     except BaseException as error:
         suspects = _find_suspects(changes, str(error))
-        with as_http_errors(f"nothing was changed, {describe(suspects)}"):
+        with as_http_errors(describe(suspects)):
             raise
-    with as_http_errors(
-        f"the change was taken back, the table could not be read after it, {describe(changes)}"
-    ):
+    subject = f"{describe(changes)}: the table could not be read after this change"
+    with as_http_errors(subject):
         return keep_readable(folder, dataset, before, _cast_columns(changes))
 
 
@@ -453,19 +473,55 @@ def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
 
 
 @contextlib.contextmanager
-def as_http_errors(what: str) -> Iterator[None]:
-    """Turn the exceptions of Lance and the file system into HTTP errors."""
+def as_http_errors(
+    subject: str = "",
+    *,
+    invalid: str = "",
+    state: str = "nothing was changed",
+    cure: str = "",
+) -> Iterator[None]:
+    """Turn the exceptions of Lance and the file system into HTTP errors.
+
+    ``subject`` is what failed. ``state`` and ``cure`` are for reasons that Lance gives
+    in its own words; with ``invalid``, the subject is that if Lance blames the input.
+    """
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         # Lance's panics are BaseExceptions
-        raise _to_http_error(error, what) from error
+        known = _find_known_failure(error, f"{subject}: " if subject else "")
+        if known is not None:
+            raise known from error
+        text = str(error) or type(error).__name__
+        reason, known_cure = _read_reason(text)
+        if invalid and any(words in text for words in _OF_INPUT):
+            subject = f"invalid {invalid}"
+            known_cure = ""
+        message = f"{subject or 'the engine failed'}: {reason}"
+        for addition in (state, cure or known_cure):
+            if addition:
+                message += f"; {addition}"
+        raise HTTPError(400, message) from error
 
 
-def _to_http_error(error: BaseException, what: str) -> HTTPError:
-    """Translate one exception; 400 is for what Lance says in its own words."""
+def _read_reason(text: str) -> tuple[str, str]:
+    """Return the reason in a message of Lance, and its cure if it is known."""
+    for words, (reason, cure) in _REASONS.items():
+        if words in text:
+            return reason, cure
+    reason, place, _ = text.partition(_PLACE)
+    if place:
+        reason = reason.rpartition(" ")[0]
+    reason = _WRAPPERS.sub("", reason)
+    reason = _STATEMENT.sub(r"\1", reason)
+    cure = "choose a type that holds every value" if _OF_A_CAST in text else ""
+    return one_line(reason, 300).rstrip(" ,:."), cure
+
+
+def _find_known_failure(error: BaseException, subject: str) -> HTTPError | None:
+    """Translate a failure of disk, memory, threads or a commit. None for others."""
     text = str(error)
     number = getattr(error, "errno", None)
     in_text = _OS_ERROR.search(text)
@@ -474,33 +530,31 @@ def _to_http_error(error: BaseException, what: str) -> HTTPError:
     if number in _NO_SPACE:
         return HTTPError(
             507,
-            f"{what}: the disk is full ({os.strerror(number)}); make room and try again",
+            f"{subject}the disk is full ({os.strerror(number)}); nothing was stored; make room and try again",
         )
     if number in _READ_ONLY:
-        reason = f"the service may not write to its folder ({os.strerror(number)})"
-        return HTTPError(507, f"{what}: {reason}; allow that, or use another folder")
+        return HTTPError(
+            507,
+            f"{subject}the service has no access to its folder ({os.strerror(number)}); nothing was "
+            "stored; allow it to read and write there, or use another folder",
+        )
     if number:
         return HTTPError(
             500,
-            f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder",
+            f"{subject}the file system failed ({os.strerror(number)}); check the service's folder",
         )
     if isinstance(error, MemoryError) or "can't start new thread" in text:
         return HTTPError(
             503,
-            f"{what}: the service is short of threads or memory ({text}); try again later",
+            f"{subject}the service is short of threads or memory ({text}); try again later",
         )
     if _NOT_FOUND.search(text):
         return HTTPError(
-            500, f"{what}: a file of the table is missing; look at the service's folder"
+            500, f"{subject}a file of the table is missing; check the service's folder"
         )
     if _CONFLICT.search(text):
         return Conflict(
-            409, f"{what}: another process is changing the table; try again"
+            409,
+            f"{subject}another process is changing the table; nothing was changed; try again",
         )
-    for part, reason in _REASONS.items():
-        if part in text:
-            return HTTPError(400, f"{what}: {reason}")
-    text, place, _ = (text or type(error).__name__).partition(_PLACE)
-    reason = one_line(text.rpartition(" ")[0] if place else text, 300).rstrip(" ,:")
-    advice = "; choose a type that holds every value" if "Cast error" in reason else ""
-    return HTTPError(400, f"{what}: the engine says {reason!r}{advice}")
+    return None

@@ -43,26 +43,26 @@ def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
     if unknown:
         raise HTTPError(
             501,
-            f"a merge with {list_names(sorted(unknown))} is not done here; leave that out",
+            f"the embedded service does not support {list_names(sorted(unknown))} in a merge; leave it out",
         )
     for name, required in _RULES.items():
         value = parameters.get(name, ["false"])[-1].lower()
         if value not in ("true", "false"):
-            raise HTTPError(400, f"{name} is {value!r:.100}; give true or false")
+            raise HTTPError(400, f"{name}: expected true or false, got {value!r:.100}")
         if (value == "true") != required:
             raise HTTPError(
                 501,
-                "the merge that is done here updates all matched rows, inserts all others, and "
-                f"deletes none; send {name}={str(required).lower()}",
+                "the embedded service merges only by updating all matched rows and inserting all "
+                f"others; send {name}={str(required).lower()}",
             )
     keys = parameters.get("on", [])
     if not keys:
-        raise HTTPError(400, "there is no key column; name each with on=")
+        raise HTTPError(400, "the key columns are missing; name each with on=")
     twice = duplicates(keys)
     if twice:
         raise HTTPError(
             400,
-            f"key columns occur more than once: {list_names(twice)}; name each once",
+            f"on: {list_names(twice)} more than once; name each key column once",
         )
     return keys
 
@@ -74,21 +74,27 @@ def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
         if key not in table.names:
             raise HTTPError(
                 400,
-                f"the table has no column {key!r:.200}; it has {list_names(table.names)}",
+                f"key column {key!r:.200} is not in the table (it has {list_names(table.names)}); "
+                "nothing was changed",
             )
         if key not in schema.names:
-            raise HTTPError(400, f"key column {key!r:.200} is missing; send it")
+            raise HTTPError(
+                400,
+                f"key column {key!r:.200} is not in the stream; nothing was changed; send it",
+            )
         if '"' in key:
             raise HTTPError(
                 400,
-                f"key column {key!r:.200} has a double quote in its name; rename it",
+                f"key column {key!r:.200} has a double quote in its name; nothing was changed; "
+                "rename it",
             )
         arrow = table.field(key).type
         if not _can_be_key(arrow):
             raise HTTPError(
                 400,
-                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; use a column of "
-                "whole numbers, text, dates, times, decimals, categories or UUIDs",
+                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; nothing was "
+                "changed; use a column of whole numbers, text, dates, times, decimals, categories "
+                "or UUIDs",
             )
 
 
@@ -132,8 +138,8 @@ def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
             row = start + values.is_null().index(True).as_py()
             raise HTTPError(
                 400,
-                f"column {key!r:.200}, row {row}: a key must not be null, and nothing was "
-                "stored; fill it, or leave the row out",
+                f"column {key!r:.200}, row {row}: a key must not be null; nothing was changed; "
+                "fill it, or leave the row out",
             )
         columns[str(number)] = values
     columns[_ROW] = pa.array(np.arange(start, start + batch.num_rows))
@@ -155,7 +161,7 @@ def _check_unique(keys: list[str], table: pa.Table) -> None:
     raise HTTPError(
         400,
         f"rows {duplicate['row_min']} and {duplicate['row_max']} have the same key "
-        f"({', '.join(values):.200}), and nothing was stored; send one row for each key",
+        f"({', '.join(values):.200}); nothing was changed; send one row for each key",
     )
 
 
@@ -191,14 +197,13 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
         except HTTPError as error:
             raise HTTPError(
                 409,
-                "the table's columns were changed while rows for it came, and nothing was "
-                f"stored: {error}",
+                f"the table's columns were changed while its rows were sent: {error}",
             ) from error
         file.seek(0)
         options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
         # memory-mapped; Lance joins a table, whose size it knows, faster than a stream
         rows = pa.ipc.open_stream(file, options=options).read_all()
-        with engine.as_http_errors("nothing was stored"):
+        with engine.as_http_errors():
             builder = table.merge_insert(keys).conflict_retries(0)
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             counts = builder.execute(rows)

@@ -35,10 +35,10 @@ _QUOTED = re.compile("'[^']*'|`[^`]*`")
 _UNCLEAR = re.compile(r"['`\\$]")
 # outside quotes, Lance reads these in another way than the caller expects
 _MISREAD = {
-    ";": "the engine ignores what follows a semicolon; leave it out",
-    '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
-    "--": "a comment may hide the end of the condition; leave it out",
-    "/*": "a comment may hide the end of the condition; leave it out",
+    ";": "and the engine ignores everything after it; leave it out",
+    '"': "and the engine reads \"…\" as text; write text in '…', and unusual column names in `…`",
+    "--": "and a comment may hide the end of the filter; leave it out",
+    "/*": "and a comment may hide the end of the filter; leave it out",
 }
 _QUERY = {
     "k",
@@ -60,7 +60,7 @@ def parse_request(body: dict[str, Any]) -> dict[str, Any]:
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer or not 0 <= value < 2**63:
             raise HTTPError(
-                400, f"{name} is {value!r:.100}; give a non-negative integer"
+                400, f"{name}: expected a non-negative integer, got {value!r:.100}"
             )
     return request
 
@@ -68,14 +68,16 @@ def parse_request(body: dict[str, Any]) -> dict[str, Any]:
 def count_rows(table: Any, request: dict[str, Any]) -> int:
     """Count the rows that match the filter."""
     condition = check_filter(request.get("predicate"))
-    with engine.as_http_errors("the rows were not counted"):
+    with engine.as_http_errors(invalid="filter", state=""):
         return int(table.count_rows(condition))
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     """Read the first batch of a query; return the whole result as an Arrow stream."""
     _check_supported(request)
-    with engine.as_http_errors("the query was not answered"):
+    # the engine does not tell which of the two it refuses
+    invalid = "query" if "columns" in request else "filter"
+    with engine.as_http_errors(invalid=invalid, state=""):
         reader = table.scanner(
             columns=request.get("columns"),
             filter=check_filter(request.get("filter")),
@@ -94,18 +96,19 @@ def _check_supported(request: dict[str, Any]) -> None:
     if request.get("vector"):
         raise HTTPError(
             501,
-            "there is no vector search here; lancedb.connect has it, given the tables' folder",
+            "the embedded service has no vector search; open the tables' folder with lancedb.connect",
         )
     unknown = set(request) - _QUERY
     if unknown:
         raise HTTPError(
             501,
-            f"a query with {list_names(sorted(unknown))} is not answered here; leave that out",
+            f"the embedded service does not support {list_names(sorted(unknown))} in a query; leave it out",
         )
     columns = request.get("columns", [])
     if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns):
         raise HTTPError(
-            501, "columns are selected by their names alone; give an array of strings"
+            501,
+            f"columns: expected an array of strings, their names, got {columns!r:.100}",
         )
 
 
@@ -137,7 +140,7 @@ def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:
         yield sink.getvalue()
     except Exception:
         log.exception(
-            "the embedded service failed while it sent rows; the answer is cut"
+            "the embedded service failed while sending rows; the response is truncated"
         )
         raise
 
@@ -149,16 +152,19 @@ def check_filter(text: Any) -> str | None:
     if not isinstance(text, str) or len(text) > MAX_FILTER:
         raise HTTPError(
             400,
-            f"a filter is a string of at most {MAX_FILTER:,} characters, such as \"n > 1 AND s = 'x'\"",
+            f"the filter is not a string of at most {MAX_FILTER:,} characters; send one such as "
+            "\"n > 1 AND s = 'x'\"",
         )
     bare = _QUOTED.sub(" ", text)
     _check_end(text, bare)
     if _UNCLEAR.search(bare):
         bare = text
-    if _count_tokens(bare) > MAX_TOKENS:
+    tokens = _count_tokens(bare)
+    if tokens > MAX_TOKENS:
         raise HTTPError(
             400,
-            f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
+            f"the filter has {tokens} words and operators, more than {MAX_TOKENS}; shorten it, "
+            "for example with column IN (1, 2, 3)",
         )
     # without parentheses, Lance ignores anything after a complete condition
     return f"({text})"
@@ -185,7 +191,9 @@ def _check_end(text: str, bare: str) -> None:
     """
     for mark, reason in _MISREAD.items():
         if mark in bare:
-            raise HTTPError(400, f"the filter {text!r:.100} has {mark!r}: {reason}")
+            raise HTTPError(
+                400, f"the filter {text!r:.100} contains {mark!r}, {reason}"
+            )
     depth = 0
     for char in bare:
         depth += (char == "(") - (char == ")")

@@ -200,9 +200,9 @@ class LocalService:
         if self._server is None:
             if _service_pids - {os.getpid()}:
                 raise RuntimeError(
-                    "the embedded service cannot run in a process forked from one that ran it: its engine does not "
-                    "survive a fork. Start processes with multiprocessing's 'spawn', or run rt-frames serve beside "
-                    "them and set what it prints, RT_FRAMES_URL and the others"
+                    "the embedded service cannot start in a process forked from one that ran it: "
+                    "its engine does not survive a fork; start processes with multiprocessing's "
+                    "'spawn', or run rt-frames serve and set the RT_FRAMES_ variables that it prints"
                 )
             _service_pids.add(os.getpid())
             # imported late: Lance warns at every fork once it is imported
@@ -331,7 +331,7 @@ class _Request(HTTPRequest):
             name, value = _parse_header(line)
             if name in values and name in _SINGLE_HEADERS:
                 raise ValueError(
-                    f"the header {name.decode()} is there twice; send it once"
+                    f"header {name.decode()} occurs more than once; send it once"
                 )
             values[name].append(value)
             line = rfile.readline()
@@ -344,17 +344,17 @@ class _Request(HTTPRequest):
         coding = headers.get(b"Transfer-Encoding")
         if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
             raise ValueError(
-                "the Content-Length is not a number of bytes; send digits alone"
+                "Content-Length is not a number of bytes; send digits only"
             )
         if coding is None:
             return
         if coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1":
             raise ValueError(
-                "the Transfer-Encoding is not understood; send 'chunked', with HTTP/1.1"
+                "Transfer-Encoding is not supported; send 'chunked', with HTTP/1.1"
             )
         if length is not None:
             raise ValueError(
-                "Content-Length and Transfer-Encoding exclude each other; send one of them"
+                "Content-Length and Transfer-Encoding are both present; send one of them"
             )
 
     def simple_response(self, status: str, msg: str = "") -> None:
@@ -383,7 +383,7 @@ def _parse_header(line: bytes) -> tuple[bytes, bytes]:
     is_named = _HEADER_NAME.fullmatch(name) is not None
     if not is_whole or not is_named or _FORBIDDEN_IN_VALUE.search(value):
         raise ValueError(
-            "a header is not a name, a colon, a value and a line end; correct it"
+            "a header line is malformed; send a name, a colon, a value and a line end"
         )
     return name.title(), value.strip(b" \t")
 

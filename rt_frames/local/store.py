@@ -47,7 +47,7 @@ class Missing(HTTPError):
     """404 for a table that does not exist."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(404, f"there is no table {name!r}")
+        super().__init__(404, f"table {name!r} does not exist")
 
 
 class Store:
@@ -71,7 +71,7 @@ class Store:
         """Create root and staging, which somebody may have removed meanwhile."""
         if self.staging.is_symlink():
             raise ValueError(
-                f"{self.staging} is a link; what it leads to is not touched: remove the link"
+                f"{self.staging} is a link, which is not followed; remove it"
             )
         self.staging.mkdir(parents=True, exist_ok=True)
 
@@ -116,11 +116,13 @@ class Store:
                 if self._folder(other).samefile(self._folder(name)):
                     return HTTPError(
                         409,
-                        f"table {other!r} already exists, and this file system does not tell {name!r} from it",
+                        f"table {other!r} already exists, and this file system does not "
+                        f"distinguish {name!r} from it",
                     )
-        what = "is in the service's folder and no table, so it may be somebody's"
         return HTTPError(
-            400, f"'{name}.lance' {what}; remove it there, or choose another name"
+            400,
+            f"'{name}.lance' in the service's folder is not a table, so it is not replaced; "
+            "nothing was changed; remove it, or choose another name",
         )
 
     def _is_table(self, name: str) -> bool:
@@ -135,8 +137,8 @@ class Store:
         if not _NAME.fullmatch(name):
             raise HTTPError(
                 400,
-                f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
-                "and no dot at its start",
+                f"{name!r:.200} is not a valid table name; use 1 to 128 of A-Z, a-z, 0-9, "
+                "'_', '-' and '.', and no '.' at the start",
             )
         return self.root / f"{name}.lance"
 
@@ -157,7 +159,7 @@ class Store:
             with contextlib.suppress(Missing), self.locked_table(name) as folder:
                 engine.forget_versions(folder, self.keep)
         with (
-            engine.as_http_errors(engine.not_stored(schema)),
+            engine.as_http_errors(cure=engine.advise_on_codes(schema)),
             self._temporary_folder() as folder,
         ):
             version = engine.write(folder / "table", schema, batches)
@@ -172,7 +174,7 @@ class Store:
     ) -> int:
         """Append all rows to a table, or none; return its new version."""
         with (
-            engine.as_http_errors("the rows were not added"),
+            engine.as_http_errors(),
             self.append_folder(name) as folder,
         ):
             fragments_json = engine.stage_append(folder, schema, batches)
@@ -189,7 +191,7 @@ class Store:
     ) -> dict[str, int]:
         """Upsert rows by key; return the new version and the counts."""
         with (
-            engine.as_http_errors("the rows were not merged"),
+            engine.as_http_errors(),
             self._temporary_folder() as staged,
         ):
             folder = staged / "table"
@@ -280,7 +282,7 @@ class Store:
         self, name: str, change: Callable[[Path], T], spared: int | None = None
     ) -> T:
         """Change a table by one commit. Version ``spared`` is kept, even if expired."""
-        with engine.as_http_errors("nothing was changed"):
+        with engine.as_http_errors():
             self._wipe()
         with self.locked_table(name) as folder:
             engine.forget_versions(folder, self.keep, spared)
@@ -309,7 +311,7 @@ class Store:
         exists = False
         with contextlib.ExitStack() as locks:
             with (
-                engine.as_http_errors("nothing was changed"),
+                engine.as_http_errors(),
                 contextlib.suppress(FileNotFoundError),
             ):
                 handle = locks.enter_context(locked(folder))
@@ -325,7 +327,7 @@ def check_unchanged(target: Path, etag: str) -> None:
     """Raise 409 if the table no longer has the ETag. Empty and ``*`` match any."""
     if etag not in ("", "*", engine.etag(target)):
         raise HTTPError(
-            409, "somebody else changed the table meanwhile; it stays as it is"
+            409, "the table's ETag is not the one in If-Match; nothing was changed"
         )
 
 
@@ -340,7 +342,8 @@ def _retry(attempt: Callable[[], T]) -> T:
 def _check_not_dropped(staged: Path) -> None:
     if not (staged / UPLOAD).exists():
         raise engine.Conflict(
-            409, "the table was dropped while rows for it came; send them again"
+            409,
+            "the table was dropped while its rows were sent; nothing was stored; send them again",
         )
 
 
@@ -369,7 +372,10 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            reason = "the file system has no locks, which keep writers apart; use a folder on another one"
+            reason = (
+                "the file system does not support locks, which keep writers apart; "
+                "use a folder on another file system"
+            )
             raise OSError(error.errno, reason, str(folder)) from None
         yield handle
     finally:

@@ -37,7 +37,8 @@ class _NoUpload(HTTPError):
     def __init__(self) -> None:
         super().__init__(
             404,
-            "there is no such multipart write; it was completed or aborted, or its table dropped",
+            "unknown upload_id; the multipart write was completed, aborted or expired, or its "
+            "table was dropped",
         )
 
 
@@ -56,7 +57,7 @@ class Uploads:
     def begin(self, name: str) -> str:
         """Begin a multipart write to a table; return its id."""
         with (
-            engine.as_http_errors("no write was begun"),
+            engine.as_http_errors(),
             self._store.append_folder(name) as folder,
         ):
             # with this folder, staging outlives the request
@@ -80,7 +81,7 @@ class Uploads:
             _claimed(folder / "parts" / part) as claim,
         ):
             try:
-                with engine.as_http_errors("the part was not stored"):
+                with engine.as_http_errors():
                     if replace:
                         engine.write(folder / "replacing" / part, schema, batches)
                     else:
@@ -100,7 +101,7 @@ class Uploads:
             try:
                 with (
                     self._store.locked_table(name) as target,
-                    engine.as_http_errors("nothing was stored"),
+                    engine.as_http_errors(),
                 ):
                     _check_open(folder)
                     # first, so that a second request cannot commit again
@@ -147,7 +148,7 @@ def _commit(target: Path, folder: Path) -> int:
     if "" in texts:
         raise engine.Conflict(
             409,
-            "a part is still on its way, and nothing was stored; complete the write after it",
+            "a part is still being sent; nothing was stored; complete the write after it",
         )
     parts = [json.loads(text) for text in texts]
     if not parts:
@@ -158,7 +159,9 @@ def _commit(target: Path, folder: Path) -> int:
         return engine.replace_by_parts(target, folder, tables)
     if replacing:
         raise HTTPError(
-            400, "some parts add rows and some replace them, and nothing was stored"
+            400,
+            "some parts add rows and others replace them; nothing was changed; send all in "
+            "one mode",
         )
     return engine.append(target, folder, itertools.chain.from_iterable(parts))
 
@@ -173,7 +176,7 @@ def _claimed(path: Path) -> Iterator[Path]:
         path.touch(exist_ok=False)
     except FileExistsError:
         raise HTTPError(
-            409, f"part {path.name!r} was sent already; give each part an id of its own"
+            409, f"part {path.name!r} was already sent; give each part its own id"
         ) from None
     except FileNotFoundError:
         raise _NoUpload from None

@@ -96,8 +96,8 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
             if nulls > MAX_NULLS:
                 raise HTTPError(
                     413,
-                    f"columns {list_names(untyped)}: they are nulls without a type, which a table has at most "
-                    f"{MAX_NULLS:,} of; give them a type",
+                    f"columns {list_names(untyped)} have more than {MAX_NULLS:,} nulls and no type; "
+                    "give them a type",
                 )
             _check_batch(batch)
             for field in checked:
@@ -182,10 +182,11 @@ def _check_json(texts: pa.Array, path: str) -> None:
             else:
                 _READ(text)
         except (ValueError, RecursionError) as error:
-            reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
+            reason = one_line(str(error), 100)
             raise HTTPError(
                 400,
-                f"column {path!r:.200} {reason}; correct it, or send the column as text",
+                f"column {path!r:.200}: the JSON {text!r:.100} cannot be stored unchanged "
+                f"({reason}); correct it, or send the column as text",
             ) from None
 
 
@@ -202,7 +203,7 @@ def _read_strictly(text: str) -> None:
 
 def _check_integer(digits: str) -> None:
     if not -(2**63) <= int(digits) < 2**64:
-        raise ValueError(f"{digits:.40} is no number of 64 bits")
+        raise ValueError(f"{digits:.40} does not fit into 64 bits")
 
 
 def _check_float(digits: str) -> None:
@@ -216,14 +217,14 @@ def _check_float(digits: str) -> None:
         with contextlib.suppress(decimal.InvalidOperation):
             if decimal.Decimal(digits) in exact:
                 return
-    raise ValueError(f"{digits:.40} is no number of 64 bits")
+    raise ValueError(f"{digits:.40} does not fit into 64 bits")
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = duplicates(name for name, _ in pairs)
-        raise ValueError(f"{list_names(twice)} more than once in one object")
+        raise ValueError(f"{list_names(twice)} more than once in an object")
     return members
 
 
@@ -235,7 +236,7 @@ _READ = json.JSONDecoder(
 
 
 @contextlib.contextmanager
-def _as_client_error(what: str) -> Iterator[None]:
+def _as_client_error(subject: str) -> Iterator[None]:
     """Turn any exception in this block into a 400."""
     try:
         yield
@@ -244,7 +245,7 @@ def _as_client_error(what: str) -> Iterator[None]:
     except Exception as error:
         reason = one_line(str(error), 300)
         raise HTTPError(
-            400, f"{what} is not valid: {reason}; write it again and resend it"
+            400, f"{subject} is invalid: {reason}; write it again and resend it"
         ) from error
 
 
@@ -252,7 +253,7 @@ def _check_schema(schema: pa.Schema) -> None:
     if not 0 < len(schema.names) <= MAX_COLUMNS:
         raise HTTPError(
             400,
-            f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}",
+            f"the stream has {len(schema.names)} columns; send 1 to {MAX_COLUMNS}",
         )
     _check_unique(schema.names, "columns")
     for number, (path, _, parents) in enumerate(iter_fields(schema), 1):
@@ -278,11 +279,11 @@ def check_name(name: str) -> None:
     if not name:
         problem = "is empty"
     elif has_control_characters(name):
-        problem = "holds control characters"
+        problem = "contains control characters"
     elif "." in name:
-        problem = "holds a dot, which separates the levels of a path"
+        problem = "contains a dot, which separates the levels of a path"
     elif "`" in name:
-        problem = "holds a backtick, which quotes the parts of a path"
+        problem = "contains a backtick, which quotes the parts of a path"
     elif name in RESERVED:
         problem = "is reserved for the engine"
     else:
@@ -306,7 +307,7 @@ def check_field(column: pa.Field) -> None:
         if advice:
             raise HTTPError(
                 400,
-                f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}",
+                f"column {path!r:.200}: tables cannot store {str(field.type)[:200]}; {advice}",
             )
         names = [child.name for child in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")
@@ -314,7 +315,7 @@ def check_field(column: pa.Field) -> None:
             if not name or has_control_characters(name):
                 raise HTTPError(
                     400,
-                    f"column {path!r:.200} has a field with the name {name!r:.100}; rename that",
+                    f"column {path!r:.200} has a field with the name {name!r:.100}; rename the field",
                 )
 
 
@@ -324,7 +325,9 @@ def _advise_on_type(field: pa.Field) -> str | None:
     if _has_lance_metadata(field):
         return "it is read back in another form; send it without the field's metadata"
     if not 0 < _fixed_size(arrow) <= MAX_FIXED_SIZE:
-        return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
+        return (
+            f"fixed sizes, multiplied by those inside, must be 1 to {MAX_FIXED_SIZE:,}"
+        )
     if has_variable_items(arrow):
         return "use a list of variable size"
     if is_.is_null(arrow):

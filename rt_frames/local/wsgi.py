@@ -113,7 +113,7 @@ class Application:
             # Lance's panics are BaseExceptions, too
             log.exception("the embedded service failed")
             status = 500
-            message = "the embedded service failed; the log of its process says why"
+            message = "the embedded service failed; see the log of its process"
         return status, {"error": {"code": status, "message": message}}
 
     def _check_caller(self, environ: Environ) -> None:
@@ -121,13 +121,14 @@ class Application:
         if not self._any_host and host not in self._hosts:
             raise HTTPError(
                 400,
-                "the Host header is not the address of this service; use its own URL",
+                "the Host header is not an address of this service; use the service's URL",
             )
         key = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
         if not hmac.compare_digest(key, self._key):
             raise HTTPError(
                 401,
-                "the x-api-key header is missing or wrong; give the key of this service",
+                "the x-api-key header is missing or wrong; check the API key and that it "
+                "belongs to this service",
             )
 
     def _route(self, environ: Environ, body: Body) -> Any:
@@ -140,7 +141,7 @@ class Application:
             if environ["REQUEST_METHOD"] != method:
                 raise HTTPError(
                     405,
-                    f"{environ['REQUEST_METHOD']:.20} is not possible here; use {method}",
+                    f"{environ['REQUEST_METHOD']:.20} is not allowed at this path; use {method}",
                 )
             return respond(self, environ, body, *map(unquote, match.groups()))
         # a 404 would mean that the table is missing
@@ -151,7 +152,9 @@ class Application:
         after = _query_parameter(environ, "page_token")
         limit = _query_parameter(environ, "limit")
         if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
-            raise HTTPError(400, f"limit is {limit!r:.100}; give a positive integer")
+            raise HTTPError(
+                400, f"limit: expected a positive integer, got {limit!r:.100}"
+            )
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
         if len(page) < len(names):
@@ -175,7 +178,8 @@ class Application:
         mode = _query_parameter(environ, "mode").lower() or "create"
         if mode not in ("create", "overwrite", "exist_ok"):
             raise HTTPError(
-                400, f"mode is {mode!r:.100}; there are create, overwrite and exist_ok"
+                400,
+                f"mode: expected create, overwrite or exist_ok, got {mode!r:.100}",
             )
         try:
             return self._create(environ, body, name, replace=mode == "overwrite")
@@ -194,7 +198,7 @@ class Application:
         part = _query_parameter(environ, "upload_part_id")
         if mode not in ("", "append", "overwrite"):
             raise HTTPError(
-                400, f"mode is {mode!r:.100}; there are append and overwrite"
+                400, f"mode: expected append or overwrite, got {mode!r:.100}"
             )
         if upload_id or part:
             return self._add_part(
@@ -223,7 +227,7 @@ class Application:
     ) -> dict[str, Any]:
         _check_content_type(environ, ARROW)
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
-            raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
+            raise HTTPError(400, f"upload_part_id: expected a UUID, got {part!r:.100}")
         schema, batches = open_stream(body)
         self._uploads.add_part(
             name,
@@ -261,14 +265,16 @@ class Application:
         if _content_type(environ) == JSON:
             raise HTTPError(
                 501,
-                "columns are not computed here; send an Arrow stream of their schema, "
-                "without rows, which adds them as nulls",
+                "the embedded service does not compute columns; send an Arrow schema "
+                "without rows, to add columns of nulls",
             )
         _check_content_type(environ, ARROW)
         schema, batches = open_stream(body)
         if next(batches, None) is not None:
             raise HTTPError(
-                400, "new columns are null in all rows; send a schema without rows"
+                400,
+                "the stream has rows, but new columns are null in all rows; nothing was "
+                "changed; send a schema without rows",
             )
         return self._store.change(name, partial(changes.add_columns, schema=schema))
 
@@ -289,7 +295,9 @@ class Application:
         _check_content_type(environ, JSON)
         request = query.parse_request(_read_json(body, '{"version": 3}'))
         if set(request) != {"version"}:
-            raise HTTPError(400, 'the body has "version" and nothing else; send that')
+            raise HTTPError(
+                400, 'the body needs "version" and nothing else; send {"version": 3}'
+            )
         version = request["version"]
         change = partial(changes.restore, version=version)
         return self._store.change(name, change, spared=version)
@@ -299,7 +307,7 @@ class Application:
         try:
             fields = to_data_type(pa.struct(list(table.schema)), maps=True)["fields"]
         except UnsupportedTypeError as error:
-            raise HTTPError(501, f"the schema cannot be told: {error}") from error
+            raise HTTPError(501, f"the schema cannot be described: {error}") from error
         _add_metadata(fields, table.lance_schema.fields())
         schema: dict[str, Any] = {"fields": fields}
         if table.schema.metadata:
@@ -324,7 +332,7 @@ class Application:
         return query.read_rows(*self._open(body, name))
 
     def _open(self, body: Body, name: str) -> tuple[Any, dict[str, Any]]:
-        request = query.parse_request(_read_json(body, "one, or nothing"))
+        request = query.parse_request(_read_json(body, "{}, or no body"))
         table = self._store.open(name, request.get("version"))
         return table, request
 
@@ -405,7 +413,7 @@ def _read_json(body: Body, example: str) -> dict[str, Any]:
     if body.read(1):
         raise HTTPError(
             413,
-            f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several",
+            f"the JSON body is larger than {MAX_JSON_BYTES // 2**20} MiB; send several requests",
         )
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text or b"{}")
@@ -423,5 +431,5 @@ def _check_content_type(environ: Environ, expected: str) -> None:
     content_type = _content_type(environ)
     if content_type != expected:
         raise HTTPError(
-            415, f"the Content-Type is {content_type!r:.100}; send {expected}"
+            415, f"Content-Type: expected {expected}, got {content_type!r:.100}"
         )

@@ -66,6 +66,38 @@ def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(
 
 
 @pytest.mark.parametrize(
+    ("filter_", "words"),
+    [
+        (
+            "(n >)",
+            [
+                "Error parsing statement: SELECT 1 FROM t WHERE (n >) (sql parser error: "
+            ],
+        ),
+        (
+            "(n = 'x)",
+            [
+                "Error tokenizing statement: SELECT 1 FROM t ",
+                "(Unterminated ",
+                " at Line: 1",
+            ],
+        ),
+        ("(x = 1)", ["Schema error: No field named x."]),
+    ],
+)
+def test_lance_calls_a_filter_invalid_in_these_words(folder, filter_, words):
+    with pytest.raises(ValueError, match="Invalid user input") as refused:
+        lance.dataset(folder).scanner(filter=filter_).to_reader()
+    assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_lance_says_that_a_filter_fails_for_a_value(folder):
+    rows = lance.dataset(folder).scanner(filter="(n / (n - 1) > 0)").to_reader()
+    with pytest.raises(pa.ArrowInvalid, match=r"applying filter expression.*by zero"):
+        rows.read_all()
+
+
+@pytest.mark.parametrize(
     "second", [{"path": "m", "name": "u"}, {"path": "n", "data_type": pa.int32()}]
 )
 def test_lance_calls_a_table_that_was_changed_meanwhile_a_conflict(folder, second):
