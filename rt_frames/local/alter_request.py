@@ -121,11 +121,14 @@ def _check_exists(path: str, fields: Fields) -> None:
     if path and path in fields:
         return
     parent = ""
-    for step in path.split("."):
+    # not split: a path may have millions of dots
+    step, _, rest = path.partition(".")
+    while step:
         deeper = join_path(parent, step)
-        if not step or deeper not in fields:
+        if deeper not in fields:
             break
         parent = deeper
+        step, _, rest = rest.partition(".")
     names = [field.name for field in child_fields(fields[parent].type)]
     close = closest_names(step[:200], names)
     offer = f" (did you mean {list_names(close)}?)" if close else ""

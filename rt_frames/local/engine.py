@@ -38,13 +38,16 @@ PAGE_BYTES = 2 * 2**20
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_READ_ONLY = (errno.EROFS, errno.EACCES)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ACCESS = (errno.EROFS, errno.EACCES)
 # part of Lance's message → reason, cure
 _REASONS = {
     "Cannot cast timezone": (
         "a time does not exist in that zone, or exists twice, as when clocks change",
-        "set the zone in the frame with .dt.tz_localize(…, nonexistent=…, ambiguous=…), store it again",
+        (
+            "set the zone in the frame, with .dt.tz_localize(…, nonexistent=…, ambiguous=…), "
+            "and store it again"
+        ),
     ),
     "contains NULL values": (
         "the column contains nulls",
@@ -57,11 +60,11 @@ _CONFLICT = re.compile(
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # with a folder in its path: a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
-# in the place in Lance's source code, after the reason
-_PLACE = ".rs:"
-_OF_A_VALUE = "LanceError(Arrow)"
-_OF_A_CAST = "Cast error"
-_OF_INPUT = ("Invalid user input", "applying filter expression")
+# after the reason, Lance names a place in its source code
+_SOURCE_PLACE = ".rs:"
+_VALUE_ERROR = "LanceError(Arrow)"
+_CAST_ERROR = "Cast error"
+_INPUT_ERRORS = ("Invalid user input", "applying filter expression")
 # what Lance writes before its reason
 _WRAPPERS = re.compile(
     r"\A(?:Invalid user input: |External error: |Query Execution error: |Arrow error: "
@@ -74,7 +77,7 @@ _STATEMENT = re.compile(
     r"\((sql parser error: .*?|Unterminated .*?)(?: at Line: \d+, Column: \d+)?\)",
     re.DOTALL,
 )
-_COLUMN = 'olumn "'
+_COLUMN_QUOTE = 'olumn "'
 
 
 class Conflict(HTTPError):
@@ -131,7 +134,7 @@ def advise_on_codes(schema: pa.Schema) -> str:
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
-    """Open a table for reading, at the newest version or the one with a number."""
+    """Open a table for reading, at a version or, by default, the newest."""
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -464,10 +467,10 @@ def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -
 
 def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
     """Return the change that Lance names, or else all that may have failed."""
-    path = reason.partition(_COLUMN)[2].partition('"')[0]
+    path = reason.partition(_COLUMN_QUOTE)[2].partition('"')[0]
     named = [change for change in changes if change.alteration["path"] == path]
     casts = [change for change in changes if "data_type" in change.alteration]
-    if not named and _OF_A_VALUE in reason:
+    if not named and _VALUE_ERROR in reason:
         return casts
     return named or changes
 
@@ -482,8 +485,9 @@ def as_http_errors(
 ) -> Iterator[None]:
     """Turn the exceptions of Lance and the file system into HTTP errors.
 
-    ``subject`` is what failed. ``state`` and ``cure`` are for reasons that Lance gives
-    in its own words; with ``invalid``, the subject is that if Lance blames the input.
+    ``subject`` is the part of the request that failed. ``state`` and ``cure`` go with a
+    reason in Lance's own words. If Lance blames the input, ``invalid`` names it, as in
+    "invalid filter: …".
     """
     try:
         yield
@@ -496,7 +500,7 @@ def as_http_errors(
             raise known from error
         text = str(error) or type(error).__name__
         reason, known_cure = _read_reason(text)
-        if invalid and any(words in text for words in _OF_INPUT):
+        if invalid and any(words in text for words in _INPUT_ERRORS):
             subject = f"invalid {invalid}"
             known_cure = ""
         message = f"{subject or 'the engine failed'}: {reason}"
@@ -511,12 +515,12 @@ def _read_reason(text: str) -> tuple[str, str]:
     for words, (reason, cure) in _REASONS.items():
         if words in text:
             return reason, cure
-    reason, place, _ = text.partition(_PLACE)
+    reason, place, _ = text.partition(_SOURCE_PLACE)
     if place:
         reason = reason.rpartition(" ")[0]
     reason = _WRAPPERS.sub("", reason)
     reason = _STATEMENT.sub(r"\1", reason)
-    cure = "choose a type that holds every value" if _OF_A_CAST in text else ""
+    cure = "choose a type that holds every value" if _CAST_ERROR in text else ""
     return one_line(reason, 300).rstrip(" ,:."), cure
 
 
@@ -527,12 +531,12 @@ def _find_known_failure(error: BaseException, subject: str) -> HTTPError | None:
     in_text = _OS_ERROR.search(text)
     if not number and in_text:
         number = int(in_text[1])
-    if number in _NO_SPACE:
+    if number in _DISK_FULL:
         return HTTPError(
             507,
             f"{subject}the disk is full ({os.strerror(number)}); nothing was stored; make room and try again",
         )
-    if number in _READ_ONLY:
+    if number in _NO_ACCESS:
         return HTTPError(
             507,
             f"{subject}the service has no access to its folder ({os.strerror(number)}); nothing was "

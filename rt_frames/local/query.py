@@ -75,7 +75,7 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     """Read the first batch of a query; return the whole result as an Arrow stream."""
     _check_supported(request)
-    # the engine does not tell which of the two it refuses
+    # Lance does not say which of the two it refuses
     invalid = "query" if "columns" in request else "filter"
     with engine.as_http_errors(invalid=invalid, state=""):
         reader = table.scanner(
@@ -152,7 +152,7 @@ def check_filter(text: Any) -> str | None:
     if not isinstance(text, str) or len(text) > MAX_FILTER:
         raise HTTPError(
             400,
-            f"the filter is not a string of at most {MAX_FILTER:,} characters; send one such as "
+            f"the filter is not a string of at most {MAX_FILTER:,} characters; send a condition such as "
             "\"n > 1 AND s = 'x'\"",
         )
     bare = _QUOTED.sub(" ", text)
@@ -177,9 +177,10 @@ def _count_tokens(text: str) -> int:
     for char in text:
         if char.isalnum() or char == "_":
             words.append(char)
-        else:
-            words.append(" ")
-            operators += char not in " \t\r\n,.'"
+            continue
+        words.append(" ")
+        if char not in " \t\r\n,.'":
+            operators += 1
     named = [word for word in "".join(words).split() if not word.isdigit()]
     return len(named) + operators
 
@@ -196,7 +197,10 @@ def _check_end(text: str, bare: str) -> None:
             )
     depth = 0
     for char in bare:
-        depth += (char == "(") - (char == ")")
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
         if depth < 0:
             raise HTTPError(
                 400,

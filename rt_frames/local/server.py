@@ -255,7 +255,7 @@ class LocalService:
 
 
 _running_servers: set[Any] = set()
-# any but this process's own id is that of a parent
+# other ids than this process's own are those of parents
 _service_pids: set[int] = set()
 
 

@@ -217,7 +217,7 @@ def _check_float(digits: str) -> None:
         with contextlib.suppress(decimal.InvalidOperation):
             if decimal.Decimal(digits) in exact:
                 return
-    raise ValueError(f"{digits:.40} does not fit into 64 bits")
+    raise ValueError(f"{digits:.40} would change as a float of 64 bits")
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
