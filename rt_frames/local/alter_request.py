@@ -1,4 +1,4 @@
-"""The JSON of an alter request → changes for the engine, checked against the schema."""
+"""The JSON of an alter request → changes for Lance, checked against the schema."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow.types as is_
 from rt_frames._names import closest_names, duplicates, join_path
 from rt_frames._schema.casts import list_kind_on_path, refusal_reason, split_reason
 from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields
-from rt_frames._text import count, list_names
+from rt_frames._text import list_names, list_some
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name
 
-# ours → the engine's
+# the request's name → Lance's
 _FIELDS = {
     "path": "path",
     "rename": "name",
@@ -24,51 +24,53 @@ _FIELDS = {
     "nullable": "nullable",
 }
 
-_REWRITE = "alter_table(…, rewrite=True), or rt-frames alter --rewrite, casts all rows exactly and replaces them"
+_REWRITE = "to cast and replace all rows, use alter_table(…, rewrite=True) or rt-frames alter --rewrite"
 
-# by path; empty for the whole table
+# path → field; the empty path is the whole table
 Fields = dict[str, pa.Field]
 
 
 class Change(NamedTuple):
-    """What becomes of one column."""
+    """A change of one column, and the type that it has before."""
 
-    # its present type
     type: pa.DataType
-    # in the engine's form: "path", and any of "name", "data_type", "nullable"
+    # Lance's argument: "path", and any of "name", "data_type", "nullable"
     alteration: dict[str, Any]
 
     def __str__(self) -> str:
-        what = []
+        changes = []
         if "name" in self.alteration:
-            what.append(f"rename to {self.alteration['name']!r}")
+            changes.append(f"rename to {self.alteration['name']!r}")
         if "data_type" in self.alteration:
-            what.append(f"from {self.type} to {self.alteration['data_type']}")
+            changes.append(f"from {self.type} to {self.alteration['data_type']}")
         if "nullable" in self.alteration:
-            what.append(f"nullable={self.alteration['nullable']}")
-        return f"column {self.alteration['path']!r:.200} ({', '.join(what)})"[:500]
+            changes.append(f"nullable={self.alteration['nullable']}")
+        return f"column {self.alteration['path']!r:.200} ({', '.join(changes)})"[:500]
 
 
 def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change]:
-    """Parse ``{"alterations": [...]}``. One invalid change refuses all of them."""
+    """Parse ``{"alterations": [...]}``. One invalid change refuses the request."""
     alterations = request.get("alterations")
     if not isinstance(alterations, list) or not alterations:
         raise HTTPError(
             400,
-            'the JSON of the body needs "alterations", an array with at least one object',
+            'the body needs "alterations", an array with at least one object',
         )
-    if unknown := set(request) - {"alterations"}:
+    unknown = set(request) - {"alterations"}
+    if unknown:
         raise HTTPError(
             400,
-            f'unknown {list_names(sorted(unknown))}; the body has "alterations" and nothing else',
+            f'unknown in the body: {list_names(sorted(unknown))}; send only "alterations"',
         )
     table = pa.field("", pa.struct(list(schema)))
     fields = {path: field for path, field, _ in iter_fields([table])}
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
-    if twice := duplicates(change.alteration["path"] for change in changes):
+    twice = duplicates(change.alteration["path"] for change in changes)
+    if twice:
         raise HTTPError(
             400,
-            f"columns occur more than once: {list_names(twice)}; put all of a column into one object",
+            f"alterations: {list_names(twice)} more than once; nothing was changed; combine all "
+            "changes of a column into one alteration",
         )
     _check_conflicts(changes)
     _check_casts(changes, fields)
@@ -85,21 +87,23 @@ def _parents(path: str) -> list[str]:
 def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     if not isinstance(alteration, dict) or not isinstance(alteration.get("path"), str):
         raise HTTPError(
-            400, f'an alteration needs a "path", a string; got {alteration!r:.200}'
+            400,
+            f'alterations: expected objects with a string "path", got {alteration!r:.200}',
         )
     path = alteration["path"]
     column = f"column {path!r:.200}"
-    if unknown := set(alteration) - set(_FIELDS):
+    unknown = set(alteration) - set(_FIELDS)
+    if unknown:
         raise HTTPError(
             400,
-            f"{column}: unknown {list_names(sorted(unknown))}; there are {list_names(_FIELDS)}",
+            f"{column}: unknown {list_names(sorted(unknown))}; nothing was changed; use only "
+            f"{list_names(_FIELDS)}",
         )
-    _check_there(path, fields)
-    parsed = {
-        name: alteration[key]
-        for key, name in _FIELDS.items()
-        if alteration.get(key) is not None
-    }
+    _check_exists(path, fields)
+    parsed = {}
+    for key, name in _FIELDS.items():
+        if alteration.get(key) is not None:
+            parsed[name] = alteration[key]
     if len(parsed) == 1:
         raise HTTPError(
             400,
@@ -112,33 +116,41 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
     return Change(fields[path].type, parsed)
 
 
-def _check_there(path: str, fields: Fields) -> None:
-    """Refuse the path of no column, naming its first unknown step."""
+def _check_exists(path: str, fields: Fields) -> None:
+    """Refuse a path that no column has; name its first unknown step."""
     if path and path in fields:
         return
-    known, (step, _, rest) = "", path.partition(".")
-    while step and (deeper := join_path(known, step)) in fields:
-        known, (step, _, rest) = deeper, rest.partition(".")
-    names = [field.name for field in child_fields(fields[known].type)]
+    parent = ""
+    # not split: a path may have millions of dots
+    step, _, rest = path.partition(".")
+    while step:
+        deeper = join_path(parent, step)
+        if deeper not in fields:
+            break
+        parent = deeper
+        step, _, rest = rest.partition(".")
+    names = [field.name for field in child_fields(fields[parent].type)]
     close = closest_names(step[:200], names)
     offer = f" (did you mean {list_names(close)}?)" if close else ""
-    above = repr(known)[:100] if known else "the table"
+    above = repr(parent)[:100] if parent else "the table"
     raise HTTPError(
-        400, f"there is no column {path!r:.200}{offer}; {above} has {list_names(names)}"
+        400,
+        f"unknown column {path!r:.200}{offer}; {above} has {list_names(names)}; "
+        "nothing was changed",
     )
 
 
 def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
-    """Check the values of a change, and replace the type's name by the Arrow type.
+    """Check the values of a change, and parse its type.
 
-    Some values that are refused here would end the process in the engine.
+    Some of the values that are refused here would crash Lance.
     """
     if not isinstance(alteration.get("nullable", True), bool):
         raise ValueError(
-            f'"nullable" is true or false, not {alteration["nullable"]!r:.100}'
+            f'"nullable" must be true or false, got {alteration["nullable"]!r:.100}'
         )
     if not isinstance(alteration.get("name", ""), str):
-        raise ValueError(f'"rename" is a string, not {alteration["name"]!r:.100}')
+        raise ValueError(f'"rename" must be a string, got {alteration["name"]!r:.100}')
     if "name" in alteration:
         check_name(alteration["name"])
     if "data_type" in alteration:
@@ -148,105 +160,114 @@ def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
-    """Refuse changes inside lists and maps that the engine cannot do.
+    """Refuse changes inside lists and maps that Lance does not support.
 
-    Some of them leave a table that cannot be read.
+    Some of them would make the table unreadable.
     """
     field = fields[alteration["path"]]
     above = [fields[path].type for path in _parents(alteration["path"])]
     if any(map(is_.is_map, above)):
-        raise ValueError("the engine changes nothing inside a map; create a new table")
+        raise ValueError(
+            "the engine cannot change fields inside a map; create a new table"
+        )
     if (
         field.nullable
         and not alteration.get("nullable", True)
         and not all(map(is_.is_struct, above))
     ):
         raise ValueError(
-            "the engine cannot look for nulls inside lists; what is inside them stays nullable"
+            "the engine cannot check for nulls inside lists; leave the field nullable"
         )
 
 
 def _check_conflicts(changes: list[Change]) -> None:
-    """Refuse changes inside a column that is cast: the engine confuses the two."""
-    casts = {
-        change.alteration["path"]
-        for change in changes
-        if "data_type" in change.alteration
-    }
-    for path in [change.alteration["path"] for change in changes]:
-        if cast := casts.intersection(_parents(path)):
+    """Refuse changes inside a column that is cast: Lance confuses the two."""
+    casts = set()
+    for _, alteration in changes:
+        if "data_type" in alteration:
+            casts.add(alteration["path"])
+    for _, alteration in changes:
+        path = alteration["path"]
+        cast = casts.intersection(_parents(path))
+        if cast:
             raise HTTPError(
                 400,
-                f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed too; "
-                "put both into one data_type, or send two requests",
+                f"column {list_names(cast)} is cast, and {path!r:.200} inside it is changed, too; "
+                "nothing was changed; put both into one data_type, or send two requests",
             )
 
 
 def _check_casts(changes: list[Change], fields: Fields) -> None:
-    """Refuse casts that the engine does not support."""
+    """Refuse casts that Lance does not support."""
     refused = []
     for arrow, alteration in changes:
         target = alteration.get("data_type")
         if target is None:
             continue
-        lists = list_kind_on_path(
-            fields[above].type for above in _parents(alteration["path"])
-        )
-        reason = refusal_reason(arrow, target, lists)
+        parents = [fields[path].type for path in _parents(alteration["path"])]
+        reason = refusal_reason(arrow, target, list_kind_on_path(parents))
         if reason:
             column = f"column {alteration['path']!r:.200} (from {arrow} to {target})"
             refused.append(f"{column}: {reason}")
     if refused:
-        others = (
-            f"; {count(len(refused) - 2, 'more column')}" if len(refused) > 2 else ""
-        )
         raise HTTPError(
-            400, f"nothing was changed, {'; '.join(refused[:2])}{others}; {_REWRITE}"
+            400, f"{list_some(refused, 2)}; nothing was changed; {_REWRITE}"
         )
 
 
 def _check_new_names(changes: list[Change], fields: Fields) -> None:
-    """Refuse renames that would give two columns of one level the same name."""
+    """Refuse renames that would give two columns of a level the same name."""
+    # parent → path → new name
     levels: dict[str, dict[str, str]] = defaultdict(dict)
     for _, alteration in changes:
         if "name" in alteration:
-            levels[_parents(alteration["path"])[-1]][alteration["path"]] = alteration[
-                "name"
+            path = alteration["path"]
+            levels[_parents(path)[-1]][path] = alteration["name"]
+    for parent, renames in levels.items():
+        names = [field.name for field in child_fields(fields[parent].type)]
+        new_names = [renames.get(join_path(parent, name), name) for name in names]
+        twice = duplicates(new_names)
+        if twice:
+            refused = [
+                f"{path!r:.200} to {name!r:.200}"
+                for path, name in renames.items()
+                if name in twice
             ]
-    for level, renamed in levels.items():
-        names = [field.name for field in child_fields(fields[level].type)]
-        if twice := duplicates(
-            renamed.get(join_path(level, name), name) for name in names
-        ):
-            who = [path for path, name in renamed.items() if name in twice]
-            what = f"columns {list_names(who)} cannot be renamed: {list_names(sorted(twice))} would be there twice"
-            raise HTTPError(400, f"{what}; choose another name")
+            raise HTTPError(
+                400,
+                f"cannot rename {list_some(refused)}: two columns would have the same name; "
+                "nothing was changed; choose another name",
+            )
 
 
 def _check_together(changes: list[Change]) -> None:
-    """Refuse changes that need two requests: in one, the engine fails or does harm."""
-    alterations = [
-        (one["path"], one.get("name"), one.get("data_type"), one.get("nullable"))
-        for _, one in changes
-    ]
-    if reason := split_reason(alterations):
-        what = f"nothing was changed, {describe(changes)}: {reason}"
+    """Refuse changes that need two requests: in one, Lance fails or does harm."""
+    alterations = []
+    for _, alteration in changes:
+        name = alteration.get("name")
+        cast = alteration.get("data_type")
+        nullable = alteration.get("nullable")
+        alterations.append((alteration["path"], name, cast, nullable))
+    reason = split_reason(alterations)
+    if reason:
         raise HTTPError(
-            400, f"{what}; send two: casts first, then names and nullability"
+            400,
+            f"{describe(changes)}: {reason}; nothing was changed; send two: casts first, then "
+            "names and nullability",
         )
 
 
 def describe(changes: list[Change]) -> str:
-    """List changes for a message, casts first; as many as leave room for the reason."""
+    """List changes for a message, casts first, in about 120 characters."""
     first, *others = sorted(
         changes, key=lambda change: "data_type" not in change.alteration
     )
     text = str(first)
-    left = len(others)
+    hidden = len(others)
     for change in others:
         longer = f"{text}; {change}"
         if len(longer) > 120:
             break
         text = longer
-        left = left - 1
-    return f"{text} and {left} more" if left else text
+        hidden -= 1
+    return f"{text} and {hidden} more" if hidden else text

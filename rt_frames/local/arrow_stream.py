@@ -1,7 +1,7 @@
-"""A request's body as the file that Arrow reads a stream from.
+"""A request's body as a file from which Arrow reads a stream, complete or not at all.
 
-Arrow accepts a stream that is truncated between two messages, and ignores what follows
-its end.
+Arrow itself accepts a stream that is truncated between two messages, and ignores bytes
+after its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_READ = 2**31
 
 _OTHER_FORMATS = {
-    b"ARROW1": 'an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or Polars\' "write_ipc_stream")',
+    b"ARROW1": "an Arrow IPC *file*; send a *stream* (pyarrow.ipc.new_stream, or write_ipc_stream in Polars)",
     b"PAR1": "a Parquet file; send an Arrow IPC stream",
     b"\x1f\x8b": "gzip; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
     b"\x28\xb5\x2f\xfd": "ZSTD; send an Arrow IPC stream, compressed inside with LZ4 or ZSTD if at all",
@@ -27,9 +27,10 @@ _OTHER_FORMATS = {
 
 
 class StreamFile:
-    """The Arrow stream of a body.
+    """A file object with the Arrow stream of a body.
 
-    Arrow stops at the end marker, so a read that meets the body's end is an error.
+    Arrow stops reading at the end-of-stream marker, so the end of the body within a
+    read is an error.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class StreamFile:
         _check_start(self._start)
 
     def read_schema(self) -> pa.Schema:
-        """Return the schema. Its message is kept, for Arrow reads it once more."""
+        """Return the schema. Its message is kept: `read` returns it once more."""
         frame = bytes(self.read(8))
         self._start = frame + self.read(int.from_bytes(frame[4:], "little"))
         return pa.ipc.read_schema(pa.py_buffer(self._start))
@@ -63,8 +64,8 @@ class StreamFile:
         if len(start) + len(data) < size:
             raise HTTPError(
                 400,
-                f"the Arrow stream was cut off after {self._body.received} bytes: its end-of-stream marker is "
-                "missing; close the writer before sending, and send all of it again",
+                f"the Arrow stream is truncated after {self._body.received} bytes: its end-of-stream "
+                "marker is missing; close the writer before sending, and send all of it again",
             )
         return start + data if start else data
 
@@ -77,7 +78,7 @@ class StreamFile:
             )
 
     def close(self) -> None:
-        """Leave the connection to the server."""
+        """Do nothing: the connection belongs to the server."""
 
 
 def _check_start(start: bytes) -> None:
@@ -87,6 +88,6 @@ def _check_start(start: bytes) -> None:
     if start[:4] != b"\xff\xff\xff\xff" or len(start) < 8 or start[4:] == b"\0\0\0\0":
         raise HTTPError(
             400,
-            "the body is not an Arrow IPC stream; it is empty, cut, or something else such as CSV. "
-            "pyarrow.ipc.new_stream writes one",
+            "the body is not an Arrow IPC stream, but empty, truncated or another format such as "
+            "CSV; write it with pyarrow.ipc.new_stream",
         )

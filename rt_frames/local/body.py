@@ -1,7 +1,7 @@
-"""A request's body as exact reads: it counts, knows its end, and refuses to end early.
+"""Read a request's body from the connection's file, with an error if it is truncated.
 
 cheroot's own readers accept a body shorter than its Content-Length, and hold each chunk
-in memory, whatever its size; so bodies are read here, from the connection's file.
+in memory, whatever its size.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Body:
     stream : io.BufferedIOBase
         The connection's file, which may hold more than the body.
     length : int or None
-        Its Content-Length; None if it comes in chunks.
+        The Content-Length. None for a chunked body.
     is_wanted : callable, optional
-        Whether the service still runs; it closes connections when it stops.
+        Returns whether the service still runs. It closes connections when it stops.
 
     Attributes
     ----------
@@ -49,16 +49,19 @@ class Body:
         self._stream = stream
         self._chunked = length is None
         self._is_wanted = is_wanted
-        # bytes left of the body or chunk
-        self._left = length or 0
+        # of the body, or of the current chunk
+        self._bytes_left = length or 0
         self.received = 0
         self.ended = length == 0
 
     def read(self, size: int) -> memoryview:
-        """Read ``size`` bytes, fewer only at the end, into memory of Arrow's."""
+        """Read ``size`` bytes into Arrow's memory, or fewer at the end of the body."""
         view = memoryview(pa.allocate_buffer(size)).cast("B")
         filled = 0
-        while filled < size and (count := self._readinto(view[filled:])):
+        while filled < size:
+            count = self._readinto(view[filled:])
+            if not count:
+                break
             filled += count
         return view[:filled]
 
@@ -68,42 +71,44 @@ class Body:
         try:
             count = self._receive(view)
         except (EOFError, OSError, ValueError) as error:
-            broke_off = (
-                f"the body broke off after {self.received} bytes; send all of it again"
-            )
+            problem = f"the body was truncated after {self.received} bytes"
             if not self._is_wanted():
                 raise HTTPError(
-                    503, f"the service is stopping: {broke_off} when it runs"
+                    503,
+                    f"the service is stopping; {problem}; send all of it again when it runs",
                 ) from error
-            raise HTTPError(400, broke_off) from error
+            raise HTTPError(400, f"{problem}; send all of it again") from error
         self.received += count
         return count
 
     def linger(self) -> None:
-        """Discard input for a while, so that the client sees an early response."""
-        until = time.monotonic() + LINGER_SECONDS
-        start = self.received
+        """Discard input for `LINGER_SECONDS`, so that the client reads a response.
+
+        A client that finds the connection closed while it sends may not read.
+        """
+        deadline = time.monotonic() + LINGER_SECONDS
+        max_received = self.received + LINGER_BYTES
         view = memoryview(bytearray(2**20))
-        while (
-            not self.ended
-            and time.monotonic() < until
-            and self.received - start < LINGER_BYTES
-        ):
+        while not self.ended and self.received < max_received:
+            if time.monotonic() >= deadline:
+                break
             self._readinto(view)
 
     def _receive(self, view: memoryview) -> int:
-        """Fill part of ``view``. 0 only at the end; EOFError if that came early."""
-        if self._chunked and self._left == 0:
+        """Fill a part of ``view``. 0 at the end of the body; EOFError if truncated."""
+        if self._chunked and self._bytes_left == 0:
             self._open_chunk()
             if self.ended:
                 return 0
-        count = self._stream.readinto1(view[: self._left])
-        self._left -= count
-        if not count or (
-            self._chunked and self._left == 0 and self._stream.readline(3) != b"\r\n"
-        ):
+        count = self._stream.readinto1(view[: self._bytes_left])
+        self._bytes_left -= count
+        if not count:
             raise EOFError
-        self.ended = not self._chunked and self._left == 0
+        if self._bytes_left == 0:
+            if not self._chunked:
+                self.ended = True
+            elif self._stream.readline(3) != b"\r\n":
+                raise EOFError
         return count
 
     def _open_chunk(self) -> None:
@@ -112,9 +117,9 @@ class Body:
         )
         if not size:
             raise EOFError
-        self._left = int(size[1], 16)
+        self._bytes_left = int(size[1], 16)
         trailers = 0
-        while self._left == 0 and not self.ended:
+        while self._bytes_left == 0 and not self.ended:
             line = self._stream.readline(8192)
             trailers += 1
             if not line.endswith(b"\r\n") or trailers > MAX_TRAILERS:

@@ -1,7 +1,7 @@
-"""Changes under a table's lock: delete rows, add and drop columns, restore a version.
+"""Delete rows, add and drop columns, restore a version: each is one commit.
 
-Each is one commit. The engine itself accepts names that make a table unreadable, and
-conditions of which it reads only the beginning.
+The caller holds the table's lock. Requests are checked first, since Lance accepts names
+that make a table unreadable, and filters of which it reads only the beginning.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
 
 def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
-    """Delete the rows that match a condition; return their number and the version."""
+    """Delete the rows that match a filter; return their number and the new version."""
     _check_members(request, "predicate")
     condition = check_filter(request.get("predicate"))
     if condition is None or not request["predicate"].strip():
         raise HTTPError(
-            400, 'there is no condition; send {"predicate": "n > 1"}, or drop the table'
+            400,
+            'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
+            "the table",
         )
     table: Any = lance.dataset(str(folder))
-    with engine.as_http_errors("no row was deleted"):
+    with engine.as_http_errors(invalid="filter"):
         deleted = table.delete(condition)["num_deleted_rows"]
     return {"num_deleted_rows": int(deleted), "version": int(table.version)}
 
@@ -41,45 +43,52 @@ def add_columns(folder: Path, schema: pa.Schema) -> dict[str, int]:
     table: Any = lance.dataset(str(folder))
     _check_new_columns(schema, table.schema)
     before = table.version
-    with engine.as_http_errors("no column was added"):
+    with engine.as_http_errors():
         table.add_columns(schema)
-    with engine.as_http_errors(
-        "the columns were taken away again, the table could not be read with them"
-    ):
+    with engine.as_http_errors("the table could not be read with these columns"):
         return {"version": engine.keep_readable(folder, table, before, schema.names)}
 
 
 def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
+    # lower case → name
     names = {name.lower(): name for name in table.names}
     for field in schema:
         known = names.get(field.name.lower())
         if known == field.name:
-            raise HTTPError(400, f"the table has a column {known!r:.200}; leave it out")
+            raise HTTPError(
+                400,
+                f"column {known!r:.200} already exists; nothing was changed; leave it out",
+            )
         if known is not None:
             raise HTTPError(
                 400,
-                f"columns {known!r:.200} and {field.name!r:.200} differ by case alone; "
-                "choose another name",
+                f"columns {known!r:.200} and {field.name!r:.200} differ only in case; nothing "
+                "was changed; choose another name",
             )
         names[field.name.lower()] = field.name
         if not field.nullable:
             raise HTTPError(
                 400,
-                f"column {field.name!r:.200} is not nullable, and new columns are null in "
-                "all rows; make it nullable",
+                f"column {field.name!r:.200} is not nullable, but new columns are null in all "
+                "rows; nothing was changed; make it nullable",
             )
         if is_.is_null(field.type):
-            raise HTTPError(400, f"column {field.name!r:.200} has no type; give it one")
+            raise HTTPError(
+                400,
+                f"column {field.name!r:.200} has no type; nothing was changed; give it a type",
+            )
     if len(names) > MAX_COLUMNS:
         raise HTTPError(
-            400, f"the table would have {len(names)} columns; at most {MAX_COLUMNS} fit"
+            400,
+            f"the table would have {len(names)} columns, more than {MAX_COLUMNS}; nothing was "
+            "changed; add fewer",
         )
-    fields = sum(1 for _ in iter_fields([*table, *schema]))
-    if fields > MAX_FIELDS:
+    number = len(list(iter_fields([*table, *schema])))
+    if number > MAX_FIELDS:
         raise HTTPError(
             400,
-            f"the table would have {fields} fields, those inside its columns included; "
-            f"at most {MAX_FIELDS} fit",
+            f"the table would have {number} fields, those inside its columns included, more "
+            f"than {MAX_FIELDS}; nothing was changed; add fewer",
         )
 
 
@@ -87,38 +96,42 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
     """Drop top-level columns; return the new version."""
     _check_members(request, "columns")
     names = request.get("columns")
-    if (
-        not isinstance(names, list)
-        or not names
-        or not all(isinstance(name, str) for name in names)
-    ):
-        raise HTTPError(400, 'there are no columns; send {"columns": ["a", "b"]}')
-    if twice := duplicates(names):
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or not names:
         raise HTTPError(
-            400, f"columns occur more than once: {list_names(twice)}; name each once"
+            400, 'the column names are missing; send {"columns": ["a", "b"]}'
+        )
+    twice = duplicates(names)
+    if twice:
+        raise HTTPError(
+            400, f"columns: {list_names(twice)} more than once; name each column once"
         )
     table: Any = lance.dataset(str(folder))
     known = table.schema.names
-    if unknown := [name for name in names if name not in known]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
         raise HTTPError(
             400,
-            f"the table has no columns {list_names(unknown)}; it has {list_names(known)}",
+            f"unknown columns: {list_names(unknown)}; the table has {list_names(known)}; "
+            "nothing was changed",
         )
     if len(names) == len(known):
         raise HTTPError(
-            400, "these are all columns of the table; leave one, or drop the table"
+            400,
+            "these are all columns of the table; nothing was changed; leave one, or drop the "
+            "table",
         )
-    with engine.as_http_errors("no column was dropped"):
+    with engine.as_http_errors():
         _rewrite_rows_without(table, names)
         table.drop_columns(names)
     return {"version": int(table.version)}
 
 
 def _rewrite_rows_without(table: Any, dropped: list[str]) -> None:
-    """Rewrite rows that have values in dropped columns alone.
+    """Rewrite fragments that store only columns to be dropped.
 
-    Rows may have been stored without columns that were added later, or that they were
-    appended without. A fragment that keeps no data makes the table unreadable.
+    A fragment lacks columns that were added later, or that an append left out. A
+    fragment without any data makes the table unreadable.
     """
     kept: set[int] = set()
     for field in table.lance_schema.fields():
@@ -129,7 +142,7 @@ def _rewrite_rows_without(table: Any, dropped: list[str]) -> None:
         for file in fragment.metadata.files:
             stored.update(file.fields)
         if not stored & kept:
-            # an update writes whole rows, with nulls in what they lack
+            # an update writes all columns, with nulls for those that were not stored
             first = fragment.fragment_id << 32
             rows = f"_rowaddr >= {first} AND _rowaddr < {first + 2**32}"
             table.update({dropped[0]: f"`{dropped[0]}`"}, where=rows)
@@ -147,19 +160,20 @@ def restore(folder: Path, version: int) -> dict[str, int]:
     try:
         table: Any = lance.dataset(str(folder), version=version)
     except BaseException as error:
-        # panics
+        # Lance's panics are BaseExceptions
         raise HTTPError(
             404,
-            f"the table has no version {version}, or no longer has it; nothing was changed",
+            f"version {version} does not exist or was removed; nothing was changed",
         ) from error
-    with engine.as_http_errors("nothing was restored"):
+    with engine.as_http_errors():
         table.restore()
     return {"version": int(table.version)}
 
 
 def _check_members(request: dict[str, Any], member: str) -> None:
-    if unknown := set(request) - {member}:
+    unknown = set(request) - {member}
+    if unknown:
         raise HTTPError(
             400,
-            f'unknown {list_names(sorted(unknown))}; the body has "{member}" and nothing else',
+            f'unknown in the body: {list_names(sorted(unknown))}; send only "{member}"',
         )

@@ -1,12 +1,8 @@
-"""Calls of Lance, and the meaning of its failures.
+"""Call Lance, and translate its failures into HTTP errors.
 
-Lance has threads of its own: a process must not fork and go on using it. Its panics
-arrive as BaseException.
-
-This depends on words of Lance's messages, see ``tests/local/test_relied_upon.py``:
-`_REASONS`, `_CONFLICT`, `_OS_ERROR`, `_NOT_FOUND`, `_PLACE`, `_OF_A_VALUE`, `_COLUMN`.
-The names of manifests and the reports of transactions and clean-ups are tested in
-``test_versions.py``.
+Lance has threads of its own, so a process that used it must not fork and use it again.
+Its panics are BaseExceptions. ``tests/local/test_relied_upon.py`` covers the texts of
+its messages that this depends on.
 """
 
 from __future__ import annotations
@@ -36,49 +32,67 @@ from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
-# bytes of a column; the engine copies the data first for larger pages
+# bytes per column; with larger pages, Lance copies the data first
 PAGE_BYTES = 2 * 2**20
-# overwrites whose versions are kept, besides the next one
+# overwrites that are kept before the next one
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_READ_ONLY = (errno.EROFS, errno.EACCES)
-_NO_SUCH_TIME = (
-    "a time does not exist in that zone, or exists twice, as when clocks change; set the zone in the frame, with "
-    ".dt.tz_localize(…, nonexistent=…, ambiguous=…), and store it again"
-)
-
-# part of the engine's message → its meaning
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ACCESS = (errno.EROFS, errno.EACCES)
+# part of Lance's message → reason, cure
 _REASONS = {
-    "Cannot cast timezone": _NO_SUCH_TIME,
-    "contains NULL values": "the column contains nulls; fill them, and store the table again",
+    "Cannot cast timezone": (
+        "a time does not exist in that zone, or exists twice, as when clocks change",
+        (
+            "set the zone in the frame, with .dt.tz_localize(…, nonexistent=…, ambiguous=…), "
+            "and store it again"
+        ),
+    ),
+    "contains NULL values": (
+        "the column contains nulls",
+        "fill them, and store the table again",
+    ),
 }
 _CONFLICT = re.compile(
     "commit conflict|concurrent transaction|concurrent writers", re.IGNORECASE
 )
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
-# a file of the table
+# with a folder in its path: a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
-# the position in the engine's source that follows the reason
-_PLACE = ".rs:"
-_OF_A_VALUE = "LanceError(Arrow)"
-_COLUMN = 'olumn "'
+# after the reason, Lance names a place in its source code
+_SOURCE_PLACE = ".rs:"
+_VALUE_ERROR = "LanceError(Arrow)"
+_CAST_ERROR = "Cast error"
+_INPUT_ERRORS = ("Invalid user input", "applying filter expression")
+# what Lance writes before its reason
+_WRAPPERS = re.compile(
+    r"\A(?:Invalid user input: |External error: |Query Execution error: |Arrow error: "
+    r"|Error applying filter expression to batch: |Schema error: |Error during planning: "
+    r"|LanceError\(Arrow\): |Cast error: )+"
+)
+# the statement that Lance makes of a filter; the caller does not know its columns
+_STATEMENT = re.compile(
+    r"Error (?:parsing|tokenizing) statement: SELECT .*"
+    r"\((sql parser error: .*?|Unterminated .*?)(?: at Line: \d+, Column: \d+)?\)",
+    re.DOTALL,
+)
+_COLUMN_QUOTE = 'olumn "'
 
 
 class Conflict(HTTPError):
-    """Another process changed the table meanwhile."""
+    """A change by somebody else, at the same time, to the same table."""
 
 
 def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write a new table, verify that it can be read, and return its version."""
-    with _feeding(schema, batches) as (reader, counted):
+    """Write a new table, check that it can be read, and return its version."""
+    with _feeding(schema, batches) as (reader, counts):
         lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
     dataset = lance.dataset(str(folder))
-    if (found := dataset.count_rows()) != sum(counted):
-        raise HTTPError(
-            500, f"{sum(counted)} rows were written and {found} can be read"
-        )
+    written = sum(counts)
+    readable = dataset.count_rows()
+    if readable != written:
+        raise HTTPError(500, f"{written} rows were written and {readable} can be read")
     return verify_readable(dataset)
 
 
@@ -88,42 +102,39 @@ def _feeding(
 ) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
     """Yield a reader that prefetches one batch, and a list of the batches' row counts.
 
-    Errors of the batches are raised as they were; the engine would reword them.
+    Errors of the batches are raised unchanged; Lance would reword them.
     """
-    rows = list[int]()
-    causes = list[Exception]()
+    counts: list[int] = []
+    causes: list[Exception] = []
 
-    def noted() -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(prefetch(batches)) as coming:
+    def watched_batches() -> Iterator[pa.RecordBatch]:
+        with contextlib.closing(prefetch(batches)) as prefetched:
             try:
-                for batch in coming:
-                    rows.append(batch.num_rows)
+                for batch in prefetched:
+                    counts.append(batch.num_rows)
                     yield batch
             except Exception as error:
                 causes.append(error)
                 raise
 
     try:
-        yield pa.RecordBatchReader.from_batches(schema, noted()), rows
+        yield pa.RecordBatchReader.from_batches(schema, watched_batches()), counts
     except BaseException as error:  # noqa: BLE001  # panics
         raise (causes[0] if causes else error) from None
     finally:
         pa.default_memory_pool().release_unused()
 
 
-def not_stored(schema: pa.Schema) -> str:
-    """Describe a failed write, with the columns whose dictionaries may be the cause."""
-    narrow = list_names(_narrow_dictionaries(schema))
-    hint = (
-        f" (if dictionaries outgrow the codes of columns {narrow}, send codes of int32)"
-        if narrow
-        else ""
-    )
-    return f"the table could not be stored{hint}"
+def advise_on_codes(schema: pa.Schema) -> str:
+    """Return the cure for dictionaries that outgrow their codes, or ""."""
+    narrow = _narrow_dictionaries(schema)
+    if not narrow:
+        return ""
+    return f"if dictionaries outgrow the codes of columns {list_names(narrow)}, send codes of int32"
 
 
 def open_table(folder: Path, version: int | None = None) -> Any:
-    """Open a table for reading, at the newest or a alteration version."""
+    """Open a table for reading, at a version or, by default, the newest."""
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -131,16 +142,18 @@ def open_table(folder: Path, version: int | None = None) -> Any:
         if version is None:
             raise
         raise HTTPError(
-            404, f"the table has no version {version}, or has it no more; leave it out"
+            404,
+            f'version {version} does not exist or was removed; omit "version" to read the newest',
         ) from error
 
 
 def replace(folder: Path, staged: Path) -> int:
-    """Commit a staged table as the next version of the one in ``folder``."""
+    """Commit a staged table as the next version of the table in ``folder``."""
     old = lance.dataset(str(folder))
     new = lance.dataset(str(staged))
-    operation = lance.LanceOperation.Overwrite(new.lance_schema, _fragments(new))
-    return _commit(folder, old, operation, _files(staged, _fragments(new)))
+    fragments = _fragments(new)
+    operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
+    return _commit(folder, old, operation, _files(staged, fragments))
 
 
 def _fragments(table: Any) -> list[Any]:
@@ -148,9 +161,10 @@ def _fragments(table: Any) -> list[Any]:
 
 
 def _files(folder: Path, fragments: list[Any]) -> list[Path]:
-    return [
-        folder / "data" / file.path for fragment in fragments for file in fragment.files
-    ]
+    files = []
+    for fragment in fragments:
+        files += [folder / "data" / file.path for file in fragment.files]
+    return files
 
 
 def _commit(
@@ -161,7 +175,7 @@ def _commit(
     if not all(path.exists() for path in files):
         raise Conflict(
             409,
-            "rows that were staged are there no more, and nothing was stored; send them again",
+            "the staged rows were removed meanwhile; nothing was stored; send them again",
         )
     try:
         (folder / "data").mkdir(exist_ok=True)
@@ -183,8 +197,8 @@ def _commit(
 def begin(folder: Path, staged: Path) -> None:
     """Prepare a staging folder for an append by copying the table's newest manifest.
 
-    It holds the table's version and its field ids. Without these ids, a column that was
-    ever cast would be null in the new rows.
+    The manifest has the table's version and field ids. Without these ids, a column that
+    was ever cast would be null in the new rows.
     """
     (staged / "_versions").mkdir(parents=True)
     shutil.copy(_newest_manifest(folder), staged / "_versions")
@@ -199,10 +213,11 @@ def _manifest(folder: Path, version: int) -> Path:
 
     Manifests are numbered down from 2**64 - 1, in older tables up from 1.
     """
-    manifest = folder / "_versions" / f"{2**64 - 1 - version:020}.manifest"
-    return (
-        manifest if manifest.exists() else folder / "_versions" / f"{version}.manifest"
-    )
+    versions = folder / "_versions"
+    manifest = versions / f"{2**64 - 1 - version:020}.manifest"
+    if manifest.exists():
+        return manifest
+    return versions / f"{version}.manifest"
 
 
 def _versions(folder: Path) -> list[int]:
@@ -235,29 +250,33 @@ def stage_append(
 
 
 def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
-    """Refuse rows that do not match a table's columns, by name."""
+    """Refuse rows whose columns do not match the table's by name and type."""
     types = {field.name: field.type for field in schema}
     fields = {field.name: field for field in table}
-    if unknown := [name for name in types if name not in fields]:
+    unknown = [name for name in types if name not in fields]
+    if unknown:
         raise HTTPError(
             400,
-            f"the table has no columns {list_names(unknown)}; it has {list_names(fields)}",
+            f"unknown columns: {list_names(unknown)}; the table has {list_names(fields)}; "
+            "nothing was changed",
         )
     for name, field in fields.items():
         if name not in types:
             if not field.nullable:
                 raise HTTPError(
-                    400, f"column {name!r} is missing, and may not be null; send it"
+                    400,
+                    f"column {name!r} is missing, but must not be null; nothing was changed; send it",
                 )
         elif types[name] != field.type:
             raise HTTPError(
                 400,
-                f"column {name!r} is {field.type} in the table, not {types[name]}; cast it first",
+                f"column {name!r} is {types[name]}, but {field.type} in the table; nothing was "
+                "changed; cast it first",
             )
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
-    """Return the schema with field ids; equal schemas may have different ids."""
+    """Return the schema and the field ids; equal schemas may have different ids."""
 
     def ids(fields: list[Any]) -> list[Any]:
         return [(field.id(), ids(field.children())) for field in fields]
@@ -269,81 +288,88 @@ def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
     """Append staged rows to their table in one commit; return the new version."""
     table = lance.dataset(str(folder))
     if _identity(table) != _identity(lance.dataset(str(staged))):
-        text = "the table's columns were changed while rows for it came, and nothing was added"
-        raise Conflict(409, f"{text}; try again")
-    fragments = [lance.FragmentMetadata.from_json(one) for one in fragments_json]
-    return _commit(
-        folder, table, lance.LanceOperation.Append(fragments), _files(staged, fragments)
-    )
+        raise Conflict(
+            409,
+            "the table's columns were changed while its rows were sent; nothing was stored; try "
+            "again",
+        )
+    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
+    operation = lance.LanceOperation.Append(fragments)
+    return _commit(folder, table, operation, _files(staged, fragments))
 
 
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
-    """Commit staged tables as the next version of the one in ``folder``.
+    """Commit staged tables as the next version of the table in ``folder``.
 
-    Refused if that one has changed since the staging began.
+    A `Conflict` if that table has changed since the staging began.
     """
     old = lance.dataset(str(folder))
     if etag(folder) != etag(staged):
         raise Conflict(
             409,
-            "the table was changed while rows to replace it came, and nothing was stored; try again",
+            "the table was changed while its new rows were sent; nothing was stored; try again",
         )
     tables = [lance.dataset(str(part)) for part in parts]
-    if any(table.schema != tables[0].schema for table in tables):
-        raise HTTPError(
-            400,
-            "the parts have different columns, and nothing was stored; send them in one schema",
-        )
-    operation = lance.LanceOperation.Overwrite(
-        tables[0].lance_schema, [f for one in tables for f in _fragments(one)]
-    )
-    files = [
-        file
-        for part, table in zip(parts, tables, strict=True)
-        for file in _files(part, _fragments(table))
-    ]
+    first = tables[0]
+    fragments = []
+    files = []
+    for part, table in zip(parts, tables, strict=True):
+        if table.schema != first.schema:
+            raise HTTPError(
+                400,
+                "the parts have different columns; nothing was changed; send all in one schema",
+            )
+        fragments += _fragments(table)
+        files += _files(part, _fragments(table))
+    operation = lance.LanceOperation.Overwrite(first.lance_schema, fragments)
     return _commit(folder, old, operation, files, max_retries=0)
 
 
 def forget_versions(
     folder: Path, keep: datetime.timedelta, spared: int | None = None
 ) -> None:
-    """Remove versions replaced longer than ``keep`` ago or behind the ninth overwrite.
+    """Remove versions replaced longer than ``keep`` ago or before the ninth overwrite.
 
-    Unreferenced files go with them. The engine reads every manifest for a clean-up, so
-    expired versions wait until they are a tenth of all.
+    Overwrites are counted from the newest. Unreferenced files are removed, too. Lance
+    reads every manifest for a clean-up, so expired versions wait until they are a tenth
+    of all.
     """
-
-    def written(version: int) -> float:
-        return _manifest(folder, version).stat().st_mtime
-
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
         versions = _versions(folder)
-        replaced = bisect.bisect_right(
-            versions[1:], time.time() - keep.total_seconds(), key=written
-        )
-        if replaced < len(versions) // 10:
-            replaced = 0
         table: Any = lance.dataset(str(folder))
-        gone = versions[: max(replaced, _count_overwritten(table, versions))]
-        if spared in gone:
-            gone.remove(spared)
-        if gone:
-            options = {"versions": gone, "error_if_tagged_old_versions": False}
-            found = table.explain_cleanup_old_versions(
+        expired = _count_expired(folder, versions, keep)
+        overwritten = _count_overwritten(table, versions)
+        outdated = versions[: max(expired, overwritten)]
+        if spared in outdated:
+            outdated.remove(spared)
+        if outdated:
+            options = {"versions": outdated, "error_if_tagged_old_versions": False}
+            report = table.explain_cleanup_old_versions(
                 delete_unverified=True, include_files=True, **options
             )
             table.cleanup_old_versions(**options)
-            _remove_unnamed(
-                folder,
-                found.candidate_files,
-                time.time() - max(keep, IN_USE).total_seconds(),
-            )
+            unused_since = time.time() - max(keep, IN_USE).total_seconds()
+            _remove_unreferenced(folder, report.candidate_files, unused_since)
+
+
+def _count_expired(folder: Path, versions: list[int], keep: datetime.timedelta) -> int:
+    """Count the versions replaced longer than ``keep`` ago; 0 if they are few."""
+
+    def written_at(version: int) -> float:
+        return _manifest(folder, version).stat().st_mtime
+
+    # a version was replaced when the next one was written
+    limit = time.time() - keep.total_seconds()
+    expired = bisect.bisect_right(versions[1:], limit, key=written_at)
+    return expired if expired >= len(versions) // 10 else 0
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
-    """Count the versions behind the ninth overwrite; 0 if the newest is none."""
+    """Count the versions before the ninth overwrite from the end.
+
+    0 if the newest version is not an overwrite.
+    """
     if len(versions) <= MAX_OVERWRITES or not _is_overwrite(table, versions[-1]):
         return 0
     overwrites = 0
@@ -357,14 +383,13 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 def _is_overwrite(table: Any, version: int) -> bool:
     # Lance cannot parse the transactions of some other operations
     with contextlib.suppress(Exception):
-        return isinstance(
-            table.read_transaction(version).operation, lance.LanceOperation.Overwrite
-        )
+        operation = table.read_transaction(version).operation
+        return isinstance(operation, lance.LanceOperation.Overwrite)
     return False
 
 
-def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
-    """Remove files that killed processes left; the engine keeps them for a week."""
+def _remove_unreferenced(folder: Path, files: list[Any], before: float) -> None:
+    """Remove files that killed processes left; Lance would keep them for a week."""
     for file in files:
         path = folder / file.path.rpartition(f"{folder.name}/")[2]
         with contextlib.suppress(OSError):
@@ -373,33 +398,30 @@ def _remove_unnamed(folder: Path, files: list[Any], before: float) -> None:
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
-    """Read the first and last row, to publish no unreadable table.
-
-    Return the version.
-    """
-    if (rows := dataset.count_rows()) and columns != []:
+    """Raise if the first or last row cannot be read. Return the version."""
+    rows = dataset.count_rows()
+    if rows and columns != []:
         dataset.take([0, rows - 1], columns=columns)
-        # dictionaries are concatenated by page, and may outgrow their codes in each
-        narrow = [
-            name
-            for name in _narrow_dictionaries(dataset.schema)
-            if columns is None or name in columns
-        ]
-        for _ in dataset.to_batches(columns=narrow) if narrow else ():
-            pass
+        # Lance joins dictionaries per page, and any may then outgrow its codes
+        narrow = _narrow_dictionaries(dataset.schema)
+        if columns is not None:
+            narrow = [name for name in narrow if name in columns]
+        if narrow:
+            for _ in dataset.to_batches(columns=narrow):
+                pass
     return int(dataset.version)
 
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
-    """List columns with dictionaries, at any depth, of codes under 32 bits."""
-    return [
-        field.name
-        for field in schema
-        if any(
-            is_.is_dictionary(inside.type) and inside.type.index_type.bit_width < 32
-            for _, inside, _ in iter_fields([field])
-        )
-    ]
+    """List columns with a dictionary, at any depth, whose codes have under 32 bits."""
+    return [field.name for field in schema if _has_narrow_codes(field)]
+
+
+def _has_narrow_codes(column: pa.Field) -> bool:
+    for _, field, _ in iter_fields([column]):
+        if is_.is_dictionary(field.type) and field.type.index_type.bit_width < 32:
+            return True
+    return False
 
 
 def alter(folder: Path, request: dict[str, Any]) -> int:
@@ -411,27 +433,28 @@ def alter(folder: Path, request: dict[str, Any]) -> int:
         dataset.alter_columns(*(change.alteration for change in changes))
     except BaseException as error:
         suspects = _find_suspects(changes, str(error))
-        with as_http_errors(f"nothing was changed, {describe(suspects)}"):
+        with as_http_errors(describe(suspects)):
             raise
-    with as_http_errors(
-        f"the change was taken back, the table could not be read after it, {describe(changes)}"
-    ):
-        renames = {
-            alteration["path"]: alteration["name"]
-            for _, alteration in changes
-            if "name" in alteration
-        }
-        cast = {
-            alteration["path"].partition(".")[0]
-            for _, alteration in changes
-            if "data_type" in alteration
-        }
-        rewritten = [renames.get(name, name) for name in cast]
-        return keep_readable(folder, dataset, before, rewritten)
+    subject = f"{describe(changes)}: the table could not be read after this change"
+    with as_http_errors(subject):
+        return keep_readable(folder, dataset, before, _cast_columns(changes))
+
+
+def _cast_columns(changes: list[Change]) -> list[str]:
+    """Return the top-level columns that a cast rewrites, by their new names."""
+    new_names = {}
+    cast = set()
+    for _, alteration in changes:
+        path = alteration["path"]
+        if "name" in alteration:
+            new_names[path] = alteration["name"]
+        if "data_type" in alteration:
+            cast.add(path.partition(".")[0])
+    return [new_names.get(column, column) for column in cast]
 
 
 def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -> int:
-    """Read columns of a table that was changed; restore a version if that fails."""
+    """Check that changed columns can be read, and restore the old version if not."""
     version = changed.version
     try:
         return verify_readable(lance.dataset(str(folder), version=version), columns)
@@ -443,63 +466,99 @@ def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -
 
 
 def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
-    """Return the change that the engine names, or all that may have failed."""
-    path = reason.partition(_COLUMN)[2].partition('"')[0]
+    """Return the change that Lance names, or else all that may have failed."""
+    path = reason.partition(_COLUMN_QUOTE)[2].partition('"')[0]
     named = [change for change in changes if change.alteration["path"] == path]
     casts = [change for change in changes if "data_type" in change.alteration]
-    if not named and _OF_A_VALUE in reason:
+    if not named and _VALUE_ERROR in reason:
         return casts
     return named or changes
 
 
 @contextlib.contextmanager
-def as_http_errors(what: str) -> Iterator[None]:
-    """Turn the engine's exceptions in this block into HTTP errors."""
+def as_http_errors(
+    subject: str = "",
+    *,
+    invalid: str = "",
+    state: str = "nothing was changed",
+    cure: str = "",
+) -> Iterator[None]:
+    """Turn the exceptions of Lance and the file system into HTTP errors.
+
+    ``subject`` is the part of the request that failed. ``state`` and ``cure`` go with a
+    reason in Lance's own words. If Lance blames the input, ``invalid`` names it, as in
+    "invalid filter: …".
+    """
     try:
         yield
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         # Lance's panics are BaseExceptions
-        raise _to_http_error(error, what) from error
+        known = _find_known_failure(error, f"{subject}: " if subject else "")
+        if known is not None:
+            raise known from error
+        text = str(error) or type(error).__name__
+        reason, known_cure = _read_reason(text)
+        if invalid and any(words in text for words in _INPUT_ERRORS):
+            subject = f"invalid {invalid}"
+            known_cure = ""
+        message = f"{subject or 'the engine failed'}: {reason}"
+        for addition in (state, cure or known_cure):
+            if addition:
+                message += f"; {addition}"
+        raise HTTPError(400, message) from error
 
 
-def _to_http_error(error: BaseException, what: str) -> HTTPError:
-    """Translate a failure of the engine or the disk into an HTTP error."""
+def _read_reason(text: str) -> tuple[str, str]:
+    """Return the reason in a message of Lance, and its cure if it is known."""
+    for words, (reason, cure) in _REASONS.items():
+        if words in text:
+            return reason, cure
+    reason, place, _ = text.partition(_SOURCE_PLACE)
+    if place:
+        reason = reason.rpartition(" ")[0]
+    reason = _WRAPPERS.sub("", reason)
+    reason = _STATEMENT.sub(r"\1", reason)
+    cure = "choose a type that holds every value" if _CAST_ERROR in text else ""
+    return one_line(reason, 300).rstrip(" ,:."), cure
+
+
+def _find_known_failure(error: BaseException, subject: str) -> HTTPError | None:
+    """Translate a failure of disk, memory, threads or a commit. None for others."""
     text = str(error)
-    number = getattr(error, "errno", None) or (
-        int(found[1]) if (found := _OS_ERROR.search(text)) else None
-    )
-    if number in _NO_SPACE:
+    number = getattr(error, "errno", None)
+    in_text = _OS_ERROR.search(text)
+    if not number and in_text:
+        number = int(in_text[1])
+    if number in _DISK_FULL:
         return HTTPError(
             507,
-            f"{what}: the disk is full ({os.strerror(number)}); make room and try again",
+            f"{subject}the disk is full ({os.strerror(number)}); nothing was stored; make room and try again",
         )
-    if number in _READ_ONLY:
-        reason = f"the service may not write to its folder ({os.strerror(number)})"
-        return HTTPError(507, f"{what}: {reason}; allow that, or use another folder")
-    if number is not None:
+    if number in _NO_ACCESS:
+        return HTTPError(
+            507,
+            f"{subject}the service has no access to its folder ({os.strerror(number)}); nothing was "
+            "stored; allow it to read and write there, or use another folder",
+        )
+    if number:
         return HTTPError(
             500,
-            f"{what}: the file system failed ({os.strerror(number)}); look at the service's folder",
+            f"{subject}the file system failed ({os.strerror(number)}); check the service's folder",
         )
     if isinstance(error, MemoryError) or "can't start new thread" in text:
         return HTTPError(
             503,
-            f"{what}: the service is short of threads or memory ({text}); try again later",
+            f"{subject}the service is short of threads or memory ({text}); try again later",
         )
     if _NOT_FOUND.search(text):
         return HTTPError(
-            500, f"{what}: a file of the table is missing; look at the service's folder"
+            500, f"{subject}a file of the table is missing; check the service's folder"
         )
     if _CONFLICT.search(text):
         return Conflict(
-            409, f"{what}: another process is changing the table; try again"
+            409,
+            f"{subject}another process is changing the table; nothing was changed; try again",
         )
-    for part, reason in _REASONS.items():
-        if part in text:
-            return HTTPError(400, f"{what}: {reason}")
-    text, place, _ = (text or type(error).__name__).partition(_PLACE)
-    reason = one_line(text.rpartition(" ")[0] if place else text, 300).rstrip(" ,:")
-    advice = "; choose a type that holds every value" if "Cast error" in reason else ""
-    return HTTPError(400, f"{what}: the engine says {reason!r}{advice}")
+    return None

@@ -1,10 +1,10 @@
-"""The embedded service's answer to a request that it refuses."""
+"""The exception for a request that the embedded service refuses."""
 
 from __future__ import annotations
 
 
 class HTTPError(Exception):
-    """An HTTP status, and a message that says what to do."""
+    """An HTTP status, and a message with the reason and a cure."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

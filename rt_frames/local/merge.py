@@ -1,8 +1,8 @@
-"""Upserts: rows of a stream replace those with their keys, or are added, in one commit.
+"""Upserts: update the rows whose keys exist and insert the others, in one commit.
 
 The stream is written to a file before the table is locked, so that a slow client blocks
-nobody, and checked on the way: the engine would insert two rows with one new key, and
-null keys again at every call.
+nobody. Its keys are checked on the way: Lance would insert two rows with the same new
+key, and would insert a null key again at every call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import alignment
 
-# whether they must be true or false, by parameter
+# parameter → the only value that is supported
 _RULES = {
     "when_matched_update_all": True,
     "when_not_matched_insert_all": True,
@@ -32,67 +32,77 @@ _RULES = {
 }
 # parameters that do not change the result
 _IGNORED = {"timeout", "use_index", "use_lsm_write"}
+_NO_KEYS = (is_.is_floating, is_.is_nested, is_.is_null)
 _COUNTS = ("num_updated_rows", "num_inserted_rows", "num_deleted_rows")
 _ROW = "row"
 
 
 def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
-    """Check the rules of a merge; return the names of its key columns."""
-    if unknown := set(parameters) - set(_RULES) - _IGNORED - {"on"}:
+    """Check the parameters of a merge; return the names of its key columns."""
+    unknown = set(parameters) - set(_RULES) - _IGNORED - {"on"}
+    if unknown:
         raise HTTPError(
             501,
-            f"a merge with {list_names(sorted(unknown))} is not done here; leave that out",
+            f"the embedded service does not support {list_names(sorted(unknown))} in a merge; leave it out",
         )
-    for name, wanted in _RULES.items():
+    for name, required in _RULES.items():
         value = parameters.get(name, ["false"])[-1].lower()
         if value not in ("true", "false"):
-            raise HTTPError(400, f"{name} is {value!r:.100}; give true or false")
-        if (value == "true") != wanted:
+            raise HTTPError(400, f"{name}: expected true or false, got {value!r:.100}")
+        if (value == "true") != required:
             raise HTTPError(
                 501,
-                "the merge that is done here updates all matched rows, inserts all others, and "
-                f"deletes none; send {name}={str(wanted).lower()}",
+                "the embedded service merges only by updating all matched rows and inserting all "
+                f"others; send {name}={str(required).lower()}",
             )
     keys = parameters.get("on", [])
     if not keys:
-        raise HTTPError(400, "there is no key column; name each with on=")
-    if twice := duplicates(keys):
+        raise HTTPError(400, "the key columns are missing; name each with on=")
+    twice = duplicates(keys)
+    if twice:
         raise HTTPError(
             400,
-            f"key columns occur more than once: {list_names(twice)}; name each once",
+            f"on: {list_names(twice)} more than once; name each key column once",
         )
     return keys
 
 
 def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
-    """Refuse keys that rows cannot be matched by, and columns that do not fit."""
+    """Refuse columns that do not fit the table, and keys that Lance cannot match."""
     engine.check_fits(schema, table)
     for key in keys:
         if key not in table.names:
             raise HTTPError(
                 400,
-                f"the table has no column {key!r:.200}; it has {list_names(table.names)}",
+                f"key column {key!r:.200} is not in the table (it has {list_names(table.names)}); "
+                "nothing was changed",
             )
         if key not in schema.names:
-            raise HTTPError(400, f"key column {key!r:.200} is missing; send it")
+            raise HTTPError(
+                400,
+                f"key column {key!r:.200} is not in the stream; nothing was changed; send it",
+            )
         if '"' in key:
             raise HTTPError(
                 400,
-                f"key column {key!r:.200} has a double quote in its name; rename it",
+                f"key column {key!r:.200} has a double quote in its name; nothing was changed; "
+                "rename it",
             )
         arrow = table.field(key).type
-        plain = _plain_type(arrow)
-        if (
-            is_.is_floating(plain)
-            or is_.is_nested(plain)
-            or is_.is_null(plain)
-            or isinstance(arrow, pa.JsonType)
-        ):
+        if not _can_be_key(arrow):
             raise HTTPError(
                 400,
-                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; use a column of "
-                "whole numbers, text, dates, times, decimals, categories or UUIDs",
+                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; nothing was "
+                "changed; use a column of whole numbers, text, dates, times, decimals, categories "
+                "or UUIDs",
             )
+
+
+def _can_be_key(arrow: pa.DataType) -> bool:
+    if isinstance(arrow, pa.JsonType):
+        return False
+    plain = _plain_type(arrow)
+    return not any(test(plain) for test in _NO_KEYS)
 
 
 def _plain_type(arrow: pa.DataType) -> pa.DataType:
@@ -103,7 +113,7 @@ def _plain_type(arrow: pa.DataType) -> pa.DataType:
 def stage(
     folder: Path, keys: list[str], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """Write the rows of a merge into staging; refuse null keys and double ones."""
+    """Write the rows of a merge into staging; refuse null and duplicate keys."""
     rows = 0
     tables = []
     with pa.ipc.new_stream(str(folder / "rows"), schema) as writer:
@@ -116,20 +126,20 @@ def stage(
 
 
 def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
-    """Return the keys as plain values, numbered by row."""
+    """Return the key columns as plain values, with the number of each row."""
     columns: dict[str, Any] = {}
     for number, key in enumerate(keys):
         values = batch.column(key)
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
-        # a dictionary may itself hold nulls
+        # decoded before nulls are counted: a dictionary may itself hold nulls
         values = values.cast(_plain_type(values.type))
         if values.null_count:
             row = start + values.is_null().index(True).as_py()
             raise HTTPError(
                 400,
-                f"column {key!r:.200}, row {row}: a key must not be null, and nothing was "
-                "stored; fill it, or leave the row out",
+                f"column {key!r:.200}, row {row}: a key must not be null; nothing was changed; "
+                "fill it, or leave the row out",
             )
         columns[str(number)] = values
     columns[_ROW] = pa.array(np.arange(start, start + batch.num_rows))
@@ -139,36 +149,46 @@ def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
 def _check_unique(keys: list[str], table: pa.Table) -> None:
     if len(keys) == 1 and len(table["0"].unique()) == table.num_rows:
         return
-    names = [str(number) for number in range(len(keys))]
-    # large_string takes Arrow ten times as long to group as its codes
-    codes = {name: _codes(table[name]) for name in names}
-    found = pa.table({**codes, _ROW: table[_ROW]}).group_by(names, use_threads=False)
-    found = found.aggregate([(_ROW, "min"), (_ROW, "max")])
-    twice = found.filter(pc.field("row_min") != pc.field("row_max"))
-    if not twice.num_rows:
+    duplicate = _find_duplicate(table)
+    if duplicate is None:
         return
-    rows = twice.sort_by("row_min").slice(0, 1).to_pylist()[0]
-    first = table.slice(rows["row_min"], 1)
+    row = table.slice(duplicate["row_min"], 1)
     values = []
     for number, key in enumerate(keys):
-        # unlike as_py, it can print every value
-        text = first.column(str(number)).combine_chunks().to_string().strip("[] \n")
+        # unlike as_py, to_string supports every value
+        text = row.column(number).combine_chunks().to_string().strip("[] \n")
         values.append(f"{key}={text}")
     raise HTTPError(
         400,
-        f"rows {rows['row_min']} and {rows['row_max']} have the same key "
-        f"({', '.join(values):.200}), and nothing was stored; send one row for each key",
+        f"rows {duplicate['row_min']} and {duplicate['row_max']} have the same key "
+        f"({', '.join(values):.200}); nothing was changed; send one row for each key",
     )
 
 
+def _find_duplicate(table: pa.Table) -> dict[str, int] | None:
+    """Return the first and last row of a key that occurs more than once, or None."""
+    names = table.column_names
+    names.remove(_ROW)
+    # grouping large_string takes Arrow ten times as long as grouping codes
+    columns = {name: _codes(table[name]) for name in names}
+    columns[_ROW] = table[_ROW]
+    groups = pa.table(columns).group_by(names, use_threads=False)
+    rows = groups.aggregate([(_ROW, "min"), (_ROW, "max")])
+    repeated = rows.filter(pc.field("row_min") != pc.field("row_max"))
+    if not repeated.num_rows:
+        return None
+    first: dict[str, int] = repeated.sort_by("row_min").slice(0, 1).to_pylist()[0]
+    return first
+
+
 def _codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a number for each distinct value; chunks share one dictionary."""
+    """Return codes of the values; all chunks share one dictionary."""
     encoded = column.dictionary_encode()
     return pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())
 
 
 def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
-    """Merge staged rows into the table in ``folder``; return its version and counts."""
+    """Merge staged rows into a table; return the new version and the counts."""
     table: Any = lance.dataset(str(folder))
     with pa.memory_map(str(staged / "rows")) as file:
         schema = pa.ipc.open_stream(file).schema
@@ -177,18 +197,17 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
         except HTTPError as error:
             raise HTTPError(
                 409,
-                "the table's columns were changed while rows for it came, and nothing was "
-                f"stored: {error}",
+                f"the table's columns were changed while its rows were sent: {error}",
             ) from error
         file.seek(0)
         options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
-        # mapped; the engine joins a table, whose size it knows, faster than a stream
+        # memory-mapped; Lance joins a table, whose size it knows, faster than a stream
         rows = pa.ipc.open_stream(file, options=options).read_all()
-        with engine.as_http_errors("nothing was stored"):
+        with engine.as_http_errors():
             builder = table.merge_insert(keys).conflict_retries(0)
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             counts = builder.execute(rows)
-    answer = {"version": int(table.version)}
+    response = {"version": int(table.version)}
     for name in _COUNTS:
-        answer[name] = int(counts[name])
-    return answer
+        response[name] = int(counts[name])
+    return response

@@ -1,6 +1,6 @@
-"""Reads over HTTP: count rows, or send them as an Arrow stream, with a filter.
+"""Count rows, or send them as an Arrow stream, with a filter.
 
-The JSON is that of the protocol's official client, for ``count_rows``, ``head`` and
+The JSON is that of the official client, ``lancedb``, for ``count_rows``, ``head`` and
 ``search`` without a vector.
 """
 
@@ -27,18 +27,18 @@ BATCH_BYTES = 2**22
 BUFFER_BYTES = 2**26
 # characters
 MAX_FILTER = 10**6
-# words and operators; each may nest, and some 350 of them crash the engine
+# words and operators; each may nest, and about 350 levels crash Lance
 MAX_TOKENS = 250
-# text and names in odd spelling, of which each is one operand
+# a quoted text or name, which is one operand
 _QUOTED = re.compile("'[^']*'|`[^`]*`")
-# with which the engine may see quotes elsewhere
+# characters with which Lance may find other quotes than `_QUOTED`
 _UNCLEAR = re.compile(r"['`\\$]")
-# what makes the engine read a filter in another way than it looks, outside quotes
+# outside quotes, Lance reads these in another way than the caller expects
 _MISREAD = {
-    ";": "the engine ignores what follows a semicolon; leave it out",
-    '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
-    "--": "a comment may hide the end of the condition; leave it out",
-    "/*": "a comment may hide the end of the condition; leave it out",
+    ";": "and the engine ignores everything after it; leave it out",
+    '"': "and the engine reads \"…\" as text; write text in '…', and unusual column names in `…`",
+    "--": "and a comment may hide the end of the filter; leave it out",
+    "/*": "and a comment may hide the end of the filter; leave it out",
 }
 _QUERY = {
     "k",
@@ -57,13 +57,10 @@ def parse_request(body: dict[str, Any]) -> dict[str, Any]:
     request = {name: value for name, value in body.items() if value is not None}
     for name in {"version", "k", "offset"} & set(request):
         value = request[name]
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or not 0 <= value < 2**63
-        ):
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not 0 <= value < 2**63:
             raise HTTPError(
-                400, f"{name} is {value!r:.100}; give a non-negative integer"
+                400, f"{name}: expected a non-negative integer, got {value!r:.100}"
             )
     return request
 
@@ -71,35 +68,18 @@ def parse_request(body: dict[str, Any]) -> dict[str, Any]:
 def count_rows(table: Any, request: dict[str, Any]) -> int:
     """Count the rows that match the filter."""
     condition = check_filter(request.get("predicate"))
-    with engine.as_http_errors("the rows were not counted"):
+    with engine.as_http_errors(invalid="filter", state=""):
         return int(table.count_rows(condition))
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
-    """Return the rows of a query as an Arrow stream, its first batch already read."""
-    if request.get("vector"):
-        raise HTTPError(
-            501,
-            "there is no vector search here; lancedb.connect has it, given the tables' folder",
-        )
-    if unknown := set(request) - _QUERY:
-        raise HTTPError(
-            501,
-            f"a query with {list_names(sorted(unknown))} is not answered here; leave that out",
-        )
-    columns = request.get("columns")
-    if not (
-        columns is None
-        or (
-            isinstance(columns, list) and all(isinstance(name, str) for name in columns)
-        )
-    ):
-        raise HTTPError(
-            501, "columns are selected by their names alone; give an array of strings"
-        )
-    with engine.as_http_errors("the query was not answered"):
+    """Read the first batch of a query; return the whole result as an Arrow stream."""
+    _check_supported(request)
+    # Lance does not say which of the two it refuses
+    invalid = "query" if "columns" in request else "filter"
+    with engine.as_http_errors(invalid=invalid, state=""):
         reader = table.scanner(
-            columns=columns,
+            columns=request.get("columns"),
             filter=check_filter(request.get("filter")),
             limit=request.get("k"),
             offset=request.get("offset"),
@@ -112,31 +92,47 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     return _stream(reader, [] if first is None else [first])
 
 
-def _batch_rows(table: Any) -> int:
-    """Return the number of rows in a batch of moderate size.
-
-    The engine's own limit in bytes applies only after it has read more.
-    """
-    sizes = [
-        file.file_size_bytes or 0
-        for fragment in table.get_fragments()
-        for file in fragment.metadata.files
-    ]
-    return int(
-        min(
-            max(BATCH_BYTES * table.count_rows() // (sum(sizes) + 1), 1), MAX_BATCH_ROWS
+def _check_supported(request: dict[str, Any]) -> None:
+    if request.get("vector"):
+        raise HTTPError(
+            501,
+            "the embedded service has no vector search; open the tables' folder with lancedb.connect",
         )
-    )
+    unknown = set(request) - _QUERY
+    if unknown:
+        raise HTTPError(
+            501,
+            f"the embedded service does not support {list_names(sorted(unknown))} in a query; leave it out",
+        )
+    columns = request.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns):
+        raise HTTPError(
+            501,
+            f"columns: expected an array of strings, their names, got {columns!r:.100}",
+        )
 
 
-def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
+def _batch_rows(table: Any) -> int:
+    """Return the number of rows in about `BATCH_BYTES`.
+
+    Lance applies its own limit in bytes only after it has read more.
+    """
+    table_bytes = 1
+    for fragment in table.get_fragments():
+        for file in fragment.metadata.files:
+            table_bytes += file.file_size_bytes or 0
+    rows = int(BATCH_BYTES * table.count_rows() // table_bytes)
+    return min(max(rows, 1), MAX_BATCH_ROWS)
+
+
+def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:
     sink = io.BytesIO()
     try:
         with (
             contextlib.closing(reader),
             pa.ipc.new_stream(sink, reader.schema) as writer,
         ):
-            for batch in itertools.chain(read, reader):
+            for batch in itertools.chain(first, reader):
                 writer.write_batch(batch)
                 yield sink.getvalue()
                 sink.seek(0)
@@ -144,48 +140,67 @@ def _stream(reader: Any, read: list[pa.RecordBatch]) -> Iterator[bytes]:
         yield sink.getvalue()
     except Exception:
         log.exception(
-            "the embedded service failed while it sent rows; the answer is cut"
+            "the embedded service failed while sending rows; the response is truncated"
         )
         raise
 
 
 def check_filter(text: Any) -> str | None:
-    """Refuse a filter whose nesting would overflow the engine's stack."""
+    """Refuse a filter that would overflow Lance's stack; return it in parentheses."""
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > MAX_FILTER:
         raise HTTPError(
             400,
-            f"a filter is a string of at most {MAX_FILTER:,} characters, such as \"n > 1 AND s = 'x'\"",
+            f"the filter is not a string of at most {MAX_FILTER:,} characters; send a condition such as "
+            "\"n > 1 AND s = 'x'\"",
         )
     bare = _QUOTED.sub(" ", text)
     _check_end(text, bare)
     if _UNCLEAR.search(bare):
         bare = text
-    spaced = "".join(
-        c if c.isalnum() or c == "_" else " " if c in " \t\r\n,.'" else " operator "
-        for c in bare
-    )
-    if sum(not token.isdigit() for token in spaced.split()) > MAX_TOKENS:
+    tokens = _count_tokens(bare)
+    if tokens > MAX_TOKENS:
         raise HTTPError(
             400,
-            f"a filter has at most {MAX_TOKENS} words and operators; column IN (1, 2, 3) compares with many numbers",
+            f"the filter has {tokens} words and operators, more than {MAX_TOKENS}; shorten it, "
+            "for example with column IN (1, 2, 3)",
         )
-    # without parentheses, the engine ignores anything after a complete condition
+    # without parentheses, Lance ignores anything after a complete condition
     return f"({text})"
 
 
-def _check_end(text: str, bare: str) -> None:
-    """Refuse a filter that ends early: the engine ignores what follows.
+def _count_tokens(text: str) -> int:
+    """Count words and operators; numbers in digits alone do not nest."""
+    words = []
+    operators = 0
+    for char in text:
+        if char.isalnum() or char == "_":
+            words.append(char)
+            continue
+        words.append(" ")
+        if char not in " \t\r\n,.'":
+            operators += 1
+    named = [word for word in "".join(words).split() if not word.isdigit()]
+    return len(named) + operators
 
-    ``bare`` is what stands outside quotes.
+
+def _check_end(text: str, bare: str) -> None:
+    """Refuse a filter of which Lance would ignore or misread a part.
+
+    ``bare`` is the text without its quoted parts.
     """
     for mark, reason in _MISREAD.items():
         if mark in bare:
-            raise HTTPError(400, f"the filter {text!r:.100} has {mark!r}: {reason}")
+            raise HTTPError(
+                400, f"the filter {text!r:.100} contains {mark!r}, {reason}"
+            )
     depth = 0
     for char in bare:
-        depth += (char == "(") - (char == ")")
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
         if depth < 0:
             raise HTTPError(
                 400,

@@ -1,18 +1,8 @@
-"""The server around the application: starts on a free port, stops with the process.
+"""The HTTP server of the embedded service, which ends with the process.
 
-Internals of cheroot that this depends on, each covered by a test in ``tests/local``:
-
-- `ConnectionClass`, `RequestHandlerClass` and `gateway` choose the classes of a server.
-- A connection has `rfile`, `wfile`, `socket` and `close`.
-- A request has `conn`, `chunked_read` and `close_connection`, reads headers with
-  `header_reader` and refuses with `simple_response`. As many bytes as `rfile.remaining`
-  says are read before a response is sent.
-- A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
-  `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
-  figures in `logging.statistics`.
-- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s,
-  with a `server`, and a `conn` while they respond. They are daemons if the thread that
-  prepares the server is one.
+cheroot's classes are changed so that headers have one meaning, a slow client holds up
+no other, and a client that still sends sees an early response.
+``tests/local/test_relied_upon.py`` lists the internals of cheroot that this depends on.
 """
 
 from __future__ import annotations
@@ -50,17 +40,18 @@ from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
-# threads that wait for requests, besides two of cheroot's; more if bodies are slow
+# worker threads at first, besides cheroot's own two; `process_conn` adds others
 THREADS = 6
 MAX_THREADS = 128
-# seconds for a whole head, however slowly it arrives
+# seconds for all headers of a request
 HEAD_SECONDS = 10
-# seconds; a client may compute what it sends
+# seconds per read of a body: a client may compute it while sending
 BODY_SECONDS = 600
-# seconds for a client to send and read once the service stops
-LAST_SECONDS = 1
+# seconds for a request in progress when the service stops
+DRAIN_SECONDS = 1
 MAX_HEADER_BYTES = 64 * 2**10
 _HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
+_FORBIDDEN_IN_VALUE = re.compile(rb"[\0\r\n]")
 _SINGLE_HEADERS = (
     b"Content-Length",
     b"Transfer-Encoding",
@@ -73,13 +64,14 @@ _SINGLE_HEADERS = (
 class LocalService:
     """The embedded service on a folder.
 
-    Several services, also of several processes, may run on one folder. The engine has
-    threads of its own: a forked process cannot start a service if its parent had one.
+    Several services, also in several processes, may share a folder. A forked process
+    cannot start a service if its parent ran one, because Lance's threads do not survive
+    a fork.
 
     Parameters
     ----------
     root : path
-        Where tables live, each as ``ROOT/NAME.lance``; made when it is missing.
+        The folder of the tables, each as ``ROOT/NAME.lance``. Created if missing.
     host : str, default "127.0.0.1"
         The address to listen on.
     port : int, default 0
@@ -87,18 +79,19 @@ class LocalService:
     api_key : str, optional
         The key that requests must carry. Defaults to a random one.
     keep : datetime.timedelta, default one day
-        How long a replaced version of a table is kept, for those who still read it or
-        want it back; of a table that is overwritten often, at most the last ten
-        overwrites. With ``timedelta(0)`` only the newest is kept, and until the next
-        write the one before. Parts of a write that nobody completes are kept as long,
-        but for an hour at least. Expired data are removed before the next write.
+        How long a replaced version of a table is kept, to be read or restored. Of a
+        table that is overwritten often, at most the last ten overwrites are kept. With
+        ``timedelta(0)``, only the newest version is kept, and the previous one until
+        the next write. Parts of an uncompleted write are kept as long, but at least an
+        hour. Expired data is removed before the next write.
 
     Raises
     ------
     ValueError
-        If the key has other than visible ASCII characters or `keep` is negative.
+        If ``api_key`` is empty or has characters other than visible ASCII, or ``keep``
+        is negative.
     TypeError
-        If `keep` is no ``datetime.timedelta``.
+        If ``keep`` is not a ``datetime.timedelta``.
 
     Examples
     --------
@@ -142,7 +135,8 @@ class LocalService:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"LocalService({str(self.root)!r}, {self.url if self._server else 'not running'})"
+        state = self.url if self._server else "not running"
+        return f"LocalService({str(self.root)!r}, {state})"
 
     @property
     def api_key(self) -> str:
@@ -158,7 +152,12 @@ class LocalService:
 
     @property
     def url(self) -> str:
-        """The address, while the service runs.
+        """The URL of the running service.
+
+        Raises
+        ------
+        RuntimeError
+            If the service is not running.
 
         Examples
         --------
@@ -173,20 +172,24 @@ class LocalService:
                 "the service is not running; use it in a with statement, or call start()"
             )
         host, port = server.bind_addr[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        if ":" in host:
+            host = f"[{host}]"
+        return f"http://{host}:{port}"
 
     def start(self) -> Self:
-        """Listen, and answer on threads in the background.
+        """Start the service on background threads.
 
         Returns
         -------
         LocalService
-            Itself.
+            The service itself.
 
         Raises
         ------
         OSError
-            If the address cannot be listened on.
+            If the service cannot listen on ``host`` and ``port``.
+        RuntimeError
+            If this process was forked from one that ran a service.
 
         Examples
         --------
@@ -195,22 +198,21 @@ class LocalService:
         >>> service.close()
         """
         if self._server is None:
-            if _processes - {os.getpid()}:
+            if _service_pids - {os.getpid()}:
                 raise RuntimeError(
-                    "the embedded service cannot run in a process forked from one that ran it: its engine does not "
-                    "survive a fork. Start processes with multiprocessing's 'spawn', or run rt-frames serve beside "
-                    "them and set what it prints, RT_FRAMES_URL and the others"
+                    "the embedded service cannot start in a process forked from one that ran it: "
+                    "its engine does not survive a fork; start processes with multiprocessing's "
+                    "'spawn', or run rt-frames serve and set the RT_FRAMES_ variables that it prints"
                 )
-            _processes.add(os.getpid())
+            _service_pids.add(os.getpid())
             # imported late: Lance warns at every fork once it is imported
             from rt_frames.local.store import Store
             from rt_frames.local.wsgi import Application
 
             try:
                 store = Store(self.root, self._keep)
-                _do_uninterrupted(
-                    partial(self._listen, Application(store, self._key, self._bind[0]))
-                )
+                application = Application(store, self._key, self._bind[0])
+                _do_uninterrupted(partial(self._listen, application))
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
                 raise
@@ -223,17 +225,17 @@ class LocalService:
                 server.prepare()
                 threading.Thread(target=server.serve, daemon=True).start()
                 self._server = server
-                _running.add(server)
+                _running_servers.add(server)
 
     def close(self) -> None:
-        """Stop answering; requests on the way are given a second to finish.
+        """Stop the service. Requests in progress have a second to finish.
 
         Examples
         --------
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
-        # not when the process ends
+        # `_finish_responses` has cleared `ready` if the process ends
         if self._server is not None and self._server.ready:
             _do_uninterrupted(self._stop)
 
@@ -242,7 +244,7 @@ class LocalService:
             server = self._server
             self._server = None
             if server is not None:
-                _running.discard(server)
+                _running_servers.discard(server)
                 server.stop()
 
     def __enter__(self) -> Self:
@@ -252,10 +254,9 @@ class LocalService:
         self.close()
 
 
-# the servers
-_running: set[Any] = set()
-# process ids that ran a service; any other than this was a parent
-_processes: set[int] = set()
+_running_servers: set[Any] = set()
+# other ids than this process's own are those of parents
+_service_pids: set[int] = set()
 
 
 def _do_uninterrupted(work: Callable[[], None]) -> None:
@@ -270,7 +271,7 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
         try:
             work()
             done.set_result(None)
-        except BaseException as error:  # noqa: BLE001  # raised by the thread that waits for it
+        except BaseException as error:  # noqa: BLE001  # raised again by `result`
             done.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -278,35 +279,37 @@ def _do_uninterrupted(work: Callable[[], None]) -> None:
 
 
 @atexit.register
-def _end_answers() -> None:
+def _finish_responses() -> None:
     """Wait for responses in progress when the interpreter ends.
 
-    A thread that leaves the engine after that aborts the process. No thread can be
-    started here any more, so the servers are not stopped; they end with the process.
+    A thread that returns from Lance after that aborts the process. The servers are not
+    stopped: that would start a thread, which the ending interpreter forbids.
     """
-    for server in list(_running):
+    for server in list(_running_servers):
         server.ready = False
-    threads: list[Any] = [
-        thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)
-    ]
-    ours = [thread for thread in threads if isinstance(thread.server, _Server)]
-    answering = [(thread, conn) for thread in ours if (conn := thread.conn) is not None]
-    if answering:
+    responding = []
+    threads: list[Any] = list(threading.enumerate())
+    for thread in threads:
+        if isinstance(thread, WorkerThread) and isinstance(thread.server, _Server):
+            conn = thread.conn
+            if conn is not None:
+                responding.append((thread, conn))
+    if responding:
         end_at_next_interrupt()
-    until = time.monotonic() + LAST_SECONDS
-    for thread, conn in answering:
+    deadline = time.monotonic() + DRAIN_SECONDS
+    for thread, conn in responding:
         while thread.conn is conn and thread.is_alive():
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 with contextlib.suppress(OSError):
                     conn.socket.shutdown(socket.SHUT_RDWR)
             time.sleep(0.01)
 
 
 class _Request(HTTPRequest):
-    """Rejects ambiguous framing (request smuggling), with the usual JSON errors."""
+    """Rejects ambiguous framing (request smuggling), with errors as JSON."""
 
     def parse_request(self) -> None:
-        """Read the head, for `HEAD_SECONDS` at most."""
+        """Read the headers within `HEAD_SECONDS`, however slowly they arrive."""
         reader = self.conn.rfile.raw
         sock = self.conn.socket
         reader.deadline = time.monotonic() + HEAD_SECONDS
@@ -319,57 +322,70 @@ class _Request(HTTPRequest):
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
         """Read the headers strictly.
 
-        cheroot's own reader takes the last of two, and lengths such as -1, +5 and 1_0.
+        cheroot keeps the last of two equal names, and accepts lengths such as -1, +5
+        and 1_0.
         """
         values: dict[bytes, list[bytes]] = defaultdict(list)
-        while (line := rfile.readline()) != b"\r\n":
-            name, colon, value = line.removesuffix(b"\r\n").partition(b":")
-            if not (
-                line.endswith(b"\r\n") and colon and _HEADER_NAME.fullmatch(name)
-            ) or set(value) & set(b"\0\r\n"):
+        line = rfile.readline()
+        while line != b"\r\n":
+            name, value = _parse_header(line)
+            if name in values and name in _SINGLE_HEADERS:
                 raise ValueError(
-                    "a header is not a name, a colon, a value and a line end; correct it"
+                    f"header {name.decode()} occurs more than once; send it once"
                 )
-            if (name := name.title()) in values and name in _SINGLE_HEADERS:
-                raise ValueError(
-                    f"the header {name.decode()} is there twice; send it once"
-                )
-            values[name].append(value.strip(b" \t"))
-        headers.update(
-            (name, b", ".join(filter(None, lines))) for name, lines in values.items()
-        )
+            values[name].append(value)
+            line = rfile.readline()
+        for name, lines in values.items():
+            headers[name] = b", ".join(filter(None, lines))
+        self._check_framing(headers)
+
+    def _check_framing(self, headers: dict[bytes, bytes]) -> None:
         length = headers.get(b"Content-Length")
         coding = headers.get(b"Transfer-Encoding")
         if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
             raise ValueError(
-                "the Content-Length is not a number of bytes; send digits alone"
+                "Content-Length is not a number of bytes; send digits only"
             )
-        if coding is not None and (
-            coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1"
-        ):
+        if coding is None:
+            return
+        if coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1":
             raise ValueError(
-                "the Transfer-Encoding is not understood; send 'chunked', with HTTP/1.1"
+                "Transfer-Encoding is not supported; send 'chunked', with HTTP/1.1"
             )
-        if length is not None and coding is not None:
+        if length is not None:
             raise ValueError(
-                "Content-Length and Transfer-Encoding exclude each other; send one of them"
+                "Content-Length and Transfer-Encoding are both present; send one of them"
             )
 
     def simple_response(self, status: str, msg: str = "") -> None:
-        """Refuse a request and close; the next bytes could pass for another request."""
+        """Refuse a request and close, since its body could pass for another request."""
         self.close_connection = True
-        answer = json.dumps(
-            {"error": {"code": int(status[:3]), "message": msg or status[4:]}}
-        )
-        head = (
-            f"Content-Type: application/json\r\nContent-Length: {len(answer)}\r\n"
-            f"x-rt-frames: {__version__}\r\nConnection: close"
+        error = {"code": int(status[:3]), "message": msg or status[4:]}
+        body = json.dumps({"error": error})
+        response = (
+            f"HTTP/1.1 {status}\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n"
+            f"x-rt-frames: {__version__}\r\n"
+            "Connection: close\r\n"
+            "\r\n"
+            f"{body}"
         )
         with contextlib.suppress(OSError):
-            self.conn.wfile.write(
-                f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}".encode()
-            )
+            self.conn.wfile.write(response.encode())
             self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
+
+
+def _parse_header(line: bytes) -> tuple[bytes, bytes]:
+    """Return the name of a header in title case, and its value."""
+    name, colon, value = line.removesuffix(b"\r\n").partition(b":")
+    is_whole = line.endswith(b"\r\n") and colon == b":"
+    is_named = _HEADER_NAME.fullmatch(name) is not None
+    if not is_whole or not is_named or _FORBIDDEN_IN_VALUE.search(value):
+        raise ValueError(
+            "a header line is malformed; send a name, a colon, a value and a line end"
+        )
+    return name.title(), value.strip(b" \t")
 
 
 class _DeadlineReader(socket.SocketIO):
@@ -379,17 +395,17 @@ class _DeadlineReader(socket.SocketIO):
 
     def readinto(self, b: Any) -> int | None:
         if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = self.deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise TimeoutError("timed out")
-            self._sock.settimeout(left)  # type: ignore[attr-defined]  # SocketIO's signature
+            self._sock.settimeout(seconds_left)  # type: ignore[attr-defined]  # SocketIO's signature
         return super().readinto(b)
 
 
 class _Connection(HTTPConnection):
-    """Closes both files of its socket.
+    """A connection that also closes `wfile`.
 
-    cheroot forgets the one for writing, whose finalizer then fails to send the rest.
+    cheroot leaves it open, and its finalizer then fails to send what is buffered.
     """
 
     RequestHandlerClass = _Request
@@ -414,12 +430,12 @@ class _Connection(HTTPConnection):
 
 
 class _Gateway(Gateway_10):
-    """Passes on the raw body; closes the connection if it was not read to its end."""
+    """Passes on the raw body. Closes the connection if its end was not reached."""
 
     def __init__(self, req: Any) -> None:
         length = None if req.chunked_read else req.rfile.remaining
         self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
-        # the server would read all of the rest before it answers
+        # cheroot would read the rest of the body before it sends the response
         req.rfile.remaining = 0
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
@@ -453,19 +469,19 @@ class _Server(Server):
             max=MAX_THREADS,
             request_queue_size=128,
             timeout=HEAD_SECONDS,
-            shutdown_timeout=LAST_SECONDS,
+            shutdown_timeout=DRAIN_SECONDS,
             server_name="rt_frames",
         )
         self.gateway = _Gateway
 
     def process_conn(self, conn: Any) -> None:
-        """Hand a connection to a thread, to a new one if all are busy."""
+        """Hand a connection to a thread. If all are busy, add threads."""
         if self.requests.idle <= self.requests.qsize:
             self.requests.grow(THREADS)
         super().process_conn(conn)
 
     def stop(self) -> None:
-        """Stop, and drop the figures that cheroot keeps of every server."""
+        """Stop, and drop the statistics that cheroot keeps of every server."""
         super().stop()
         logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
 
@@ -476,9 +492,7 @@ class _Server(Server):
             msg,
             exc_info=traceback,
         )
-        if (
-            isinstance(error := sys.exc_info()[1], OSError)
-            and error.errno == errno.EMFILE
-        ):
-            # out of descriptors until a connection ends; polling is the only way
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError) and error.errno == errno.EMFILE:
+            # no file descriptor is free; accept fails at once until a connection ends
             time.sleep(0.1)

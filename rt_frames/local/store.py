@@ -1,12 +1,13 @@
 """Tables in a folder: ``ROOT/NAME.lance``, created whole or not at all.
 
 A table is written into ``ROOT/.rt_frames-staging``, read back, and published by one
-rename, or committed as the next version of the table that it replaces. Each request
-locks its own folder there, so a folder without a lock was left by a killed process, or
-belongs to a multipart write between two requests. Before each write the former are
-removed, the latter once nothing was written to them for a while, and expired versions
-of the table. Changes to an existing table lock its folder. Several processes may serve
-one root.
+rename, or committed as the next version of the table that it replaces. Changes to an
+existing table lock its folder. Several processes may serve one root.
+
+Each request locks its own staging folder. A folder without a lock was left by a killed
+process, or belongs to a multipart write between two requests. Each write first removes
+the folders that killed processes left, abandoned multipart writes, and expired versions
+of its table.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ STAGED = re.compile(r"[0-9a-f]{32}")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
-# file beside staged rows: the name of their table, until that is dropped or the commit
+# a file next to staged rows, with the name of their table; removed by commit and drop
 UPLOAD = "upload"
 
 
 class Missing(HTTPError):
-    """A table that does not exist."""
+    """404 for a table that does not exist."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(404, f"there is no table {name!r}")
+        super().__init__(404, f"table {name!r} does not exist")
 
 
 class Store:
@@ -55,9 +56,9 @@ class Store:
     Parameters
     ----------
     root : path
-        Made when it is missing.
+        The folder. Created if missing.
     keep : datetime.timedelta
-        How long to keep replaced versions of a table, and parts that nobody completes.
+        How long to keep replaced versions of a table, and uncompleted multipart writes.
     """
 
     def __init__(self, root: Path, keep: datetime.timedelta) -> None:
@@ -67,33 +68,33 @@ class Store:
         self._wipe()
 
     def _make_folder(self) -> None:
-        """Make the folders that are missing, perhaps because somebody removed them."""
+        """Create root and staging, which somebody may have removed meanwhile."""
         if self.staging.is_symlink():
             raise ValueError(
-                f"{self.staging} is a link; what it leads to is not touched: remove the link"
+                f"{self.staging} is a link, which is not followed; remove it"
             )
         self.staging.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
-        found = (
-            folder.name.removesuffix(".lance") for folder in self.root.glob("*.lance")
-        )
-        return sorted(
-            name for name in found if _NAME.fullmatch(name) and self._is_table(name)
-        )
+        names = []
+        for folder in self.root.glob("*.lance"):
+            name = folder.name.removesuffix(".lance")
+            if _NAME.fullmatch(name) and self._is_table(name):
+                names.append(name)
+        return sorted(names)
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
-        """Refuse an invalid name, and a taken one unless its table is replaced."""
+        """Refuse an invalid name, and a taken name unless its table is replaced."""
         folder = self._folder(name)
-        # another process may create or drop it between two checks
+        # another process may create or drop the table between two checks
         for _ in range(_ATTEMPTS):
             if replace and self._is_table(name):
                 return
             with contextlib.suppress(FileNotFoundError):
-                if not os.path.lexists(folder) or (
-                    folder.is_dir() and not any(folder.iterdir())
-                ):
+                if not os.path.lexists(folder):
+                    return
+                if folder.is_dir() and not any(folder.iterdir()):
                     return
         raise self._taken(name)
 
@@ -103,7 +104,7 @@ class Store:
             raise Missing(name)
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """Open a table for reading."""
+        """Open a table for reading, at its newest version by default."""
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
@@ -115,18 +116,20 @@ class Store:
                 if self._folder(other).samefile(self._folder(name)):
                     return HTTPError(
                         409,
-                        f"table {other!r} already exists, and this file system does not tell {name!r} from it",
+                        f"table {other!r} already exists, and this file system does not "
+                        f"distinguish {name!r} from it",
                     )
-        what = "is in the service's folder and no table, so it may be somebody's"
         return HTTPError(
-            400, f"'{name}.lance' {what}; remove it there, or choose another name"
+            400,
+            f"'{name}.lance' in the service's folder is not a table, so it is not replaced; "
+            "nothing was changed; remove it, or choose another name",
         )
 
     def _is_table(self, name: str) -> bool:
         folder = self._folder(name)
         if not (folder / "_versions").is_dir():
             return False
-        # a file system that folds case finds table a by the path of A; its list shows a
+        # a file system that folds case opens table a by the path of A, but lists only a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
         return not folds_case or folder in self.root.glob("*.lance")
 
@@ -134,8 +137,8 @@ class Store:
         if not _NAME.fullmatch(name):
             raise HTTPError(
                 400,
-                f"{name!r:.200} cannot be a table's name; it has 1 to 128 letters, digits, '_', '-' or '.', "
-                "and no dot at its start",
+                f"{name!r:.200} is not a valid table name; use 1 to 128 of A-Z, a-z, 0-9, "
+                "'_', '-' and '.', and no '.' at the start",
             )
         return self.root / f"{name}.lance"
 
@@ -147,29 +150,31 @@ class Store:
         *,
         replace: bool = False,
     ) -> tuple[int, str]:
-        """Write a table in staging, verify that it can be read, and publish it.
+        """Write a table in staging, check that it can be read, and publish it.
 
-        Return its version, and the etag of a new table.
+        Return its version and ETag. The ETag is empty if it replaced a table.
         """
-        # free space before it is needed
+        # now, so that the new rows have the space of expired versions
         if replace:
             with contextlib.suppress(Missing), self.locked_table(name) as folder:
                 engine.forget_versions(folder, self.keep)
         with (
-            engine.as_http_errors(engine.not_stored(schema)),
+            engine.as_http_errors(cure=engine.advise_on_codes(schema)),
             self._temporary_folder() as folder,
         ):
             version = engine.write(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
-            replaced = self._publish(folder / "table", name, replace=replace)
-            return (version, etag) if replaced is None else (replaced, "")
+            new_version = self._publish(folder / "table", name, replace=replace)
+            if new_version is not None:
+                return new_version, ""
+            return version, etag
 
     def append(
         self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
     ) -> int:
-        """Append rows to a table, all or none; return its new version."""
+        """Append all rows to a table, or none; return its new version."""
         with (
-            engine.as_http_errors("the rows were not added"),
+            engine.as_http_errors(),
             self.append_folder(name) as folder,
         ):
             fragments_json = engine.stage_append(folder, schema, batches)
@@ -184,9 +189,9 @@ class Store:
         schema: pa.Schema,
         batches: Iterator[pa.RecordBatch],
     ) -> dict[str, int]:
-        """Update rows by key and insert the others; return version and counts."""
+        """Upsert rows by key; return the new version and the counts."""
         with (
-            engine.as_http_errors("the rows were not merged"),
+            engine.as_http_errors(),
             self._temporary_folder() as staged,
         ):
             folder = staged / "table"
@@ -202,7 +207,7 @@ class Store:
 
     @contextlib.contextmanager
     def append_folder(self, name: str) -> Iterator[Path]:
-        """Yield a staging folder for an append, with manifest and name of its table."""
+        """Yield a staging folder with the manifest and the name of its table."""
         with self._temporary_folder() as staged:
             folder = staged / "table"
             with self.locked_table(name) as target:
@@ -212,7 +217,10 @@ class Store:
             yield folder
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
-        """Move a staged table into place; return its version if it replaced one."""
+        """Move a staged table into place.
+
+        Return the new version if it replaced a table, else None.
+        """
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
             try:
@@ -224,7 +232,7 @@ class Store:
                 return None
             if not replace:
                 break
-            # dropped meanwhile, so the name is free
+            # `Missing` if it was dropped meanwhile: the name is free
             with contextlib.suppress(Missing), self.locked_table(name):
                 return engine.replace(target, staged)
         raise self._taken(name)
@@ -234,57 +242,54 @@ class Store:
         self._wipe()
         folder = self.staging / uuid.uuid4().hex
         with contextlib.ExitStack() as locks:
-            # otherwise a starting process could wipe it before it is locked
+            # or `_wipe` in another process could remove it before it is locked
             with locked(self.staging):
                 folder.mkdir()
                 locks.enter_context(locked(folder, shared=True))
             try:
                 yield folder
             finally:
-                if not _in_parts(folder):
+                if not _is_multipart(folder):
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _wipe(self) -> None:
-        """Remove staging of dead processes, and parts without a write for a while."""
+        """Remove staging folders of dead processes and abandoned multipart writes."""
         self._make_folder()
-        unused = max(self.keep, engine.IN_USE).total_seconds()
         with locked(self.staging):
+            expired = time.time() - max(self.keep, engine.IN_USE).total_seconds()
             for folder in self._folders():
-                # its writer holds the lock, or has just removed it
+                # BlockingIOError: in use; FileNotFoundError: removed meanwhile
                 with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                    if (
-                        _in_parts(folder)
-                        and time.time() - (folder / "table" / "parts").stat().st_mtime
-                        < unused
-                    ):
-                        continue
+                    if _is_multipart(folder):
+                        last_request = (folder / "table" / "parts").stat().st_mtime
+                        if last_request > expired:
+                            continue
                     with locked(folder, wait=False):
                         shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
-        """Yield staging folders of ours, and none that somebody else put there."""
+        """Yield the staging folders, leaving out anything that others put there."""
         for folder in self.staging.iterdir():
-            if (
-                STAGED.fullmatch(folder.name)
-                and not folder.is_symlink()
-                and folder.is_dir()
-            ):
-                with contextlib.suppress(FileNotFoundError):
-                    if all(inside.name == "table" for inside in folder.iterdir()):
-                        yield folder
+            if not STAGED.fullmatch(folder.name):
+                continue
+            if folder.is_symlink() or not folder.is_dir():
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                if all(entry.name == "table" for entry in folder.iterdir()):
+                    yield folder
 
     def change(
         self, name: str, change: Callable[[Path], T], spared: int | None = None
     ) -> T:
-        """Change a table by one commit; keep version ``spared``, which it needs."""
-        with engine.as_http_errors("nothing was changed"):
+        """Change a table by one commit. Version ``spared`` is kept, even if expired."""
+        with engine.as_http_errors():
             self._wipe()
         with self.locked_table(name) as folder:
             engine.forget_versions(folder, self.keep, spared)
             return _retry(partial(change, folder))
 
     def drop(self, name: str, etag: str = "") -> None:
-        """Drop a table atomically, with ``etag`` only if unchanged.
+        """Drop a table atomically. With ``etag``, only if it is unchanged.
 
         Open readers lose its files.
         """
@@ -293,41 +298,41 @@ class Store:
             target.rename(folder / "table")
             # staged rows must not reach a later table of the same name
             for staged in self._folders():
+                upload = staged / "table" / UPLOAD
                 with contextlib.suppress(FileNotFoundError):
-                    if (staged / "table" / UPLOAD).read_text() == name:
-                        (staged / "table" / UPLOAD).unlink()
+                    if upload.read_text() == name:
+                        upload.unlink()
             self._wipe()
 
     @contextlib.contextmanager
     def locked_table(self, name: str) -> Iterator[Path]:
         """Lock a table's folder against changes by other threads and processes."""
         folder = self._folder(name)
-        there = False
+        exists = False
         with contextlib.ExitStack() as locks:
             with (
-                engine.as_http_errors("nothing was changed"),
+                engine.as_http_errors(),
                 contextlib.suppress(FileNotFoundError),
             ):
                 handle = locks.enter_context(locked(folder))
-                there = self._is_table(name) and os.path.samestat(
-                    os.fstat(handle), folder.stat()
-                )
-            # perhaps the previous holder of the lock dropped it
-            if not there:
+                is_same = os.path.samestat(os.fstat(handle), folder.stat())
+                exists = is_same and self._is_table(name)
+            # the previous holder of the lock may have dropped or replaced the folder
+            if not exists:
                 raise Missing(name)
             yield folder
 
 
 def check_unchanged(target: Path, etag: str) -> None:
-    """Raise 409 if the table no longer has an etag; empty and ``*`` match any."""
+    """Raise 409 if the table no longer has the ETag. Empty and ``*`` match any."""
     if etag not in ("", "*", engine.etag(target)):
         raise HTTPError(
-            409, "somebody else changed the table meanwhile; it stays as it is"
+            409, "the table's ETag is not the one in If-Match; nothing was changed"
         )
 
 
 def _retry(attempt: Callable[[], T]) -> T:
-    """Repeat what met a change by a process that does not lock the table."""
+    """Repeat an attempt if a process that does not lock the table was faster."""
     for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(engine.Conflict):
             return attempt()
@@ -337,24 +342,24 @@ def _retry(attempt: Callable[[], T]) -> T:
 def _check_not_dropped(staged: Path) -> None:
     if not (staged / UPLOAD).exists():
         raise engine.Conflict(
-            409, "the table was dropped while rows for it came; send them again"
+            409,
+            "the table was dropped while its rows were sent; nothing was stored; send them again",
         )
 
 
-def _in_parts(staged: Path) -> bool:
-    """Return whether it is an open multipart write, which outlives its requests."""
-    return (staged / "table" / UPLOAD).exists() and (
-        staged / "table" / "parts"
-    ).exists()
+def _is_multipart(staged: Path) -> bool:
+    """Return whether a staging folder belongs to an open multipart write."""
+    folder = staged / "table"
+    return (folder / UPLOAD).exists() and (folder / "parts").exists()
 
 
 @contextlib.contextmanager
 def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator[int]:
     """Lock a folder, also against other processes; yield its descriptor.
 
-    Unless it waits, a lock that somebody else holds raises BlockingIOError.
+    With ``wait=False``, raise BlockingIOError if somebody else holds the lock.
     """
-    # it has no such locks, and `rt_frames.local` refused it already
+    # for type checkers: Windows has no fcntl, and `rt_frames.local` refuses it
     if sys.platform == "win32":
         raise NotImplementedError
     lock_mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -367,12 +372,15 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            reason = "the file system has no locks, which keep writers apart; use a folder on another one"
+            reason = (
+                "the file system does not support locks, which keep writers apart; "
+                "use a folder on another file system"
+            )
             raise OSError(error.errno, reason, str(folder)) from None
         yield handle
     finally:
-        # the lock itself may have failed
+        # OSError if the lock itself failed
         with contextlib.suppress(OSError):
-            # a process forked meanwhile also holds the handle
+            # explicitly: a process that was forked meanwhile has the handle, too
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)

@@ -1,14 +1,16 @@
-"""Multipart writes: requests stage parts one by one, until a last one commits them all.
+"""Multipart writes: each request stages one part, and a last request commits them all.
 
-A write is a folder in the staging of a `Store`; its name is the upload id, which any
-process on that root knows. Beside the rows lie the name of their table and a claim for
-each part. Nothing is locked between requests, so an abandoned write ends by its age, or
-with its table.
+A write is a folder in the staging of a `Store`. The name of the folder is the upload
+id, so every process on that root can find it. It holds the rows, the name of their
+table and a claim for each part: an empty file until the part has arrived, then the JSON
+of its fragments (null if the part replaces rows). Nothing is locked between requests,
+so an abandoned write ends by its age, or with its table.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -30,12 +32,13 @@ from rt_frames.local.store import (
 
 
 class _NoUpload(HTTPError):
-    """An upload id of no open multipart write."""
+    """404 for an upload id that no open multipart write has."""
 
     def __init__(self) -> None:
         super().__init__(
             404,
-            "there is no such multipart write; it was completed or aborted, or its table dropped",
+            "unknown upload_id; the multipart write was completed, aborted or expired, or its "
+            "table was dropped",
         )
 
 
@@ -45,7 +48,7 @@ class Uploads:
     Parameters
     ----------
     store : Store
-        Its tables.
+        The tables of that root.
     """
 
     def __init__(self, store: Store) -> None:
@@ -54,10 +57,10 @@ class Uploads:
     def begin(self, name: str) -> str:
         """Begin a multipart write to a table; return its id."""
         with (
-            engine.as_http_errors("no write was begun"),
+            engine.as_http_errors(),
             self._store.append_folder(name) as folder,
         ):
-            # this makes the folder outlive the request
+            # with this folder, staging outlives the request
             (folder / "parts").mkdir()
             return folder.parent.name
 
@@ -78,7 +81,7 @@ class Uploads:
             _claimed(folder / "parts" / part) as claim,
         ):
             try:
-                with engine.as_http_errors("the part was not stored"):
+                with engine.as_http_errors():
                     if replace:
                         engine.write(folder / "replacing" / part, schema, batches)
                     else:
@@ -87,21 +90,21 @@ class Uploads:
                     _check_open(folder)
                     claim.write_text(json.dumps(fragments_json))
             except (HTTPError, OSError):
-                # perhaps the write ended meanwhile, and its staging was removed
+                # if the write has ended meanwhile, that is the reason to report
                 with contextlib.suppress(Missing), self._store.locked_table(name):
                     _check_open(folder)
                 raise
 
     def complete(self, name: str, upload_id: str, etag: str = "") -> int:
-        """Commit the parts of a write in the order of their ids; return the version."""
+        """Commit the parts in the order of their ids; return the new version."""
         with self._upload_folder(name, upload_id) as folder:
             try:
                 with (
                     self._store.locked_table(name) as target,
-                    engine.as_http_errors("nothing was stored"),
+                    engine.as_http_errors(),
                 ):
                     _check_open(folder)
-                    # a second request must not commit again
+                    # first, so that a second request cannot commit again
                     (folder / UPLOAD).unlink()
                     check_unchanged(target, etag)
                     engine.forget_versions(target, self._store.keep)
@@ -110,7 +113,7 @@ class Uploads:
                 shutil.rmtree(folder.parent, ignore_errors=True)
 
     def abort(self, name: str, upload_id: str) -> None:
-        """Abort a multipart write."""
+        """Abort a multipart write, and remove its parts."""
         with (
             self._upload_folder(name, upload_id) as folder,
             self._store.locked_table(name),
@@ -124,11 +127,10 @@ class Uploads:
         """Yield the folder of a multipart write, locked against clean-ups."""
         folder = self._store.staging / upload_id / "table"
         with contextlib.ExitStack() as locks:
+            if not STAGED.fullmatch(upload_id):
+                raise _NoUpload
             try:
-                if (
-                    not STAGED.fullmatch(upload_id)
-                    or (folder / UPLOAD).read_text() != name
-                ):
+                if (folder / UPLOAD).read_text() != name:
                     raise _NoUpload
                 locks.enter_context(locked(folder.parent, shared=True))
             except FileNotFoundError:
@@ -140,41 +142,41 @@ class Uploads:
 
 
 def _commit(target: Path, folder: Path) -> int:
-    """Append the parts to a table, or replace it by them; return its version."""
-    parts = {
-        path.name: path.read_text() for path in sorted((folder / "parts").iterdir())
-    }
-    if "" in parts.values():
+    """Append the parts to the table, or replace its rows; return its version."""
+    claims = sorted((folder / "parts").iterdir())
+    texts = [claim.read_text() for claim in claims]
+    if "" in texts:
         raise engine.Conflict(
             409,
-            "a part is still on its way, and nothing was stored; complete the write after it",
+            "a part is still being sent; nothing was stored; complete the write after it",
         )
-    fragments_json = {name: json.loads(text) for name, text in parts.items()}
-    if not fragments_json:
+    parts = [json.loads(text) for text in texts]
+    if not parts:
         return int(engine.open_table(target).version)
-    if all(fragments is None for fragments in fragments_json.values()):
-        return engine.replace_by_parts(
-            target, folder, [folder / "replacing" / name for name in fragments_json]
-        )
-    if None in fragments_json.values():
+    replacing = parts.count(None)
+    if replacing == len(parts):
+        tables = [folder / "replacing" / claim.name for claim in claims]
+        return engine.replace_by_parts(target, folder, tables)
+    if replacing:
         raise HTTPError(
-            400, "some parts add rows and some replace them, and nothing was stored"
+            400,
+            "some parts add rows and others replace them; nothing was changed; send all in "
+            "one mode",
         )
-    return engine.append(
-        target,
-        folder,
-        [one for fragments in fragments_json.values() for one in fragments],
-    )
+    return engine.append(target, folder, itertools.chain.from_iterable(parts))
 
 
 @contextlib.contextmanager
 def _claimed(path: Path) -> Iterator[Path]:
-    """Create a part's file, or refuse its id as sent before; remove it on failure."""
+    """Create the claim of a part, and remove it on failure.
+
+    Raise 409 if the part was sent before.
+    """
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
         raise HTTPError(
-            409, f"part {path.name!r} was sent already; give each part an id of its own"
+            409, f"part {path.name!r} was already sent; give each part its own id"
         ) from None
     except FileNotFoundError:
         raise _NoUpload from None
@@ -186,7 +188,7 @@ def _claimed(path: Path) -> Iterator[Path]:
 
 
 def _check_open(folder: Path) -> None:
-    """Raise 404 if the multipart write has ended, and remove what was staged since."""
+    """Raise 404 if the write has ended, and remove rows that were staged since."""
     if not (folder / UPLOAD).exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
         raise _NoUpload

@@ -1,7 +1,7 @@
 """An HTTP body → a schema and record batches that are safe to store.
 
-Arrow accepts batches whose offsets point outside their buffers, and Lance trusts them;
-so anything that would break Lance is refused here first.
+Arrow reads batches whose offsets point outside their buffers, and Lance trusts offsets,
+so everything that would crash Lance is refused here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import decimal
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
-# per value, and per table: cheap for a sender, expensive for a reader
+# items or bytes per value, nulls per table: cheap to send, expensive to read
 MAX_FIXED_SIZE = 2**24
 MAX_NULLS = 2**24
 _FOREIGN = (
@@ -60,7 +60,7 @@ _CATEGORIES = (
 def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Read the schema; return it with an iterator of checked batches.
 
-    The last batch is handed on only if the stream ends with the body.
+    The iterator ends normally only if the stream ends with the body.
     """
     file = StreamFile(body)
     with _as_client_error("the schema of the Arrow stream"):
@@ -72,28 +72,21 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
-    """Return the alignment that Lance needs.
+    """Return the alignment of buffers that Lance needs.
 
-    It panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
+    Lance panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
     """
-    wide = any(
-        is_.is_decimal(storage(inside.type)) for _, inside, _ in iter_fields(schema)
-    )
-    return pa.ipc.Alignment.At64Byte if wide else pa.ipc.Alignment.DataTypeSpecific
+    for _, field, _ in iter_fields(schema):
+        if is_.is_decimal(storage(field.type)):
+            return pa.ipc.Alignment.At64Byte
+    return pa.ipc.Alignment.DataTypeSpecific
 
 
 def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     schema = reader.schema
     nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
-    checked = [
-        field
-        for field in schema
-        if any(
-            not inside.nullable or isinstance(inside.type, pa.JsonType)
-            for _, inside, _ in iter_fields([field])
-        )
-    ]
+    checked = [field for field in schema if _restricts_values(field)]
     for number in itertools.count(1):
         with _as_client_error(f"batch {number} of the Arrow stream"):
             batch = next(reader, None)
@@ -103,16 +96,24 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
             if nulls > MAX_NULLS:
                 raise HTTPError(
                     413,
-                    f"columns {list_names(untyped)}: they are nulls without a type, which a table has at most "
-                    f"{MAX_NULLS:,} of; give them a type",
+                    f"columns {list_names(untyped)} have more than {MAX_NULLS:,} nulls and no type; "
+                    "give them a type",
                 )
             _check_batch(batch)
             for field in checked:
                 _check_values(field.name, field, batch.column(field.name))
         if batch.num_rows:
             yield batch
-        # free its memory before the next is read
+        # its memory is free before the next batch is read
         del batch
+
+
+def _restricts_values(column: pa.Field) -> bool:
+    """Return whether a field in the column, at any depth, is JSON or required."""
+    for _, field, _ in iter_fields([column]):
+        if not field.nullable or isinstance(field.type, pa.JsonType):
+            return True
+    return False
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
@@ -128,10 +129,7 @@ def _check_batch(batch: pa.RecordBatch) -> None:
 
 
 def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
-    """Refuse nulls in fields that are not nullable, and JSON that the engine changes.
-
-    At every depth.
-    """
+    """Refuse, at any depth, nulls in required fields and JSON that Lance changes."""
     # Arrow does not check the offsets of an empty array
     if not len(array):
         return
@@ -146,12 +144,12 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
         array = array.storage
     if array.type.num_fields and array.null_count:
         array = array.filter(array.is_valid())
-    for inside in _inside(path, array):
-        _check_values(*inside)
+    for child in _children(path, array):
+        _check_values(*child)
 
 
-def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
-    """Yield path, field and values of an array's children."""
+def _children(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Array]]:
+    """Yield the path, field and values of each child of an array."""
     arrow = array.type
     fields = child_fields(array.type)
     if is_.is_struct(arrow):
@@ -169,9 +167,9 @@ def _inside(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Arra
 
 
 def _check_json(texts: pa.Array, path: str) -> None:
-    """Refuse JSON that the engine's own form of it rejects or changes.
+    """Refuse JSON that Lance's JSONB format rejects or changes.
 
-    Only texts with numbers or escapes in question need the slow, strict parser.
+    Only texts that match `_UNSURE` need the slow, strict parser.
     """
     texts = texts.drop_null()
     is_unsure = pc.call_function(
@@ -184,52 +182,50 @@ def _check_json(texts: pa.Array, path: str) -> None:
             else:
                 _READ(text)
         except (ValueError, RecursionError) as error:
-            reason = f"is JSON, but {text!r:.100} cannot be kept ({one_line(str(error), 100)})"
+            reason = one_line(str(error), 100)
             raise HTTPError(
                 400,
-                f"column {path!r:.200} {reason}; correct it, or send the column as text",
+                f"column {path!r:.200}: the JSON {text!r:.100} cannot be stored unchanged "
+                f"({reason}); correct it, or send the column as text",
             ) from None
 
 
 def _read_strictly(text: str) -> None:
-    read = json.loads(
+    value = json.loads(
         text,
         parse_int=_check_integer,
         parse_float=_check_float,
         object_pairs_hook=_check_names,
     )
     # the json module also accepts NaN and lone surrogates
-    json.dumps(read, allow_nan=False, ensure_ascii=False).encode()
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
 
 
 def _check_integer(digits: str) -> None:
     if not -(2**63) <= int(digits) < 2**64:
-        raise ValueError(f"{digits:.40} is no number of 64 bits")
+        raise ValueError(f"{digits:.40} does not fit into 64 bits")
 
 
 def _check_float(digits: str) -> None:
-    """Refuse a number that is not the shortest or the 17-digit form of a double."""
+    """Refuse a number that is neither the shortest nor a 17-digit form of a double."""
     double = float(digits)
     if repr(double) == digits:
         return
-    kept = (
-        [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
-        if math.isfinite(double)
-        else []
-    )
-    # raised by an exponent of more than 18 digits
-    with contextlib.suppress(decimal.InvalidOperation):
-        if decimal.Decimal(digits) in kept:
-            return
-    raise ValueError(f"{digits:.40} is no number of 64 bits")
+    if math.isfinite(double):
+        exact = [decimal.Decimal(repr(double)), decimal.Decimal(f"{double:.17g}")]
+        # InvalidOperation: an exponent of more than 18 digits
+        with contextlib.suppress(decimal.InvalidOperation):
+            if decimal.Decimal(digits) in exact:
+                return
+    raise ValueError(f"{digits:.40} would change as a float of 64 bits")
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = duplicates(name for name, _ in pairs)
-        raise ValueError(f"{list_names(twice)} more than once in one object")
-    return found
+        raise ValueError(f"{list_names(twice)} more than once in an object")
+    return members
 
 
 # escapes (perhaps half of a pair); NaN and Infinity; integers beyond 64 bits
@@ -240,7 +236,7 @@ _READ = json.JSONDecoder(
 
 
 @contextlib.contextmanager
-def _as_client_error(what: str) -> Iterator[None]:
+def _as_client_error(subject: str) -> Iterator[None]:
     """Turn any exception in this block into a 400."""
     try:
         yield
@@ -249,7 +245,7 @@ def _as_client_error(what: str) -> Iterator[None]:
     except Exception as error:
         reason = one_line(str(error), 300)
         raise HTTPError(
-            400, f"{what} is not valid: {reason}; write it again and resend it"
+            400, f"{subject} is invalid: {reason}; write it again and resend it"
         ) from error
 
 
@@ -257,7 +253,7 @@ def _check_schema(schema: pa.Schema) -> None:
     if not 0 < len(schema.names) <= MAX_COLUMNS:
         raise HTTPError(
             400,
-            f"the stream has {len(schema.names)} columns; a table has 1 to {MAX_COLUMNS}",
+            f"the stream has {len(schema.names)} columns; send 1 to {MAX_COLUMNS}",
         )
     _check_unique(schema.names, "columns")
     for number, (path, _, parents) in enumerate(iter_fields(schema), 1):
@@ -267,8 +263,11 @@ def _check_schema(schema: pa.Schema) -> None:
                 f"column {path!r:.200} is nested more than {MAX_DEPTH} levels deep; flatten it",
             )
         if number > MAX_FIELDS:
-            what = f"a table has at most {MAX_FIELDS} fields, those inside its columns included"
-            raise HTTPError(400, f"{what}; send fewer: {path!r:.200} is one too many")
+            raise HTTPError(
+                400,
+                f"a table has at most {MAX_FIELDS} fields, those inside its columns "
+                f"included; send fewer: {path!r:.200} is one too many",
+            )
     for field in schema:
         check_name(field.name)
         if not is_.is_null(field.type):
@@ -276,71 +275,89 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a column name that the engine cannot store or address."""
-    reasons = {
-        "is empty": not name,
-        "holds control characters": has_control_characters(name),
-        "holds a dot, which separates the levels of a path": "." in name,
-        "holds a backtick, which quotes the parts of a path": "`" in name,
-        "is reserved for the engine": name in RESERVED,
-    }
-    for reason, applies in reasons.items():
-        if applies:
-            raise HTTPError(400, f"column name {name!r:.200} {reason}; choose another")
+    """Refuse a column name that Lance cannot store or address."""
+    if not name:
+        problem = "is empty"
+    elif has_control_characters(name):
+        problem = "contains control characters"
+    elif "." in name:
+        problem = "contains a dot, which separates the levels of a path"
+    elif "`" in name:
+        problem = "contains a backtick, which quotes the parts of a path"
+    elif name in RESERVED:
+        problem = "is reserved for the engine"
+    else:
+        return
+    raise HTTPError(400, f"column name {name!r:.200} {problem}; choose another")
 
 
-def _check_unique(names: list[str], what: str) -> None:
-    if twice := duplicates(names):
+def _check_unique(names: list[str], subject: str) -> None:
+    twice = duplicates(names)
+    if twice:
         raise HTTPError(
             400,
-            f"{what} occur more than once: {list_names(twice)}; names must be unique",
+            f"{subject} occur more than once: {list_names(twice)}; names must be unique",
         )
 
 
 def check_field(column: pa.Field) -> None:
-    """Refuse types on which Lance panics, or which it cannot read back."""
+    """Refuse types on which Lance panics, or that it cannot read back."""
     for path, field, _ in iter_fields([column]):
-        if advice := _unsupported_reason(field):
+        advice = _advise_on_type(field)
+        if advice:
             raise HTTPError(
                 400,
-                f"column {path!r:.200}: tables cannot hold {str(field.type)[:200]}; {advice}",
+                f"column {path!r:.200}: tables cannot store {str(field.type)[:200]}; {advice}",
             )
-        names = [inside.name for inside in child_fields(storage(field.type))]
+        names = [child.name for child in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")
         for name in names:
             if not name or has_control_characters(name):
                 raise HTTPError(
                     400,
-                    f"column {path!r:.200} has a field with the name {name!r:.100}; rename that",
+                    f"column {path!r:.200} has a field with the name {name!r:.100}; rename the field",
                 )
 
 
-def _unsupported_reason(field: pa.Field) -> str | None:
+def _advise_on_type(field: pa.Field) -> str | None:
+    """Return the cure for a type that tables cannot hold, or None."""
     arrow = storage(field.type)
-    metadata = field.metadata or {}
-    if b"lance-encoding:blob" in metadata or metadata.get(
-        b"ARROW:extension:name", b""
-    ).startswith(b"lance."):
+    if _has_lance_metadata(field):
         return "it is read back in another form; send it without the field's metadata"
-    item, size = fixed_items(arrow)
-    if (
-        not 0
-        < size * (item.byte_width if is_.is_fixed_size_binary(item) else 1)
-        <= MAX_FIXED_SIZE
-    ):
-        return f"fixed sizes, multiplied where they are nested, go from 1 to {MAX_FIXED_SIZE:,}"
+    if not 0 < _fixed_size(arrow) <= MAX_FIXED_SIZE:
+        return (
+            f"fixed sizes, multiplied by those inside, must be 1 to {MAX_FIXED_SIZE:,}"
+        )
     if has_variable_items(arrow):
         return "use a list of variable size"
     if is_.is_null(arrow):
         return "give it a type"
-    if any(test(arrow) for test in _FOREIGN):
+    if _is_any(arrow, _FOREIGN):
         return "cast it first"
     if is_.is_map(arrow) and arrow.keys_sorted:
         return "make it a map without keys_sorted"
     if is_.is_decimal(arrow) and arrow.bit_width < 128:
         return "cast it to decimal128"
-    if is_.is_dictionary(arrow) and not any(
-        test(arrow.value_type) for test in _CATEGORIES
-    ):
+    if is_.is_dictionary(arrow) and not _is_any(arrow.value_type, _CATEGORIES):
         return "send the values themselves"
-    return "give it a field" if is_.is_struct(arrow) and not arrow.num_fields else None
+    if is_.is_struct(arrow) and not arrow.num_fields:
+        return "give it a field"
+    return None
+
+
+def _fixed_size(arrow: pa.DataType) -> int:
+    """Return the number of fixed-size items, or bytes, in one value; else 1."""
+    item, size = fixed_items(arrow)
+    if is_.is_fixed_size_binary(item):
+        return size * int(item.byte_width)
+    return size
+
+
+def _is_any(arrow: pa.DataType, tests: Iterable[Callable[[Any], bool]]) -> bool:
+    return any(test(arrow) for test in tests)
+
+
+def _has_lance_metadata(field: pa.Field) -> bool:
+    metadata = field.metadata or {}
+    extension = metadata.get(b"ARROW:extension:name", b"")
+    return b"lance-encoding:blob" in metadata or extension.startswith(b"lance.")

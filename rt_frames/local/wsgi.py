@@ -1,7 +1,7 @@
 """The WSGI application: routes, headers, errors as ``{"error": {"code", "message"}}``.
 
-The routes are those of the service's documentation, and those of the protocol's
-official client.
+The routes are those of the service's documentation and those of the official client,
+``lancedb``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Application:
     api_key : str
         The key that every request must carry.
     host : str
-        The address that is listened on. It and the names of this machine are the only
-        values of Host that are accepted.
+        The address that the server listens on. Only this address and the loopback names
+        are accepted in the Host header.
     """
 
     def __init__(self, store: Store, api_key: str, host: str) -> None:
@@ -87,22 +87,15 @@ class Application:
             body.received,
             (time.monotonic() - start) * 1000,
         )
-        payload: Iterable[bytes] = (
-            answer if isinstance(answer, Iterator) else [json.dumps(answer).encode()]
-        )
-        headers = [("Content-Type", ARROW if isinstance(answer, Iterator) else JSON)]
-        headers += [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
-        if isinstance(payload, list):
-            headers.append(("Content-Length", str(len(payload[0]))))
-        if etag := environ.get("rt_frames.etag"):
-            headers.append(("ETag", f'"{etag}"'))
-        if request_id := environ.get("HTTP_X_REQUEST_ID"):
-            headers.append(
-                (
-                    "x-request-id",
-                    re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100],
-                )
-            )
+        payload: Iterable[bytes]
+        if isinstance(answer, Iterator):
+            payload = answer
+            headers = [("Content-Type", ARROW)]
+        else:
+            text = json.dumps(answer).encode()
+            payload = [text]
+            headers = [("Content-Type", JSON), ("Content-Length", str(len(text)))]
+        headers += _common_headers(environ)
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
         return payload
 
@@ -117,10 +110,10 @@ class Application:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # Lance's panics are BaseExceptions
+            # Lance's panics are BaseExceptions, too
             log.exception("the embedded service failed")
             status = 500
-            message = "the embedded service failed; the log of its process says why"
+            message = "the embedded service failed; see the log of its process"
         return status, {"error": {"code": status, "message": message}}
 
     def _check_caller(self, environ: Environ) -> None:
@@ -128,27 +121,30 @@ class Application:
         if not self._any_host and host not in self._hosts:
             raise HTTPError(
                 400,
-                "the Host header is not the address of this service; use its own URL",
+                "the Host header is not an address of this service; use the service's URL",
             )
         key = environ.get("HTTP_X_API_KEY", "").encode("latin-1", "replace")
         if not hmac.compare_digest(key, self._key):
             raise HTTPError(
                 401,
-                "the x-api-key header is missing or wrong; give the key of this service",
+                "the x-api-key header is missing or wrong; check the API key and that it "
+                "belongs to this service",
             )
 
     def _route(self, environ: Environ, body: Body) -> Any:
         path = environ["REQUEST_URI"].partition("?")[0]
-        method = environ["REQUEST_METHOD"]
         path = re.sub(r"^https?://[^/]*", "", path)
-        for wanted, route, respond in self._routes:
-            if match := re.fullmatch(_pattern(route), path):
-                if method != wanted:
-                    raise HTTPError(
-                        405, f"{method:.20} is not possible here; use {wanted}"
-                    )
-                return respond(self, environ, body, *map(unquote, match.groups()))
-        # not 404 for these: the table would seem missing
+        for method, route, respond in self._routes:
+            match = re.fullmatch(_pattern(route), path)
+            if match is None:
+                continue
+            if environ["REQUEST_METHOD"] != method:
+                raise HTTPError(
+                    405,
+                    f"{environ['REQUEST_METHOD']:.20} is not allowed at this path; use {method}",
+                )
+            return respond(self, environ, body, *map(unquote, match.groups()))
+        # a 404 would mean that the table is missing
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
         raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
 
@@ -156,13 +152,14 @@ class Application:
         after = _query_parameter(environ, "page_token")
         limit = _query_parameter(environ, "limit")
         if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
-            raise HTTPError(400, f"limit is {limit!r:.100}; give a positive integer")
+            raise HTTPError(
+                400, f"limit: expected a positive integer, got {limit!r:.100}"
+            )
         names = [name for name in self._store.names() if name > after]
         page = names[: int(limit or len(names))]
-        return {
-            "tables": page,
-            **({"page_token": page[-1]} if len(page) < len(names) else {}),
-        }
+        if len(page) < len(names):
+            return {"tables": page, "page_token": page[-1]}
+        return {"tables": page}
 
     def _create(
         self, environ: Environ, body: Body, name: str, *, replace: bool = False
@@ -181,7 +178,8 @@ class Application:
         mode = _query_parameter(environ, "mode").lower() or "create"
         if mode not in ("create", "overwrite", "exist_ok"):
             raise HTTPError(
-                400, f"mode is {mode!r:.100}; there are create, overwrite and exist_ok"
+                400,
+                f"mode: expected create, overwrite or exist_ok, got {mode!r:.100}",
             )
         try:
             return self._create(environ, body, name, replace=mode == "overwrite")
@@ -190,7 +188,7 @@ class Application:
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
-            # the official client reads this as a name that is taken
+            # the official client expects this status for a name that is taken
             raise HTTPError(400, str(error)) from error
 
     def _insert(self, environ: Environ, body: Body, name: str) -> dict[str, Any]:
@@ -200,7 +198,7 @@ class Application:
         part = _query_parameter(environ, "upload_part_id")
         if mode not in ("", "append", "overwrite"):
             raise HTTPError(
-                400, f"mode is {mode!r:.100}; there are append and overwrite"
+                400, f"mode: expected append or overwrite, got {mode!r:.100}"
             )
         if upload_id or part:
             return self._add_part(
@@ -229,7 +227,7 @@ class Application:
     ) -> dict[str, Any]:
         _check_content_type(environ, ARROW)
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
-            raise HTTPError(400, f"upload_part_id is {part!r:.100}; give a UUID")
+            raise HTTPError(400, f"upload_part_id: expected a UUID, got {part!r:.100}")
         schema, batches = open_stream(body)
         self._uploads.add_part(
             name,
@@ -247,11 +245,9 @@ class Application:
     def _complete_parts(
         self, environ: Environ, _body: Body, name: str
     ) -> dict[str, Any]:
-        return {
-            "version": self._uploads.complete(
-                name, _query_parameter(environ, "upload_id"), _if_match(environ)
-            )
-        }
+        upload_id = _query_parameter(environ, "upload_id")
+        version = self._uploads.complete(name, upload_id, _if_match(environ))
+        return {"version": version}
 
     def _abort_parts(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         self._uploads.abort(name, _query_parameter(environ, "upload_id"))
@@ -269,14 +265,16 @@ class Application:
         if _content_type(environ) == JSON:
             raise HTTPError(
                 501,
-                "columns are not computed here; send an Arrow stream of their schema, "
-                "without rows, which adds them as nulls",
+                "the embedded service does not compute columns; send an Arrow schema "
+                "without rows, to add columns of nulls",
             )
         _check_content_type(environ, ARROW)
         schema, batches = open_stream(body)
         if next(batches, None) is not None:
             raise HTTPError(
-                400, "new columns are null in all rows; send a schema without rows"
+                400,
+                "the stream has rows, but new columns are null in all rows; nothing was "
+                "changed; send a schema without rows",
             )
         return self._store.change(name, partial(changes.add_columns, schema=schema))
 
@@ -297,7 +295,9 @@ class Application:
         _check_content_type(environ, JSON)
         request = query.parse_request(_read_json(body, '{"version": 3}'))
         if set(request) != {"version"}:
-            raise HTTPError(400, 'the body has "version" and nothing else; send that')
+            raise HTTPError(
+                400, 'the body needs "version" and nothing else; send {"version": 3}'
+            )
         version = request["version"]
         change = partial(changes.restore, version=version)
         return self._store.change(name, change, spared=version)
@@ -307,28 +307,23 @@ class Application:
         try:
             fields = to_data_type(pa.struct(list(table.schema)), maps=True)["fields"]
         except UnsupportedTypeError as error:
-            raise HTTPError(501, f"the schema cannot be told: {error}") from error
+            raise HTTPError(501, f"the schema cannot be described: {error}") from error
         _add_metadata(fields, table.lance_schema.fields())
-        metadata = {
-            key.decode(): value.decode()
-            for key, value in (table.schema.metadata or {}).items()
-        }
-        return {
-            "version": table.version,
-            "schema": {
-                "fields": fields,
-                **({"metadata": metadata} if metadata else {}),
-            },
-        }
+        schema: dict[str, Any] = {"fields": fields}
+        if table.schema.metadata:
+            metadata = {}
+            for key, value in table.schema.metadata.items():
+                metadata[key.decode()] = value.decode()
+            schema["metadata"] = metadata
+        return {"version": table.version, "schema": schema}
 
     def _list_indices(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
-        return {
-            "indexes": [
-                {"index_name": one.name, "columns": one.field_names}
-                for one in table.describe_indices()
-            ]
-        }
+        indices = [
+            {"index_name": index.name, "columns": index.field_names}
+            for index in table.describe_indices()
+        ]
+        return {"indexes": indices}
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
@@ -337,8 +332,9 @@ class Application:
         return query.read_rows(*self._open(body, name))
 
     def _open(self, body: Body, name: str) -> tuple[Any, dict[str, Any]]:
-        request = query.parse_request(_read_json(body, "one, or nothing"))
-        return self._store.open(name, request.get("version")), request
+        request = query.parse_request(_read_json(body, "{}, or no body"))
+        table = self._store.open(name, request.get("version"))
+        return table, request
 
     def _drop(self, environ: Environ, _body: Body, name: str) -> dict[str, Any]:
         self._store.drop(name, _if_match(environ))
@@ -368,28 +364,37 @@ class Application:
     )
 
 
-def _add_metadata(described: list[dict[str, Any]], fields: list[Any]) -> None:
+def _common_headers(environ: Environ) -> list[tuple[str, str]]:
+    headers = [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
+    etag = environ.get("rt_frames.etag")
+    if etag:
+        headers.append(("ETag", f'"{etag}"'))
+    request_id = environ.get("HTTP_X_REQUEST_ID")
+    if request_id:
+        safe_id = re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]
+        headers.append(("x-request-id", safe_id))
+    return headers
+
+
+def _add_metadata(descriptions: list[dict[str, Any]], fields: list[Any]) -> None:
     """Add field metadata to a described schema, extension types in Arrow's form."""
-    # the engine has no field inside a list of fixed size
-    for one, field in zip(described, fields, strict=False):
-        metadata = {
-            name: value
-            for name, value in field.metadata.items()
-            if value or name != EXTENSION_METADATA
-        }
-        # the engine's own name, which it reads as Arrow's
+    # Lance lists no children of a fixed_size_list
+    for description, field in zip(descriptions, fields, strict=False):
+        metadata = dict(field.metadata)
+        if not metadata.get(EXTENSION_METADATA):
+            metadata.pop(EXTENSION_METADATA, None)
+        # Lance's name for the type, which it stores and returns as Arrow's
         if metadata.get(EXTENSION_NAME) == "lance.json":
             metadata[EXTENSION_NAME] = "arrow.json"
         if metadata:
-            one["metadata"] = metadata
-        _add_metadata(one["type"].get("fields", []), field.children())
+            description["metadata"] = metadata
+        _add_metadata(description["type"].get("fields", []), field.children())
 
 
 def _pattern(route: str) -> str:
-    """Compile a route to a regular expression; a slash at its end is optional."""
-    pattern = (
-        re.escape(route).replace(r"\{name\}", "([^/]+)").replace(r"\$", r"(?:\$|%24)")
-    )
+    """Turn a route into a regular expression. A final slash becomes optional."""
+    pattern = re.escape(route).replace(r"\{name\}", "([^/]+)")
+    pattern = pattern.replace(r"\$", r"(?:\$|%24)")
     return f"{pattern}?" if route.endswith("/") else pattern
 
 
@@ -398,23 +403,23 @@ def _query_parameter(environ: Environ, name: str) -> str:
 
 
 def _if_match(environ: Environ) -> str:
-    """Return the etag that a table must still have; empty or ``*`` means any."""
+    """Return the ETag that the table must still have. Empty and ``*`` mean any."""
     return str(environ.get("HTTP_IF_MATCH", "")).strip('"')
 
 
-def _read_json(body: Body, wanted: str) -> dict[str, Any]:
-    """Parse a JSON object; an empty body counts as an empty object."""
+def _read_json(body: Body, example: str) -> dict[str, Any]:
+    """Parse a JSON object. An empty body counts as an empty object."""
     text = bytes(body.read(MAX_JSON_BYTES))
     if body.read(1):
         raise HTTPError(
             413,
-            f"a body of JSON has at most {MAX_JSON_BYTES // 2**20} MiB; send several",
+            f"the JSON body is larger than {MAX_JSON_BYTES // 2**20} MiB; send several requests",
         )
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text or b"{}")
         if isinstance(parsed, dict):
             return parsed
-    raise HTTPError(400, f"the body is not a JSON object; send {wanted}")
+    raise HTTPError(400, f"the body is not a JSON object; send {example}")
 
 
 def _content_type(environ: Environ) -> str:
@@ -422,9 +427,9 @@ def _content_type(environ: Environ) -> str:
     return value.partition(";")[0].strip().lower()
 
 
-def _check_content_type(environ: Environ, wanted: str) -> None:
+def _check_content_type(environ: Environ, expected: str) -> None:
     content_type = _content_type(environ)
-    if content_type != wanted:
+    if content_type != expected:
         raise HTTPError(
-            415, f"the Content-Type is {content_type!r:.100}; send {wanted}"
+            415, f"Content-Type: expected {expected}, got {content_type!r:.100}"
         )

@@ -211,7 +211,7 @@ def test_a_scan_of_a_version_that_is_gone_says_so(tmp_path):
         scan = rt.table("s").scan()
         for _ in range(3):
             rt.to_table(FRAME, "s", if_exists="replace")
-        with fails(rt.errors.TableNotFoundError, "no version 1"):
+        with fails(rt.errors.TableNotFoundError, "version 1 does not exist"):
             scan.collect()
         rt.table("s").drop()
         with pytest.raises(rt.errors.TableNotFoundError, match="'s'"):

@@ -15,7 +15,8 @@ import rt_frames as rt
 
 FRAME = pl.DataFrame({"n": [1, 2]})
 TAKEN = (
-    "table 'sales' already exists, and this file system does not tell 'Sales' from it"
+    "table 'sales' already exists, and this file system does not distinguish 'Sales' "
+    "from it"
 )
 
 

@@ -156,7 +156,7 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
             "'n'" in message(answer),
             "disk" in message(answer),
         ) == (507, True, True)
-        with pytest.raises(rt.errors.ServerError, match="nothing was changed"):
+        with pytest.raises(rt.errors.ServerError, match="nothing was stored"):
             service.client.table("there").cast({"n": "int32"})
         assert caller.read("there").equals(big)
         assert caller.create("small", TABLE).status_code == 200

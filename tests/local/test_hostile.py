@@ -30,7 +30,7 @@ def test_S01_a_stream_cut_at_any_byte_is_refused_and_leaves_nothing(caller, step
     for cut in {*range(0, len(body), step), *range(0, len(body), 101)}:
         answer = caller.create("t", body[:cut])
         assert (answer.status_code, caller.staged()) == (400, []), cut
-        assert any(word in message(answer) for word in ("cut", "empty")), cut
+        assert any(word in message(answer) for word in ("truncated", "empty")), cut
     assert caller.tables() == []
     assert caller.create("t", body).status_code == 200
     assert caller.read("t").equals(TABLE)
@@ -56,7 +56,7 @@ MISTAKEN = {
     "gzip": (gzip.compress(stream(TABLE)), "gzip"),
     "nothing": (b"", "empty"),
     "a length of 4 GB": (b"\xff" * 8 + bytes(100), "2 GiB"),
-    "no message behind the schema": (SCHEMA + b"rubbish", "cut off"),
+    "no message behind the schema": (SCHEMA + b"rubbish", "truncated"),
     "garbage first": (b"\x00" + stream(TABLE), "not an Arrow IPC stream"),
     "a byte behind the end": (stream(TABLE) + b"\0", "follow the end"),
     "two streams": (stream(TABLE) * 2, "follow the end"),
@@ -227,7 +227,10 @@ def test_a_path_of_many_dots_takes_no_more_than_its_size(other, bounded):
         for path in ("." * 80_000, "n" * 2**23, "n." * 2**22):
             started = time.monotonic()
             answer = other.alter("warm", {"path": path, "rename": "m"})
-            assert (answer.status_code, "no column" in message(answer)) == (400, True)
+            assert (answer.status_code, "unknown column" in message(answer)) == (
+                400,
+                True,
+            )
             assert time.monotonic() - started < 4
 
 

@@ -146,7 +146,7 @@ CHUNKS = [
 )
 def test_S01_chunks_that_are_none_are_refused(caller, chunks):
     status, told = exchanged(caller, caller.head("/v1/tables/t", CODING) + chunks)
-    assert (status, "broke off" in told or "bytes follow" in told) == (400, True)
+    assert (status, "truncated" in told or "bytes follow" in told) == (400, True)
     assert caller.tables() == []
 
 

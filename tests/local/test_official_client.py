@@ -123,7 +123,7 @@ def test_the_official_client_creates_replaces_and_drops(db, caller):
     assert not (caller.root / "t.lance").exists()
     with pytest.raises(ValueError, match="not found"):
         db.open_table("t")
-    with pytest.raises(Exception, match="no table 't'"):
+    with pytest.raises(Exception, match="table 't' does not exist"):
         db.drop_table("t")
 
 
@@ -189,7 +189,7 @@ def test_the_official_client_merges_by_these_two_rules_and_by_no_others(db, call
         table.merge_insert("id").when_matched_update_all(where="target.id > 1"),
         upsert.when_not_matched_by_source_delete(),
     ):
-        with pytest.raises(Exception, match=r"501 .*(not done here|is done here)"):
+        with pytest.raises(Exception, match=r"501 .*(does not support|merges only)"):
             others.execute(rows)
     assert caller.version("t") == 2
 
@@ -208,7 +208,7 @@ def test_the_official_client_deletes_adds_and_drops_columns_and_restores(db, cal
     )
     assert table.drop_columns(["text", "u"]).version == 4
     assert table.schema.names == ["n", "k", "new"]
-    with pytest.raises(Exception, match=r"400 .*no columns 'u'"):
+    with pytest.raises(Exception, match=r"400 .*unknown columns: 'u'"):
         table.drop_columns(["u"])
     with pytest.raises(Exception, match=r"400 .*nope"):
         table.delete("nope = 1")
@@ -278,7 +278,7 @@ def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller
     table = db.create_table("t", TABLE)
     for call, told in [
         (table.list_versions, "no endpoint"),
-        (lambda: table.add_columns({"m": "n + 1"}), "not computed here"),
+        (lambda: table.add_columns({"m": "n + 1"}), "does not compute columns"),
         (lambda: table.search([1.0, 2.0]).to_arrow(), "vector search"),
         (lambda: table.search().select({"m": "n + 1"}).to_arrow(), "names"),
     ]:

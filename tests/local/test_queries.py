@@ -53,12 +53,12 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
         ({"filter": "1 / 0 = a"}, 400, "Divide by zero"),
         ({"filter": 7}, 400, "string"),
         ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "1,000,000"),
-        ({"filter": "a = " + "/nope" * 80}, 400, "parsing"),
+        ({"filter": "a = " + "/nope" * 80}, 400, "parser error"),
         ({"columns": ["nope"]}, 400, "nope"),
         ({"columns": "a"}, 501, "array of strings"),
-        ({"k": -1}, 400, "k is -1"),
-        ({"offset": True}, 400, "offset is True"),
-        ({"version": 2**63}, 400, "version is"),
+        ({"k": -1}, 400, "k: expected a non-negative integer, got -1"),
+        ({"offset": True}, 400, "integer, got True"),
+        ({"version": 2**63}, 400, "version: expected"),
         ({"version": 9}, 404, "version 9"),
         ({"full_text_query": {"query": "x"}}, 501, "'full_text_query'"),
     ],
@@ -72,6 +72,33 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
     )
     assert "/home" not in answer.text
     assert str(there.root).strip("/") not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (
+            {"filter": "a >"},
+            "invalid filter: sql parser error: Expected: an expression, found: )",
+        ),
+        ({"filter": "c = 'x"}, "invalid filter: Unterminated string literal"),
+        (
+            {"filter": "c = ' SELECT (sql parser error: x)' AND"},
+            "invalid filter: sql parser error: Expected: an expression, found: )",
+        ),
+        ({"filter": "a"}, "invalid filter: The filter a does not return a boolean"),
+        ({"filter": "1 / 0 = a"}, "invalid filter: Divide by zero error"),
+        ({"columns": ["nope"]}, "invalid query: No field named nope"),
+        (
+            {"columns": ["a"], "filter": "a >"},
+            "invalid query: sql parser error: Expected: an expression, found: )",
+        ),
+    ],
+)
+def test_the_engine_s_reason_is_told_without_the_statement_that_it_made(
+    there, request_, told
+):
+    assert message(ask(there, **request_)) == told
 
 
 def test_a_body_that_is_not_an_object_is_refused(there):

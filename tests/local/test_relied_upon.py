@@ -1,10 +1,24 @@
 """Undocumented behaviour of the engine on which the embedded service depends.
 
 The name of a test says what a new release has changed. Most of it is tested in
-test_refusals.py, which holds the engine's reasons by column. What the service needs of
-cheroot is tested in test_http.py (headers, lengths, chunks, early responses),
-test_together.py (bodies that are not read), test_end.py and test_folders.py (threads,
-forks, figures, stopping).
+test_refusals.py, which holds the engine's reasons by column, and in test_versions.py
+(names of manifests, reports of transactions and clean-ups).
+
+What the service needs of cheroot is tested in test_http.py (headers, lengths, chunks,
+early responses), test_together.py (bodies that are not read), test_end.py and
+test_folders.py (threads, forks, figures, stopping):
+
+- `ConnectionClass`, `RequestHandlerClass` and `gateway` choose the classes of a server.
+- A connection has `rfile`, `wfile`, `socket` and `close`.
+- A request has `conn`, `chunked_read` and `close_connection`, reads headers with
+  `header_reader` and refuses with `simple_response`. As many bytes as `rfile.remaining`
+  says are read before a response is sent.
+- A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
+  `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
+  figures in `logging.statistics`.
+- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s,
+  with a `server`, and a `conn` while they respond. They are daemons if the thread that
+  prepares the server is one.
 """
 
 from __future__ import annotations
@@ -49,6 +63,38 @@ def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(
     with pytest.raises(OSError, match=r"\.rs:") as refused:
         lance.dataset(folder).alter_columns(change)
     assert [word for word in words if word not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("filter_", "words"),
+    [
+        (
+            "(n >)",
+            [
+                "Error parsing statement: SELECT 1 FROM t WHERE (n >) (sql parser error: "
+            ],
+        ),
+        (
+            "(n = 'x)",
+            [
+                "Error tokenizing statement: SELECT 1 FROM t ",
+                "(Unterminated ",
+                " at Line: 1",
+            ],
+        ),
+        ("(x = 1)", ["Schema error: No field named x."]),
+    ],
+)
+def test_lance_calls_a_filter_invalid_in_these_words(folder, filter_, words):
+    with pytest.raises(ValueError, match="Invalid user input") as refused:
+        lance.dataset(folder).scanner(filter=filter_).to_reader()
+    assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_lance_says_that_a_filter_fails_for_a_value(folder):
+    rows = lance.dataset(folder).scanner(filter="(n / (n - 1) > 0)").to_reader()
+    with pytest.raises(pa.ArrowInvalid, match=r"applying filter expression.*by zero"):
+        rows.read_all()
 
 
 @pytest.mark.parametrize(
