@@ -7,7 +7,6 @@ comes late, and an error of the service as one of Polars.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import secrets
 import shutil
@@ -22,12 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from rt_frames import errors
 from rt_frames._frames.source import nbytes
 from rt_frames._frames.to_polars import to_polars
-from rt_frames._schema.data_type import child_fields, map_types, storage
+from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import child_fields, map_types, storage, value_type
 from rt_frames._text import list_some, make_printable, one_line
-from rt_frames.cli.files import SUFFIXES
 
 # a group of rows of a Parquet file is written when it has one of them
 GROUP_ROWS = 2**20
@@ -58,7 +56,13 @@ class OutputFile:
         self._shown = make_printable(str(path))
         # a link stays one
         self._path = path.resolve()
-        self._write = _writer_of(path)
+        suffix = path.suffix.lower()
+        if suffix not in _WRITERS:
+            raise click.UsageError(
+                f"{self._shown}: the suffix tells the format; give one of "
+                f"{', '.join(_WRITERS)}"
+            )
+        self._write = _WRITERS[suffix]
         if not self._path.parent.is_dir():
             raise ValueError(f"{self._shown}: there is no such folder")
         if self._path.exists() and not replace:
@@ -104,21 +108,23 @@ class _Counted:
 
 
 def _write_parquet(rows: _Counted, file: Any) -> None:
-    # Parquet has no seconds, and older versions of pyarrow wrap large ones around
-    fields = [
-        field.with_type(map_types(field.type, _without_seconds))
-        for field in rows.schema
-    ]
-    as_written = pa.schema(fields)
-    with pq.ParquetWriter(file, rows.schema) as writer:
+    # Parquet has no seconds, and pyarrow 21 wraps large ones around
+    schema = _map_columns(rows.schema, _without_seconds)
+    with pq.ParquetWriter(file, schema) as writer:
         for group in _join(rows):
-            if not as_written.equals(rows.schema):
-                group.cast(as_written)
-            writer.write_table(group)
+            writer.write_table(group.cast(schema))
+
+
+def _map_columns(
+    schema: pa.Schema, change: Callable[[pa.DataType], pa.DataType]
+) -> pa.Schema:
+    """Return a schema with a change applied to every type in it."""
+    fields = [field.with_type(map_types(field.type, change)) for field in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def _without_seconds(arrow: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(arrow) and arrow.unit == "s":
+    if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
     return arrow
 
@@ -184,24 +190,24 @@ def _unify(known: pa.Table, batch: pa.RecordBatch) -> pa.Table:
 
 
 def _write_csv(separator: str, rows: _Counted, file: Any) -> None:
-    _check_text("CSV", rows.schema, _fits_csv)
-    header = to_polars(_without_extensions(rows.schema).empty_table())
-    header.write_csv(file, separator=separator)
-    _write_frames(
-        rows,
-        lambda frame: frame.write_csv(file, include_header=False, separator=separator),
+    schema = _check_text("CSV", rows.schema)
+    to_polars(schema.empty_table()).write_csv(file, separator=separator)
+    write = functools.partial(
+        pl.DataFrame.write_csv, file=file, include_header=False, separator=separator
     )
+    _write_frames(rows, schema, write)
 
 
 def _write_ndjson(rows: _Counted, file: Any) -> None:
-    _check_text("NDJSON", rows.schema, _fits_json)
-    _write_frames(rows, lambda frame: frame.write_ndjson(file))
+    schema = _check_text("NDJSON", rows.schema)
+    _write_frames(rows, schema, functools.partial(pl.DataFrame.write_ndjson, file=file))
 
 
-def _write_frames(rows: _Counted, write: Callable[[pl.DataFrame], None]) -> None:
-    plain = _without_extensions(rows.schema)
+def _write_frames(
+    rows: _Counted, schema: pa.Schema, write: Callable[[pl.DataFrame], object]
+) -> None:
     for batch in rows:
-        table = pa.Table.from_batches([batch]).cast(plain)
+        table = pa.Table.from_batches([batch]).cast(schema)
         frame = to_polars(table, rows.count)
         try:
             write(frame)
@@ -216,64 +222,50 @@ def _write_frames(rows: _Counted, write: Callable[[pl.DataFrame], None]) -> None
             ) from error
 
 
-def _without_extensions(schema: pa.Schema) -> pa.Schema:
-    """Return a schema where JSON is text; Polars writes no extension type as CSV."""
-    return pa.schema(
-        [field.with_type(map_types(field.type, storage)) for field in schema]
-    )
+def _check_text(form: str, schema: pa.Schema) -> pa.Schema:
+    """Refuse columns that a format of text cannot hold.
 
-
-def _check_text(
-    form: str, schema: pa.Schema, fits: Callable[[pl.DataType], bool]
-) -> None:
-    """Refuse columns that a format of text cannot hold."""
+    Returns the schema to write, where JSON is text: Polars writes no extension type as
+    CSV.
+    """
+    plain = _map_columns(schema, storage)
     refused = []
-    for field, plain in zip(schema, _without_extensions(schema), strict=True):
-        nulls = pa.table([pa.nulls(1, plain.type)], [field.name])
-        is_held = False
-        with contextlib.suppress(errors.UnsupportedTypeError):
-            is_held = fits(to_polars(nulls).dtypes[0])
-        if not is_held:
-            refused.append(f"{field.name!r}, {field.type}")
+    for column, written in zip(schema, plain, strict=True):
+        if not _has_text(written.type, form):
+            refused.append(f"{column.name!r}, {column.type}")
     if refused:
         raise _UnwritableError(
             f"{form} has no form for {list_some(refused)}; leave such columns out with "
             "--columns, or export to .parquet"
         )
+    return plain
 
 
-def _fits_csv(dtype: pl.DataType) -> bool:
-    return not dtype.is_nested() and dtype not in (pl.Binary, pl.Duration, pl.Object)
-
-
-def _fits_json(dtype: pl.DataType) -> bool:
-    if isinstance(dtype, pl.List | pl.Array):
-        return _fits_json(dtype.inner)  # type: ignore[arg-type]
-    if isinstance(dtype, pl.Struct):
-        return all(_fits_json(field.dtype) for field in dtype.fields)  # type: ignore[arg-type]
-    return dtype not in (pl.Binary, pl.Object)
+def _has_text(arrow: pa.DataType, form: str) -> bool:
+    """Return whether Polars writes a type in a format of text."""
+    if types.is_nested(arrow):
+        children = [child.type for child in child_fields(arrow)]
+        return form == "NDJSON" and all(_has_text(child, form) for child in children)
+    arrow = value_type(arrow)
+    if types.is_boolean(arrow) or types.is_null(arrow):
+        return True
+    if types.is_duration(arrow):
+        return form == "NDJSON"
+    if types.is_decimal(arrow):
+        return bool(types.is_decimal128(arrow) and arrow.scale >= 0)
+    return family(arrow) not in ("", "binary")
 
 
 _Writer = Callable[[_Counted, Any], None]
 _WRITERS: dict[str, _Writer] = {
-    "parquet": _write_parquet,
-    "arrow": _write_arrow,
-    "csv": functools.partial(_write_csv, ","),
-    "ndjson": _write_ndjson,
-}
-# whose format is another than its name among `SUFFIXES` tells
-_SPECIAL: dict[str, _Writer] = {
+    ".parquet": _write_parquet,
+    ".pq": _write_parquet,
+    ".csv": functools.partial(_write_csv, ","),
     ".tsv": functools.partial(_write_csv, "\t"),
+    ".ndjson": _write_ndjson,
+    ".jsonl": _write_ndjson,
+    ".arrow": _write_arrow,
+    ".feather": _write_arrow,
+    ".ipc": _write_arrow,
     ".arrows": _write_stream,
 }
-
-
-def _writer_of(path: Path) -> _Writer:
-    suffix = path.suffix.lower()
-    known = [name for name, form in SUFFIXES.items() if form in _WRITERS]
-    if suffix not in known:
-        raise click.UsageError(
-            f"{make_printable(str(path))}: the suffix tells the format; give one of "
-            f"{', '.join(known)}"
-        )
-    return _SPECIAL.get(suffix) or _WRITERS[SUFFIXES[suffix]]
