@@ -38,10 +38,11 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
         options = {}
         for parameter, value in message.options.items():
             options[_CLI_NAMES.get(parameter, parameter)] = value
-        if options and options.keys() <= {option.name for option in command.params}:
+        known = {option.name for option in command.params}
+        if options and known.issuperset(options):
             hint = _NO_SERVICE if "url" in options else message.hint
-            spelled = itertools.starmap(_spell_option, options.items())
-            text = join_hint(text, hint, " ".join(spelled))
+            words = itertools.starmap(_spell_option, options.items())
+            text = join_hint(text, hint, " ".join(words))
     return printable_lines(text)
 
 
@@ -100,21 +101,7 @@ class Command(click.Command):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda warning, *_: click.echo(
-                    f"Warning: {_spell_for_shell(warning, self)}", err=True
-                )
-                try:
-                    result = super().invoke(ctx)
-                    # output is complete: from here on Ctrl-C ends the process at once,
-                    # instead of raising during shutdown
-                    end_at_next_interrupt()
-                    return result
-                finally:
-                    # close clients here, where Ctrl-C is handled, rather than during
-                    # garbage collection
-                    ctx.close()
+            return self._run(ctx)
         except BrokenPipeError:
             # the reader of our output has gone; click exits quietly
             raise
@@ -142,22 +129,42 @@ class Command(click.Command):
         finally:
             end_at_next_interrupt()
 
+    def _run(self, ctx: click.Context) -> Any:
+        """Run the command, print its warnings, and close its clients."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda warning, *_: click.echo(
+                f"Warning: {_spell_for_shell(warning, self)}", err=True
+            )
+            try:
+                result = super().invoke(ctx)
+                # output is complete: from here on Ctrl-C ends the process at once,
+                # instead of raising during shutdown
+                end_at_next_interrupt()
+                return result
+            finally:
+                # close clients here, where Ctrl-C is handled, rather than during
+                # garbage collection
+                ctx.close()
+
 
 def _take_verbosity(ctx: click.Context) -> int:
     """Start logging by -v and -q, and return the number of -v.
 
     Both may also stand before the command, as in ``rt-frames -v create``.
     """
-    given = ctx.params
-    before = ctx.parent.params if ctx.parent else {}
-    verbose: int = given.pop("verbose") or before.get("verbose", 0)
-    quiet = given.pop("quiet") or before.get("quiet", False)
+    group = ctx.parent.params if ctx.parent else {}
+    verbose: int = ctx.params.pop("verbose") or group.get("verbose", 0)
+    quiet = ctx.params.pop("quiet") or group.get("quiet", False)
     ctx.obj = quiet and not verbose
-    level = logging.WARNING
-    if verbose:
-        level = logging.INFO if verbose == 1 else logging.DEBUG
+    if verbose > 1:
+        level = logging.DEBUG
+    elif verbose:
+        level = logging.INFO
     elif quiet:
         level = logging.ERROR
+    else:
+        level = logging.WARNING
     _log_to_stderr(ctx, level)
     return verbose
 

@@ -25,6 +25,7 @@ from rt_frames._extras import require
 from rt_frames._frames.convert import first_failing_row
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import value_type
 from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import one_line, show_value
 from rt_frames.cli.input_file import (
@@ -115,15 +116,15 @@ def _read_values(
 ) -> Iterator[pa.RecordBatch]:
     rows_before = 0
     for batch in _read_cells(names, options, file):
-        arrays = []
+        columns = []
         for name, kind, cells in zip(names, kinds, batch.columns, strict=True):
             try:
-                arrays.append(_to_values(cells, kind, options))
+                columns.append(_to_values(cells, kind, options))
             except CONVERSION_ERRORS as error:
                 row = _find_bad_row(cells, kind, options, error)
-                text = _explain_cell(name, kind, cells[row].as_py())
-                raise ValueError(f"{file}, row {rows_before + row}: {text}") from None
-        yield pa.RecordBatch.from_arrays(arrays, names)
+                reason = _explain_cell(name, kind, cells[row].as_py())
+                raise ValueError(f"{file}, row {rows_before + row}: {reason}") from None
+        yield pa.RecordBatch.from_arrays(columns, names)
         rows_before += batch.num_rows
 
 
@@ -133,6 +134,24 @@ def _read_names(file: InputFile, options: FileOptions) -> list[str]:
     DuckDB would change empty names, and names that differ in case alone.
     """
     separator = _separator(file, options)
+    cells = _read_first_line(file, separator)
+    if not cells:
+        raise ValueError(f"{file}, line 1: there are no columns")
+    if re.search("[\udc80-\udcff]", "".join(cells)):
+        raise ValueError(f"{file}, line 1: this is not UTF-8; {ENCODING_ADVICE}")
+    if len(cells) == 1 and options.separator is None:
+        other = re.search(r"[,;\t|]", cells[0])
+        if other and other[0] != separator:
+            raise ValueError(
+                f"{file} has one column, {cells[0]!r:.100}; give --separator {other[0]!r}"
+            )
+    if options.header:
+        return cells
+    return [f"column{number}" for number in range(len(cells))]
+
+
+def _read_first_line(file: InputFile, separator: str) -> list[str]:
+    """Return the cells of the first line, with a surrogate for each invalid byte."""
     with (
         errors_named_after(file),
         file.readable.open(
@@ -140,22 +159,9 @@ def _read_names(file: InputFile, options: FileOptions) -> list[str]:
         ) as text,
     ):
         try:
-            names = next(csv.reader(text, delimiter=separator, strict=True), [])
+            return next(csv.reader(text, delimiter=separator, strict=True), [])
         except csv.Error as error:
             raise ValueError(f"{file}, line 1: {error}") from None
-    if not names:
-        raise ValueError(f"{file}, line 1: there are no columns")
-    if re.search("[\udc80-\udcff]", "".join(names)):
-        raise ValueError(f"{file}, line 1: this is not UTF-8; {ENCODING_ADVICE}")
-    if len(names) == 1 and options.separator is None:
-        other = re.search(r"[,;\t|]", names[0])
-        if other and other[0] != separator:
-            raise ValueError(
-                f"{file} has one column, {names[0]!r:.100}; give --separator {other[0]!r}"
-            )
-    if options.header:
-        return names
-    return [f"column{number}" for number in range(len(names))]
 
 
 def _separator(file: InputFile, options: FileOptions) -> str:
@@ -173,27 +179,21 @@ def _find_kinds(
     names: list[str], files: list[InputFile], options: FileOptions
 ) -> list[_Kind]:
     """Return each column's kind: the given one, or the first that keeps its cells."""
-    known = _known_kinds(names, options)
-    candidates = [_KINDS] * len(names)
+    kinds = _known_kinds(names, options)
+    # column → kinds that keep all of its cells so far
+    candidates = {index: _KINDS for index, kind in enumerate(kinds) if kind is None}
     for file in files:
         for batch in _read_cells(names, options, file, FIRST_ROWS):
-            for column, cells in enumerate(batch.columns):
-                if known[column] is None:
-                    candidates[column] = [
-                        kind
-                        for kind in candidates[column]
-                        if _keeps(kind, cells, options)
-                    ]
-    kinds = []
-    for given, left in zip(known, candidates, strict=True):
-        if given is not None:
-            kinds.append(given)
-        elif not left or len(left) == len(_KINDS):
-            # no kind keeps the cells, or there are none
-            kinds.append(_TEXT)
-        else:
-            kinds.append(left[0])
-    return kinds
+            for index, remaining in candidates.items():
+                cells = batch.column(index)
+                candidates[index] = [
+                    kind for kind in remaining if _keeps(kind, cells, options)
+                ]
+    for index, remaining in candidates.items():
+        # a column without any cells keeps all kinds
+        if 0 < len(remaining) < len(_KINDS):
+            kinds[index] = remaining[0]
+    return [kind or _TEXT for kind in kinds]
 
 
 def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
@@ -201,25 +201,31 @@ def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
     table_types = options.table_types()
     kinds: list[_Kind | None] = []
     for name, new_name in zip(names, options.names_in_table(names), strict=True):
-        arrow = options.dtypes.get(name, table_types.get(new_name))
-        if arrow is None:
-            kinds.append(None)
-            continue
-        if types.is_dictionary(arrow):
-            arrow = arrow.value_type
-        if arrow == pa.binary(16):
-            # some services describe the storage alone
-            arrow = pa.uuid()
-        pattern = _PATTERNS.get(family(arrow) or str(arrow))
         if name in options.dtypes:
+            arrow = _cell_type(options.dtypes[name])
             kinds.append(_Kind(f"is to be {arrow}", "", arrow))
-        elif pattern is None:
-            raise ValueError(
-                f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON"
-            )
+        elif new_name in table_types:
+            arrow = _cell_type(table_types[new_name])
+            kinds.append(_table_kind(name, arrow))
         else:
-            kinds.append(_Kind(f"is {arrow} in the table", pattern, arrow))
+            kinds.append(None)
     return kinds
+
+
+def _cell_type(arrow: pa.DataType) -> pa.DataType:
+    """Return the type of single values of a column."""
+    arrow = value_type(arrow)
+    # some services describe a UUID by its storage
+    return pa.uuid() if arrow == pa.binary(16) else arrow
+
+
+def _table_kind(name: str, arrow: pa.DataType) -> _Kind:
+    pattern = _PATTERNS.get(family(arrow) or str(arrow))
+    if pattern is None:
+        raise ValueError(
+            f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON"
+        )
+    return _Kind(f"is {arrow} in the table", pattern, arrow)
 
 
 def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
@@ -241,20 +247,21 @@ def _read_cells(
     """
     import duckdb
 
-    header = _read_names(file, options)
-    columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
+    names_in_file = _read_names(file, options)
+    columns = {f"c{number}": "VARCHAR" for number in range(len(names_in_file))}
     # DuckDB takes a path for a pattern
     path = re.sub(r"([\[*?])", r"[\1]", str(file.readable.absolute()))
-    given = [path, _separator(file, options), options.header, columns]
+    parameters = [path, _separator(file, options), options.header, columns]
+    batch_rows = max(BATCH_CELLS // len(names_in_file), 2048)
     try:
         with _database().cursor() as connection:
             # makes its text large_string
             connection.sql("SET arrow_large_buffer_size = true")
-            rows = connection.sql(_READ_CSV, params=given)
+            rows = connection.sql(_READ_CSV, params=parameters)
             if limit is not None:
                 rows = rows.limit(limit)
-            for batch in rows.to_arrow_reader(max(BATCH_CELLS // len(header), 2048)):
-                ordered = in_order(batch.rename_columns(header), names)
+            for batch in rows.to_arrow_reader(batch_rows):
+                ordered = in_order(batch.rename_columns(names_in_file), names)
                 yield _replace_nulls(ordered, options.nulls)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _explain_duckdb(file, error) from error
@@ -270,24 +277,24 @@ def _database() -> Any:
 def _replace_nulls(batch: pa.RecordBatch, nulls: tuple[str, ...]) -> pa.RecordBatch:
     if not nulls:
         return batch
-    known = pc.SetLookupOptions(pa.array(nulls, _TEXT.type))
-    arrays = []
+    null_texts = pc.SetLookupOptions(pa.array(nulls, _TEXT.type))
+    columns = []
     for cells in batch.columns:
-        is_null = _call("is_in", [cells], known)
-        arrays.append(_call("if_else", [is_null, _NULL, cells]))
-    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+        is_null = _call("is_in", [cells], null_texts)
+        columns.append(_call("if_else", [is_null, _NULL, cells]))
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
     """Return an error with line and reason, without DuckDB's advice on parameters."""
     text = str(error)
-    found = re.search(
+    match = re.search(
         r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text
     )
-    if found:
-        number, line, why = found.groups()
-        reason = f"{why.partition('.')[0]}: {one_line(line or '', 100)!r}"
-        if "unicode" in why:
+    if match:
+        number, line, fault = match.groups()
+        reason = f"{fault.partition('.')[0]}: {one_line(line or '', 100)!r}"
+        if "unicode" in fault:
             reason += f"; {ENCODING_ADVICE}"
         return ValueError(f"{file}, line {number}: {reason}")
     if "state machine" in text:
@@ -314,13 +321,15 @@ def _to_values(cells: pa.Array, kind: _Kind, options: FileOptions) -> pa.Array:
         _check_all(cells, kind.pattern)
     if types.is_timestamp(arrow) and arrow.tz in ("UTC", "Etc/UTC", "+00:00"):
         cells = _replace(cells, f"^({_TIMESTAMP})$", r"\1Z")
-    return cells if arrow == cells.type else cast_exactly(cells, arrow)
+    if arrow == cells.type:
+        return cells
+    return cast_exactly(cells, arrow)
 
 
 def _check_all(cells: pa.Array, pattern: str) -> None:
-    whole = pc.MatchSubstringOptions(f"^({pattern})$")
-    matched = _call("match_substring_regex", [cells], whole)
-    if _call("all", [matched]).as_py() is False:
+    whole_cell = pc.MatchSubstringOptions(f"^({pattern})$")
+    matches = _call("match_substring_regex", [cells], whole_cell)
+    if _call("all", [matches]).as_py() is False:
         raise ValueError("not of this kind")
 
 
@@ -335,13 +344,15 @@ def _find_bad_row(
     def convert(start: int, end: int) -> pa.Array:
         return _to_values(cells.slice(start, end - start), kind, options)
 
-    return first_failing_row(len(cells), convert, error)[0] or 0
+    row, _ = first_failing_row(len(cells), convert, error)
+    return row or 0
 
 
 def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
     advice = "correct it"
     if kind in _KINDS:
-        advice = f"give --dtype {shlex.quote(f'{name}=string')}"
+        as_text = shlex.quote(f"{name}=string")
+        advice = f"give --dtype {as_text}"
     return f"column {name!r} {kind.words}, and this is {show_value(cell)}; {advice}"
 
 
@@ -381,17 +392,20 @@ def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
     Other text stays as it is, for the pattern to refuse. Raises ValueError for text in
     ISO 8601, which the pattern would let pass.
     """
-    pattern = check_date_format(date_format)
-    coded = cells.dictionary_encode()
-    rewritten = []
-    for text in coded.dictionary.to_pylist():
+    iso_pattern = check_date_format(date_format)
+    encoded = cells.dictionary_encode()
+    texts = []
+    for text in encoded.dictionary.to_pylist():
         try:
             moment = datetime.strptime(text, date_format)
         except ValueError:
-            if re.fullmatch(pattern, text):
+            if re.fullmatch(iso_pattern, text):
                 # a column has one form, and this is another
                 raise
-            rewritten.append(text)
+            texts.append(text)
+            continue
+        if iso_pattern == _DATE:
+            texts.append(str(moment.date()))
         else:
-            rewritten.append(str(moment.date() if pattern == _DATE else moment))
-    return pa.array(rewritten, cells.type).take(coded.indices)
+            texts.append(str(moment))
+    return pa.array(texts, cells.type).take(encoded.indices)

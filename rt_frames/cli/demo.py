@@ -42,8 +42,8 @@ def calendar() -> pa.Table:
     table = days.to_arrow(compat_level=pl.CompatLevel.oldest())
     # with signed codes, which pandas reads; those of Polars were unsigned once
     categories = table["weekday"].dictionary_encode()
-    at = table.schema.get_field_index("weekday")
-    return table.set_column(at, "weekday", categories)
+    index = table.schema.get_field_index("weekday")
+    return table.set_column(index, "weekday", categories)
 
 
 def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
@@ -66,17 +66,16 @@ def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
             raise ValueError(
                 f"{folder} has a table {name}; give another folder to --keep"
             )
-    wrong = []
+    differences = []
     for name, frame in frames.items():
         library = name.rpartition("_")[2]
-        click.secho(
-            f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True
-        )
+        rows, columns = frame.shape
+        click.secho(f"\n{library}: {rows:,} rows, {columns} columns", bold=True)
         difference = _run(frame, name, folder)
         if difference:
-            wrong.append(f"{name}: {difference}")
+            differences.append(f"{name}: {difference}")
         click.echo(difference or "every value read back with lance equals the frame's")
-    return wrong
+    return differences
 
 
 def _show(line: str, result: Any) -> None:
@@ -95,11 +94,11 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
             expected = pa.Table.from_pandas(after, preserve_index=False)
         else:
             expected = after.to_arrow()
-        full = _forbid_nulls(expected, client.table(name))
+        required = _forbid_nulls(expected, client.table(name))
     _show(f'lance.dataset("{folder / name}.lance")', None)
     stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
-    if full is not None and stored.schema.field(full).nullable:
-        return f"column {full!r} may still hold nulls"
+    if required is not None and stored.schema.field(required).nullable:
+        return f"column {required!r} may still hold nulls"
     try:
         assert_frame_equal(
             pl.DataFrame(stored),
@@ -114,8 +113,8 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
 
 def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> Any:
     """Create and alter a table; return a frame with its expected values."""
-    where = folder if folder.is_absolute() else f"./{folder}"
-    _show(f'client = rt.connect("{where}")', client)
+    target = folder if folder.is_absolute() else f"./{folder}"
+    _show(f'client = rt.connect("{target}")', client)
     _show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
     _show("rt.list_tables()", client.list_tables())
     first = str(frame.columns[0])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
 import io
 import shutil
@@ -52,6 +51,8 @@ SUFFIXES = {
     ".arrows": "arrow",
 }
 PIPE = Path("-")
+# bytes or characters that are copied at a time
+CHUNK = 2**20
 _DEFAULTS = FileOptions()
 _CSV_OPTIONS = {
     "separator": "--separator",
@@ -75,30 +76,25 @@ def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, boo
     click.UsageError
         If options do not go together.
     """
-    found: list[Path] = []
-    for pattern in paths:
-        found += _expand(pattern)
-    formats = list(dict.fromkeys(_format(path, options) for path in found))
-    if len(formats) > 1:
-        raise ValueError(
-            f"the files are of several formats, {' and '.join(formats)}; make them alike first"
-        )
-    form = formats[0]
+    expanded: list[Path] = []
+    for path in paths:
+        expanded += _expand(path)
+    form = _common_format(expanded, options)
     if form != "csv":
         _refuse_csv_options(form, options)
-    undo = contextlib.ExitStack()
+    copies = contextlib.ExitStack()
     try:
         files = []
-        for path in found:
-            readable = _readable_path(path, options.encoding, undo)
+        for path in expanded:
+            readable = _readable_path(path, options.encoding, copies)
             files.append(InputFile(path, readable))
         opened = _open(form, files, options)
-        source = _to_source(opened, files, options, undo.close)
+        source = _to_source(opened, files, options, copies.close)
     except BaseException:
-        undo.close()
+        copies.close()
         raise
-    known = set(options.table_types())
-    is_typed = form in ("parquet", "arrow") or known.issuperset(source.schema.names)
+    typed = set(options.table_types())
+    is_typed = form in ("parquet", "arrow") or typed.issuperset(source.schema.names)
     return source, not is_typed
 
 
@@ -112,10 +108,19 @@ def read_table(path: Path, options: FileOptions) -> pa.Table:
 def _expand(path: Path) -> list[Path]:
     if path == PIPE or path.exists() or not glob.has_magic(str(path)):
         return [path]
-    found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
-    if not found:
+    names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
+    if not names:
         raise ValueError(f"{path}: no file matches")
-    return [Path(name) for name in found]
+    return [Path(name) for name in names]
+
+
+def _common_format(paths: list[Path], options: FileOptions) -> str:
+    formats = list(dict.fromkeys(_format(path, options) for path in paths))
+    if len(formats) > 1:
+        raise ValueError(
+            f"the files are of several formats, {' and '.join(formats)}; make them alike first"
+        )
+    return formats[0]
 
 
 def _format(path: Path, options: FileOptions) -> str:
@@ -129,9 +134,9 @@ def _format(path: Path, options: FileOptions) -> str:
     suffix = path.suffix.lower()
     if suffix in (".zip", ".bz2", ".xz"):
         raise ValueError(f"{shown}: {suffix} is not read; unpack it first")
-    found = options.format or SUFFIXES.get(suffix_of(path))
-    if found is not None:
-        return found
+    form = options.format or SUFFIXES.get(suffix_of(path))
+    if form is not None:
+        return form
     advice = f"give --format {'|'.join(dict.fromkeys(SUFFIXES.values()))}"
     if suffix.startswith(".xl"):
         advice = "read what Excel wrote with pandas.read_excel"
@@ -149,17 +154,17 @@ def _refuse_csv_options(form: str, options: FileOptions) -> None:
 
 
 def _readable_path(
-    path: Path, encoding: str | None, undo: contextlib.ExitStack
+    path: Path, encoding: str | None, copies: contextlib.ExitStack
 ) -> Path:
     """Return the path of a file that can be read again, in UTF-8.
 
     A pipe, a compressed file and one in another encoding are copied.
     """
-    packed = PACKED.get(path.suffix.lower())
-    if path.is_file() and not packed and not encoding:
+    compression = PACKED.get(path.suffix.lower())
+    if path.is_file() and not compression and not encoding:
         return path
     # others may not read it, and Windows opens no named temporary file a second time
-    folder = undo.enter_context(
+    folder = copies.enter_context(
         tempfile.TemporaryDirectory(prefix="rt_frames-", ignore_cleanup_errors=True)
     )
     copied = Path(folder) / "copy"
@@ -167,14 +172,14 @@ def _readable_path(
         raw: Any = sys.stdin.buffer
         if path != PIPE:
             raw = stack.enter_context(path.open("rb"))
-        stream: Any = pa.input_stream(raw, compression=packed)
-        copy = stack.enter_context(copied.open("wb"))
+        stream: Any = pa.input_stream(raw, compression=compression)
+        target = stack.enter_context(copied.open("wb"))
         if encoding:
             text = io.TextIOWrapper(io.BufferedReader(stream), encoding, newline="")
-            for part in iter(functools.partial(text.read, 2**20), ""):
-                copy.write(part.encode())
+            while part := text.read(CHUNK):
+                target.write(part.encode())
         else:
-            shutil.copyfileobj(stream, copy, 2**20)
+            shutil.copyfileobj(stream, target, CHUNK)
     return copied
 
 
@@ -183,7 +188,9 @@ def _open(form: str, files: list[InputFile], options: FileOptions) -> Opened:
         return open_csv(files, options)
     if form in ("json", "ndjson"):
         return open_json(files, by_line=form == "ndjson")
-    return _open_arrow(_read_parquet if form == "parquet" else _read_arrow, files)
+    if form == "parquet":
+        return _open_arrow(_read_parquet, files)
+    return _open_arrow(_read_arrow, files)
 
 
 def _to_source(

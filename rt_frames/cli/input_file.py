@@ -51,7 +51,9 @@ class FileOptions(NamedTuple):
     def names_in_table(self, names: list[str]) -> list[str]:
         """Return the names in the table of a file's columns."""
         renamed = [self.rename.get(name, name) for name in names]
-        return clean_names(renamed) if self.clean_names else renamed
+        if self.clean_names:
+            return clean_names(renamed)
+        return renamed
 
     def table_types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns of ``table`` by name. Empty without one."""
@@ -109,12 +111,14 @@ def check_column_names(
         differences.append(f"{list_names(sorted(added))} added")
     if missing:
         differences.append(f"{list_names(sorted(missing))} missing")
-    found = " and ".join(differences) or "their order"
+    difference = " and ".join(differences) or "their order"
     raise ValueError(
-        f"{file} has other columns than {first}: {found}; make them alike first"
+        f"{file} has other columns than {first}: {difference}; make them alike first"
     )
 
 
 def in_order(rows: Any, names: list[str]) -> Any:
     """Return a batch or table with its columns in this order."""
-    return rows if rows.schema.names == names else rows.select(names)
+    if rows.schema.names == names:
+        return rows
+    return rows.select(names)

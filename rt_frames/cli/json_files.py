@@ -34,17 +34,17 @@ def open_json(files: list[InputFile], *, by_line: bool) -> Opened:
     """Open JSON or NDJSON files. All are read twice, first to infer the types."""
     inferred = pa.schema([])
     for file in files:
-        for place, rows in _read_batches(file, by_line):
+        for rows_before, rows in _read_batches(file, by_line):
             add_types = functools.partial(_add_types, inferred)
-            inferred = _convert(file, place, rows, add_types)
+            inferred = _convert(file, rows_before, rows, add_types)
     if not inferred.names:
         raise ValueError(f"{files[0]}: there are no columns")
     struct = map_types(pa.struct(list(inferred)), _widen_text)
 
     def read(file: InputFile) -> Iterator[pa.RecordBatch]:
-        for place, rows in _read_batches(file, by_line):
+        for rows_before, rows in _read_batches(file, by_line):
             to_structs = functools.partial(_to_structs, arrow=struct)
-            array = _convert(file, place, rows, to_structs)
+            array = _convert(file, rows_before, rows, to_structs)
             yield pa.RecordBatch.from_struct_array(array)
 
     return pa.schema(list(struct)), read
@@ -57,11 +57,11 @@ def _widen_text(arrow: pa.DataType) -> pa.DataType:
 def _read_batches(file: InputFile, by_line: bool) -> Iterator[tuple[int, list[Any]]]:
     """Yield batches of a file's values, each with the number of values before it."""
     values = _read_lines(file) if by_line else _read_document(file)
-    for place in itertools.count(0, BATCH_ROWS):
+    for rows_before in itertools.count(0, BATCH_ROWS):
         rows = list(itertools.islice(values, BATCH_ROWS))
         if not rows:
             return
-        yield place, rows
+        yield rows_before, rows
 
 
 def _read_lines(file: InputFile) -> Iterator[Any]:
@@ -80,8 +80,9 @@ def _read_document(file: InputFile) -> Iterator[Any]:
 
 
 def _decode(text: bytes, file: InputFile, line: int) -> Any:
+    encoding = "utf-8-sig" if line == 1 else "utf-8"
     try:
-        return _DECODER.decode(text.decode("utf-8-sig" if line == 1 else "utf-8"))
+        return _DECODER.decode(text.decode(encoding))
     except UnicodeDecodeError:
         reason = f"this is not UTF-8; {ENCODING_ADVICE}"
     except json.JSONDecodeError as error:
@@ -102,38 +103,46 @@ def _to_float(text: str) -> float:
 
 
 def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = duplicates(name for name, _ in pairs)
-        raise ValueError(f"{twice[0]!r} occurs twice in an object")
-    return found
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        repeated = duplicates(key for key, _ in pairs)
+        raise ValueError(f"{repeated[0]!r} occurs twice in an object")
+    return values
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_to_object, parse_float=_to_float)
 
 
 def _convert(
-    file: InputFile, place: int, rows: list[Any], convert: Callable[[list[Any]], T]
+    file: InputFile,
+    rows_before: int,
+    rows: list[Any],
+    convert: Callable[[list[Any]], T],
 ) -> T:
     """Convert rows. An error names the first row that does not fit those before it."""
+
+    def convert_first(_start: int, end: int) -> None:
+        # no rows have no columns
+        if end:
+            convert(rows[:end])
+
     try:
         return convert(rows)
     except CONVERSION_ERRORS as error:
-        row, reason = first_failing_row(
-            len(rows), lambda _, end: end and convert(rows[:end]), error
-        )
-        where = "" if row is None else f", row {place + row}"
+        row, reason = first_failing_row(len(rows), convert_first, error)
+        location = str(file)
+        if row is not None:
+            location += f", row {rows_before + row}"
         text = one_line(str(reason), 200)
-        raise ValueError(f"{file}{where}: {text}; make the values alike") from None
+        raise ValueError(f"{location}: {text}; make the values alike") from None
 
 
 def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
     """Return a schema for these rows and those of the known schema."""
-    array = _to_structs(rows)
-    _refuse_bools(rows, array.type)
-    return pa.unify_schemas(
-        [known, pa.schema(list(array.type))], promote_options="permissive"
-    )
+    struct = _to_structs(rows).type
+    _refuse_bools(rows, struct)
+    schema = pa.schema(list(struct))
+    return pa.unify_schemas([known, schema], promote_options="permissive")
 
 
 def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:

@@ -40,7 +40,7 @@ from rt_frames.cli.options import (
     table_argument,
     take_file_options,
 )
-from rt_frames.cli.report import columns_as_json, print_columns, report
+from rt_frames.cli.report import columns_as_json, print_columns, print_json, report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +107,7 @@ def delete(name: str, where: str, yes: bool, as_json: bool, **service: Any) -> N
         )
     deleted = table.delete(where)
     if as_json:
-        report("", table, as_json, deleted=deleted)
+        print_json(table, deleted=deleted)
     elif not is_quiet():
         rows = "rows" if deleted is None else count(deleted, "row")
         click.echo(f"deleted {rows} of {name}, at {table.client}")
@@ -169,24 +169,23 @@ def create(
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
-    _check_upsert(if_exists, on, add_columns)
+    _check_options(if_exists, on, add_columns)
     file_options = take_file_options(options)
     client = None
+    existing = None
     if if_exists in ("append", "upsert"):
         client = connect(**options, make_folder=not dry_run)
         with contextlib.suppress(errors.TableNotFoundError):
-            file_options = file_options._replace(table=client.table(name).schema)
-    source, is_inferred = open_files(paths, file_options)
+            existing = client.table(name).schema
+    source, is_inferred = open_files(paths, file_options._replace(table=existing))
     with contextlib.closing(source):
-        columns = open_source(
-            source, table=file_options.table, add_columns=add_columns, keys=on
-        ).schema
+        opened = open_source(source, table=existing, add_columns=add_columns, keys=on)
+        if dry_run or (is_inferred and not as_json):
+            _print_types(name, opened.schema, as_json)
         if dry_run:
-            _print_types(name, columns, as_json=as_json)
             return
-        if is_inferred and not as_json:
-            _print_types(name, columns)
-        client = client or connect(**options, make_folder=True)
+        if client is None:
+            client = connect(**options, make_folder=True)
         is_watched = sys.stderr is not None and sys.stderr.isatty()
         # a source stands for a frame here alone
         data: Any = source
@@ -201,7 +200,7 @@ def create(
     _report_created(table, if_exists, as_json)
 
 
-def _check_upsert(if_exists: str, on: tuple[str, ...], add_columns: bool) -> None:
+def _check_options(if_exists: str, on: tuple[str, ...], add_columns: bool) -> None:
     if if_exists == "upsert" and not on:
         raise click.UsageError(
             "--if-exists upsert needs --on, the column whose values identify a row"
@@ -217,7 +216,7 @@ def _check_upsert(if_exists: str, on: tuple[str, ...], add_columns: bool) -> Non
         )
 
 
-def _print_types(name: str, schema: pa.Schema, *, as_json: bool = False) -> None:
+def _print_types(name: str, schema: pa.Schema, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"table": name, "columns": columns_as_json(schema)}))
     elif not is_quiet():
@@ -320,23 +319,20 @@ def alter(
         check_can_alter(table, plan)
     plan = _with_known_types(table, plan)
     requests = [plan] if rewrite else plan.requests()
-    if dry_run and as_json:
-        for request in requests:
-            click.echo(json.dumps(_to_json(request)))
-    elif dry_run:
-        click.echo(repr(plan))
+    if dry_run:
+        _print_plan(plan, requests, as_json)
     if not rewrite:
         check_plan(table, plan, lossy=lossy)
     if dry_run:
         return
     if rewrite:
         table = rewrite_columns(table, plan)
+        report("rewrote", table, as_json, requests=1)
     else:
-        table = _send(table, requests, is_told=not as_json)
+        table = _send(table, requests, is_shown=not as_json and not is_quiet())
         # of all requests, not of the last one alone
         table = dataclasses.replace(table, _changed=plan)
-    done = "rewrote" if rewrite else "altered"
-    report(done, table, as_json, requests=len(requests))
+        report("altered", table, as_json, requests=len(requests))
 
 
 def _make_plan(
@@ -348,16 +344,19 @@ def _make_plan(
 ) -> AlterationPlan:
     from rt_frames._schema.alterations import Alteration, AlterationPlan
 
+    changed = {**rename, **cast, **nullable}
     alterations = []
-    for path in {**rename, **cast, **nullable}:
-        allowed = nullable[path] == "true" if path in nullable else None
+    for path in changed:
+        may_be_null = None
+        if path in nullable:
+            may_be_null = nullable[path] == "true"
         try:
-            alteration = Alteration(path, rename.get(path), cast.get(path), allowed)
+            alteration = Alteration(path, rename.get(path), cast.get(path), may_be_null)
         except ValueError as error:
             raise usage_error(error, click.get_current_context()) from error
         alterations.append(alteration)
     added = _new_columns(add_columns)
-    _check_drops(drop_columns, {**rename, **cast, **nullable, **add_columns})
+    _check_drops(drop_columns, {**changed, **add_columns})
     plan = AlterationPlan(alterations, added=added, dropped=drop_columns)
     if not plan:
         raise click.UsageError(
@@ -380,8 +379,8 @@ def _new_columns(add_columns: Pairs) -> pa.Schema:
     try:
         check_column_names([*add_columns])
         for name, dtype in add_columns.items():
-            arrow = to_portable(to_arrow_type(dtype, name), name)
-            fields.append(pa.field(name, arrow))
+            arrow = to_arrow_type(dtype, name)
+            fields.append(pa.field(name, to_portable(arrow, name)))
         return new_columns(fields, ())
     except (ValueError, errors.UnsupportedTypeError) as error:
         raise usage_error(error, click.get_current_context()) from error
@@ -401,11 +400,21 @@ def _check_drops(names: tuple[str, ...], changed: Pairs) -> None:
             )
 
 
+def _print_plan(
+    plan: AlterationPlan, requests: list[AlterationPlan], as_json: bool
+) -> None:
+    if as_json:
+        for request in requests:
+            click.echo(json.dumps(_to_json(request)))
+    else:
+        click.echo(repr(plan))
+
+
 def _to_json(plan: AlterationPlan) -> dict[str, Any]:
     """Return what a plan does, by kind."""
     body: dict[str, Any] = {}
     if len(plan):
-        body["alterations"] = [one.to_json() for one in plan]
+        body["alterations"] = [alteration.to_json() for alteration in plan]
     if len(plan.added):
         body["add_columns"] = columns_as_json(plan.added)
     if plan.dropped:
@@ -414,9 +423,9 @@ def _to_json(plan: AlterationPlan) -> dict[str, Any]:
 
 
 def _send(
-    table: RemoteTable, requests: list[AlterationPlan], *, is_told: bool
+    table: RemoteTable, requests: list[AlterationPlan], *, is_shown: bool
 ) -> RemoteTable:
-    """Send a plan's requests, and print each one that is done."""
+    """Send a plan's requests, and print each one that is done if ``is_shown``."""
     for number, request in enumerate(requests, start=1):
         paths = _paths(request)
         try:
@@ -424,16 +433,14 @@ def _send(
         except (errors.RemoteError, ValueError):
             if number > 1:
                 done = ", ".join(map(_paths, requests[: number - 1]))
-                which = "request 1"
-                if number > 2:
-                    which = f"requests 1 to {number - 1}"
+                numbers = "request 1" if number == 2 else f"requests 1 to {number - 1}"
                 click.echo(
-                    f"half done: {which} of {len(requests)}, for {done}, took effect; "
+                    f"half done: {numbers} of {len(requests)}, for {done}, took effect; "
                     f"request {number}, for {paths}, failed",
                     err=True,
                 )
             raise
-        if len(requests) > 1 and is_told and not is_quiet():
+        if is_shown and len(requests) > 1:
             click.echo(f"request {number} of {len(requests)} done: {paths}")
     return table
 
@@ -455,15 +462,17 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
     known = {}
     for path, field, parents in iter_fields(table.schema):
         known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
-    for path in [*(alteration.path for alteration in plan), *plan.dropped]:
+    changed = [alteration.path for alteration in plan]
+    for path in [*changed, *plan.dropped]:
         if path not in known:
             raise ValueError(
                 f"table {table.name!r} has no column {path!r}; {did_you_mean(path, known)}"
             )
-    alterations = [
-        dataclasses.replace(alteration, **known[alteration.path]) for alteration in plan
-    ]
-    renames = {alteration.path: alteration.rename for alteration in plan}
+    alterations = []
+    renames = {}
+    for alteration in plan:
+        alterations.append(dataclasses.replace(alteration, **known[alteration.path]))
+        renames[alteration.path] = alteration.rename
     names = [renames.get(name) or name for name in table.schema.names]
     for name in plan.added.names:
         if name in names:
@@ -504,11 +513,10 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
         return
     # nohup and a shell's & start processes that ignore a signal: it stays ignored, and
     # would not be if it was blocked
-    ends = {
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN
-    }
+    ends = set()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            ends.add(number)
     # in all threads; a handler would wait for the main thread
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     from rt_frames.local import LocalService
@@ -578,8 +586,10 @@ def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
     from rt_frames.cli.demo import run
 
     with tempfile.TemporaryDirectory() as scratch:
-        wrong = run(path, keep or Path(scratch) / "tables", take_file_options(options))
-    if wrong:
+        folder = keep or Path(scratch) / "tables"
+        differences = run(path, folder, take_file_options(options))
+    if differences:
         raise click.ClickException(
-            f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}"
+            f"{count(len(differences), 'difference')} between frames and tables: "
+            f"{'; '.join(differences)}"
         )

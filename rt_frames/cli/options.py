@@ -46,7 +46,6 @@ def _check_url(
     return url
 
 
-_KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 service_options = _combine(
     click.option(
         "--url",
@@ -55,7 +54,7 @@ service_options = _combine(
     ),
     click.option(
         "--key-file",
-        type=_KEY_FILE,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
     ),
     click.option(
@@ -101,17 +100,21 @@ def connect(
 def _complete_table(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[str]:
-    service = {
-        name: ctx.params[name]
-        for name in ("url", "key_file", "allow_insecure", "dialect")
-    }
+    params = ctx.params
     try:
-        names = connect(**service, timeout=2, retries=0).list_tables()
+        client = connect(
+            params["url"],
+            params["key_file"],
+            allow_insecure=params["allow_insecure"],
+            dialect=params["dialect"],
+            timeout=2,
+            retries=0,
+        )
+        names = client.list_tables()
     except Exception:  # noqa: BLE001  # shell completion cannot show errors
         return []
-    return [
-        name for name in names if name.startswith(incomplete) and name.isprintable()
-    ]
+    printable = filter(str.isprintable, names)
+    return [name for name in printable if name.startswith(incomplete)]
 
 
 def check_name(ctx: click.Context, _param: click.Parameter, name: str) -> str:
@@ -136,17 +139,17 @@ def pairs_option(
     def parse(
         _ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]
     ) -> Pairs:
-        found: Pairs = {}
+        parsed: Pairs = {}
         for pair in pairs:
             name, _, value = pair.partition("=")
             if not re.fullmatch(values, value):
                 raise click.UsageError(
                     f"{option}: expected {expected or form}, got {pair!r}"
                 )
-            if name in found:
+            if name in parsed:
                 raise click.UsageError(f"{option}: {name!r} is given twice")
-            found[name] = value
-        return found
+            parsed[name] = value
+        return parsed
 
     return click.option(option, multiple=True, metavar=form, callback=parse, help=text)
 
@@ -236,16 +239,14 @@ def take_file_options(options: dict[str, Any]) -> FileOptions:
     from rt_frames.cli.csv_files import check_date_format
     from rt_frames.cli.input_file import FileOptions
 
+    dtypes = {}
     try:
-        dtypes = {
-            name: to_arrow_type(dtype, name)
-            for name, dtype in options.pop("dtype").items()
-        }
+        for name, dtype in options.pop("dtype").items():
+            dtypes[name] = to_arrow_type(dtype, name)
     except ValueError as error:
         raise click.UsageError(f"--dtype: {error}") from error
     if options["date_format"] is not None:
         check_date_format(options["date_format"])
-    given = FileOptions(dtypes=dtypes)
-    for name in options.keys() & FileOptions._fields:
-        given = given._replace(**{name: options.pop(name)})
-    return given
+    shared = options.keys() & FileOptions._fields
+    values = {name: options.pop(name) for name in shared}
+    return FileOptions(dtypes=dtypes, **values)

@@ -21,7 +21,7 @@ from rt_frames._text import (
 )
 from rt_frames.cli.command import Command, is_quiet, printable_lines
 from rt_frames.cli.options import connect, json_option, service_options, table_argument
-from rt_frames.cli.report import columns_as_json, print_columns, report
+from rt_frames.cli.report import columns_as_json, print_columns, print_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,15 +70,15 @@ def show(
         )
     table = connect(**service).table(name, version=version)
     schema = _schema(table)
-    number = table.count()
+    all_rows = table.count()
     if as_json:
-        report("", table, as_json, columns=columns_as_json(schema), rows=number)
+        print_json(table, columns=columns_as_json(schema), rows=all_rows)
         return
-    facts = [count(len(schema), "column"), count(number, "row")]
+    facts = [count(len(schema), "column"), count(all_rows, "row")]
     if version is not None:
         facts.append(f"version {version}")
     print_columns(f"{name}: {', '.join(facts)}, at {table.client}", schema)
-    if rows and number:
+    if rows and all_rows:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
 
 
@@ -90,12 +90,11 @@ def _draw(table: pa.Table) -> str:
         pl.Series(name, map(_cell_text, table[name]), pl.String)
         for name in table.column_names
     ]
-    width = shutil.get_terminal_size((120, 24)).columns
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    has_lines = encoding.lower().startswith("utf")
+    has_box_characters = encoding.lower().startswith("utf")
     with pl.Config(
-        tbl_formatting=None if has_lines else "ASCII_FULL_CONDENSED",
-        tbl_width_chars=width,
+        tbl_formatting=None if has_box_characters else "ASCII_FULL_CONDENSED",
+        tbl_width_chars=shutil.get_terminal_size((120, 24)).columns,
         tbl_rows=-1,
         tbl_hide_dataframe_shape=True,
         tbl_hide_column_data_types=True,
@@ -179,14 +178,14 @@ def export(
         schema = reader.schema
         rows, size = file.write(reader)
     if as_json:
-        facts = {
-            "file": str(path),
-            "rows": rows,
-            "columns": columns_as_json(schema),
-            "bytes": size,
-        }
-        report("", table, as_json, **facts)
+        print_json(
+            table,
+            file=str(path),
+            rows=rows,
+            columns=columns_as_json(schema),
+            bytes=size,
+        )
     elif not is_quiet():
-        shown = f"{count(rows, 'row')}, {count(len(schema), 'column')}"
-        text = f"exported {name}: {shown}, {format_bytes(size)}, to {path}"
+        facts = [count(rows, "row"), count(len(schema), "column"), format_bytes(size)]
+        text = f"exported {name}: {', '.join(facts)}, to {path}"
         click.echo(make_printable(text))

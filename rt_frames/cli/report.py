@@ -32,10 +32,15 @@ def report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
     from rt_frames._client import known_facts
 
     if as_json:
-        click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
+        print_json(table, **facts)
     elif not is_quiet():
         words = ", ".join([*known_facts(table), f"at {table.client}"])
         click.echo(make_printable(f"{done} {table.name}: {words}"))
+
+
+def print_json(table: RemoteTable, **facts: Any) -> None:
+    """Print facts about a table, with its name and version, as JSON."""
+    click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
 
 
 def print_columns(title: str, schema: pa.Schema) -> None:
