@@ -22,8 +22,8 @@ from rt_frames._threads import end_at_next_interrupt
 _CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
 # lines of an error, without -v
 MAX_LINES = 12
-_NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
-_OUTCOME_UNKNOWN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
+_NO_SERVICE = "pass --url with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
+_OUTCOME_UNKNOWN = "; the outcome is unknown: each request takes effect whole or not at all; check with rt-frames tables and rt-frames show"
 
 
 def _spell_for_shell(error: Any, command: click.Command) -> str:
@@ -40,7 +40,10 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
             options[_CLI_NAMES.get(parameter, parameter)] = value
         known = {option.name for option in command.params}
         if options and known.issuperset(options):
-            hint = _NO_SERVICE if "url" in options else message.hint
+            # other values of an option, which Python writes in quotes
+            hint = message.hint.replace('"', "")
+            if "url" in options:
+                hint = _NO_SERVICE
             words = itertools.starmap(_spell_option, options.items())
             text = join_hint(text, hint, " ".join(words))
     return printable_lines(text)
@@ -79,7 +82,7 @@ VERBOSITY = [
     click.Option(
         ["-v", "--verbose"],
         count=True,
-        help="Show the log; -vv also shows every request.",
+        help="Print the log; -vv also prints every request.",
     ),
     click.Option(
         ["-q", "--quiet"], is_flag=True, help="Print only results and errors."

@@ -138,12 +138,12 @@ def _read_names(file: InputFile, options: FileOptions) -> list[str]:
     if not cells:
         raise ValueError(f"{file}, line 1: there are no columns")
     if re.search("[\udc80-\udcff]", "".join(cells)):
-        raise ValueError(f"{file}, line 1: this is not UTF-8; {ENCODING_ADVICE}")
+        raise ValueError(f"{file}, line 1: not UTF-8; {ENCODING_ADVICE}")
     if len(cells) == 1 and options.separator is None:
         other = re.search(r"[,;\t|]", cells[0])
         if other and other[0] != separator:
             raise ValueError(
-                f"{file} has one column, {cells[0]!r:.100}; give --separator {other[0]!r}"
+                f"{file} has one column, {cells[0]!r:.100}; pass --separator {other[0]!r}"
             )
     if options.header:
         return cells
@@ -170,7 +170,7 @@ def _separator(file: InputFile, options: FileOptions) -> str:
         separator = "\t"
     if separator == options.decimal:
         raise click.UsageError(
-            f"--decimal: {separator!r} separates the cells; give another --separator, such as ';'"
+            f"--decimal: {separator!r} also separates the cells; pass another --separator, such as ';'"
         )
     return separator
 
@@ -223,7 +223,7 @@ def _table_kind(name: str, arrow: pa.DataType) -> _Kind:
     pattern = _PATTERNS.get(family(arrow) or str(arrow))
     if pattern is None:
         raise ValueError(
-            f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON"
+            f"column {name!r} is {arrow} in the table, which CSV cannot hold; use Parquet or NDJSON"
         )
     return _Kind(f"is {arrow} in the table", pattern, arrow)
 
@@ -299,7 +299,7 @@ def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
         return ValueError(f"{file}, line {number}: {reason}")
     if "state machine" in text:
         return ValueError(
-            f"{file}: some lines end in CR LF and some in LF, or CR; make them alike first"
+            f"{file}: the lines end in a mix of CR LF, LF or CR; convert them to one kind"
         )
     return unreadable(file, error)
 
@@ -352,8 +352,10 @@ def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
     advice = "correct it"
     if kind in _KINDS:
         as_text = shlex.quote(f"{name}=string")
-        advice = f"give --dtype {as_text}"
-    return f"column {name!r} {kind.words}, and this is {show_value(cell)}; {advice}"
+        advice = f"pass --dtype {as_text}"
+    return (
+        f"column {name!r} {kind.words}, but this cell is {show_value(cell)}; {advice}"
+    )
 
 
 @functools.cache
@@ -373,11 +375,9 @@ def check_date_format(text: str) -> str:
         parsed = datetime.min
     is_clock_known = parsed.time() in (time(), time(13), time(13, 45), moment.time())
     if parsed.date() != moment.date() or not is_clock_known or "%Z" in text:
-        advice = (
-            "write it as Python's strptime does, such as %d/%m/%Y or '%Y%m%d %H:%M'"
-        )
         raise click.UsageError(
-            f"--date-format: {text!r:.50} does not tell day, month and full year; {advice}"
+            f"--date-format: {text!r:.50} does not fix day, month and full year; use "
+            "Python's strptime codes, such as %d/%m/%Y or '%Y%m%d %H:%M'"
         )
     if parsed.tzinfo:
         return _TIMESTAMP + _OFFSET

@@ -64,7 +64,7 @@ def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
     for name in frames:
         if (folder / f"{name}.lance").exists():
             raise ValueError(
-                f"{folder} has a table {name}; give another folder to --keep"
+                f"{folder} already has table {name!r}; pass another folder to --keep"
             )
     differences = []
     for name, frame in frames.items():
@@ -98,7 +98,7 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
     _show(f'lance.dataset("{folder / name}.lance")', None)
     stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
     if required is not None and stored.schema.field(required).nullable:
-        return f"column {required!r} may still hold nulls"
+        return f"column {required!r} is still nullable"
     try:
         assert_frame_equal(
             pl.DataFrame(stored),

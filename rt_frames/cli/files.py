@@ -23,6 +23,7 @@ from pyarrow import types
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import did_you_mean
 from rt_frames._text import make_printable
 from rt_frames.cli.csv_files import open_csv
 from rt_frames.cli.input_file import (
@@ -118,7 +119,7 @@ def _common_format(paths: list[Path], options: FileOptions) -> str:
     formats = list(dict.fromkeys(_format(path, options) for path in paths))
     if len(formats) > 1:
         raise ValueError(
-            f"the files are of several formats, {' and '.join(formats)}; make them alike first"
+            f"the files have several formats, {' and '.join(formats)}; pass files of one format"
         )
     return formats[0]
 
@@ -127,21 +128,25 @@ def _format(path: Path, options: FileOptions) -> str:
     shown = make_printable(str(path))
     if path.is_dir():
         raise ValueError(
-            f"{shown} is a folder; name its files, for example '{shown}/*.parquet'"
+            f"{shown} is a folder; pass its files, for example '{shown}/*.parquet'"
         )
     if path != PIPE and not path.exists():
-        raise ValueError(f"{shown}: there is no such file")
+        raise ValueError(f"{shown}: no such file")
     suffix = path.suffix.lower()
     if suffix in (".zip", ".bz2", ".xz"):
-        raise ValueError(f"{shown}: {suffix} is not read; unpack it first")
+        raise ValueError(f"{shown}: {suffix} files are not supported; unpack it first")
     form = options.format or SUFFIXES.get(suffix_of(path))
     if form is not None:
         return form
-    advice = f"give --format {'|'.join(dict.fromkeys(SUFFIXES.values()))}"
     if suffix.startswith(".xl"):
-        advice = "read what Excel wrote with pandas.read_excel"
+        raise ValueError(
+            f"{shown}: Excel files are not supported; load it with pandas.read_excel"
+        )
+    reason = "no file extension names its format"
+    if suffix:
+        reason = f"unknown file extension {suffix!r}"
     raise ValueError(
-        f"{shown}: its name does not say what it holds, as {', '.join(SUFFIXES)} do; {advice}"
+        f"{shown}: {reason}; pass --format parquet, csv, ndjson, json or arrow"
     )
 
 
@@ -149,7 +154,7 @@ def _refuse_csv_options(form: str, options: FileOptions) -> None:
     for name, option in _CSV_OPTIONS.items():
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise click.UsageError(
-                f"{option}: only CSV has it, and this is {form}; leave it out"
+                f"{option}: only for CSV, but the format is {form}; leave it out"
             )
 
 
@@ -236,7 +241,7 @@ def _check_known(option: str, given: Iterable[str], names: list[str]) -> None:
     for name in given:
         if name not in names:
             raise ValueError(
-                f"{option}: there is no column {name!r}; the columns are {names!r:.500}"
+                f"{option}: the files have no column {name!r}; {did_you_mean(name, names)}"
             )
 
 
@@ -256,7 +261,7 @@ def _open_arrow(read: _Read, files: list[InputFile]) -> Opened:
         for field, expected in zip(ordered, first, strict=True):
             if not field.equals(expected):
                 raise ValueError(
-                    f"{file}: column {field.name!r} is {field.type}, and {expected.type} in {files[0]}; cast it first"
+                    f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {files[0]}; cast it first"
                 )
 
     def read_batches(file: InputFile) -> Iterator[pa.RecordBatch]:

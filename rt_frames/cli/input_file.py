@@ -13,7 +13,7 @@ from rt_frames._names import clean_names
 from rt_frames._text import list_names, make_printable, one_line
 
 PACKED = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
-ENCODING_ADVICE = "give --encoding, such as cp1252 or utf-16"
+ENCODING_ADVICE = "pass --encoding, such as cp1252 or utf-16"
 
 
 class FileOptions(NamedTuple):
@@ -108,12 +108,13 @@ def check_column_names(
         return
     differences = []
     if added:
-        differences.append(f"{list_names(sorted(added))} added")
+        differences.append(f"extra: {list_names(sorted(added))}")
     if missing:
-        differences.append(f"{list_names(sorted(missing))} missing")
-    difference = " and ".join(differences) or "their order"
+        differences.append(f"missing: {list_names(sorted(missing))}")
+    difference = "; ".join(differences) or "repeated names in another order"
     raise ValueError(
-        f"{file} has other columns than {first}: {difference}; make them alike first"
+        f"{file} has other columns than {first} ({difference}); give all files the same "
+        "columns"
     )
 
 

@@ -84,12 +84,12 @@ def _decode(text: bytes, file: InputFile, line: int) -> Any:
     try:
         return _DECODER.decode(text.decode(encoding))
     except UnicodeDecodeError:
-        reason = f"this is not UTF-8; {ENCODING_ADVICE}"
+        reason = f"not UTF-8; {ENCODING_ADVICE}"
     except json.JSONDecodeError as error:
         line += error.lineno - 1
         reason = f"malformed JSON: {error.msg}"
         if error.msg == "Extra data":
-            reason += "; if each line has an object, give --format ndjson"
+            reason += "; if each line holds an object, pass --format ndjson"
     except (ValueError, RecursionError) as error:
         reason = str(error)
     raise ValueError(f"{file}, line {line}: {reason}")
@@ -98,7 +98,7 @@ def _decode(text: bytes, file: InputFile, line: int) -> Any:
 def _to_float(text: str) -> float:
     number = float(text)
     if math.isinf(number) or (number == 0 and re.match("[-0.]*[1-9]", text)):
-        raise ValueError(f"{text:.50} is beyond 64-bit floats")
+        raise ValueError(f"{text:.50} does not fit into a 64-bit float")
     return number
 
 
@@ -106,7 +106,7 @@ def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         repeated = duplicates(key for key, _ in pairs)
-        raise ValueError(f"{repeated[0]!r} occurs twice in an object")
+        raise ValueError(f"key {repeated[0]!r} occurs twice in an object")
     return values
 
 
@@ -134,7 +134,7 @@ def _convert(
         if row is not None:
             location += f", row {rows_before + row}"
         text = one_line(str(reason), 200)
-        raise ValueError(f"{location}: {text}; make the values alike") from None
+        raise ValueError(f"{location}: {text}; give each column one type") from None
 
 
 def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
@@ -148,7 +148,7 @@ def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
 def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:
     array = pa.array(rows, arrow)
     if rows and (not types.is_struct(array.type) or array.null_count):
-        raise ValueError("this is no object")
+        raise ValueError("not an object")
     return array
 
 
@@ -162,4 +162,4 @@ def _refuse_bools(values: list[Any], arrow: pa.DataType) -> None:
         lists = [value for value in values if value]
         _refuse_bools(list(itertools.chain.from_iterable(lists)), arrow.value_type)
     elif types.is_floating(arrow) and any(isinstance(value, bool) for value in values):
-        raise ValueError("true and false are no numbers")
+        raise ValueError("true and false are not numbers")

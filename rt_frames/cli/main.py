@@ -24,7 +24,7 @@ import click
 
 from rt_frames import errors
 from rt_frames._extras import require
-from rt_frames._names import check_column_names, did_you_mean
+from rt_frames._names import check_column_names, did_you_mean, duplicates
 from rt_frames._text import count
 from rt_frames._version import __version__
 from rt_frames.cli import reading
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.version_option(__version__, prog_name="rt-frames")
 def main(**_verbosity: object) -> None:
-    """Store data files as remote tables, and alter their columns."""
+    """Store files as remote tables, read them back, and change rows and columns."""
 
 
 main.command_class = Command
@@ -68,13 +68,14 @@ main.add_command(reading.export)
 
 @main.command(epilog="Example: rt-frames drop sales --yes --url ./tables")
 @table_argument
-@click.option("--yes", is_flag=True, help="Drop it; nothing brings its rows back.")
+@click.option("--yes", is_flag=True, help="Confirm; the rows cannot be recovered.")
 @service_options
 def drop(name: str, yes: bool, **service: Any) -> None:
     """Drop table NAME and all its rows."""
     if not yes:
         raise click.UsageError(
-            f"the rows of {name!r} cannot be recovered; pass --yes to drop the table"
+            f"this would drop table {name!r} and all its rows for good; nothing was "
+            "changed; pass --yes to confirm"
         )
     table = connect(**service).table(name)
     table.drop()
@@ -90,20 +91,21 @@ def drop(name: str, yes: bool, **service: Any) -> None:
     "--where",
     metavar="SQL",
     required=True,
-    help="Delete the rows for which this condition holds, such as \"day < date '2024-03-01'\".",
+    help="Delete rows that match this condition, such as \"day < date '2024-03-01'\".",
 )
 @click.option(
-    "--yes", is_flag=True, help="Delete them; without it, they are only counted."
+    "--yes", is_flag=True, help="Confirm; without --yes, the rows are only counted."
 )
 @service_options
 @json_option
 def delete(name: str, where: str, yes: bool, as_json: bool, **service: Any) -> None:
-    """Delete rows of table NAME, in one commit."""
+    """Delete the rows of table NAME that match a condition, in one commit."""
     table = connect(**service).table(name)
     if not yes:
         rows = count(table.count(where), "row")
         raise click.UsageError(
-            f"this would delete {rows} of {name!r}; pass --yes to do it"
+            f"this would delete {rows} of table {name!r}; nothing was changed; "
+            "pass --yes to confirm"
         )
     deleted = table.delete(where)
     if as_json:
@@ -125,25 +127,25 @@ def delete(name: str, where: str, yes: bool, as_json: bool, **service: Any) -> N
     type=click.Choice(["fail", "skip", "replace", "append", "upsert"]),
     default="fail",
     show_default=True,
-    help="What to do if the name is taken: replace replaces all rows, append adds these, "
-    "upsert replaces those with the same key and adds the others.",
+    help="If the table exists: 'skip' leaves it as it is, 'replace' replaces all its rows, "
+    "'append' adds rows, 'upsert' replaces rows with the same key and adds the others.",
 )
 @click.option(
     "--on",
     multiple=True,
     metavar="NAME",
-    help="A key column of an upsert, by its name in the table; repeatable.",
+    help="Key column of an upsert, by its name in the table. Repeatable.",
 )
 @click.option(
     "--add-columns",
     is_flag=True,
-    help="Let append and upsert add the columns that the table lacks.",
+    help="With append or upsert, add the columns that the table lacks.",
 )
-@pairs_option("--rename", "OLD=NEW", "Rename a column.")
+@pairs_option("--rename", "OLD=NEW", "Rename a column of the files.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Show the columns and their types, and send nothing.",
+    help="Print the columns and their types, and send nothing.",
 )
 @read_options
 @service_options
@@ -158,13 +160,15 @@ def create(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Create table NAME from files.
+    """Create table NAME from files, or add their rows to it.
 
-    Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard
-    input, with --format. Several files, or a glob, make one table. They are streamed,
-    so they may be larger than memory. The types of text files are printed: an existing
-    table's with --if-exists append or upsert, or else those of the first 20,000 rows of
-    each CSV file. A cell that does not fit is refused with its row.
+    FILE is Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz), or '-'
+    for standard input, which needs --format. Several files, or a glob, make one table.
+    Rows are streamed, except from .json, so files may be larger than memory.
+
+    The types of text files are printed. They are the table's with --if-exists append or
+    upsert, else inferred from the first 20,000 rows of each CSV file, and from all of
+    JSON. A cell that does not fit its type is refused with its row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
@@ -202,17 +206,14 @@ def create(
 
 def _check_options(if_exists: str, on: tuple[str, ...], add_columns: bool) -> None:
     if if_exists == "upsert" and not on:
-        raise click.UsageError(
-            "--if-exists upsert needs --on, the column whose values identify a row"
-        )
-    if len(set(on)) < len(on):
-        raise click.UsageError("--on: the same column is given twice; leave one out")
+        raise click.UsageError("--if-exists upsert needs a key column; pass --on NAME")
+    if repeated := duplicates(on):
+        raise click.UsageError(f"--on: {repeated[0]!r} is passed twice; pass it once")
     if on and if_exists != "upsert":
-        raise click.UsageError("--on: only --if-exists upsert has keys; leave it out")
+        raise click.UsageError("--on: only for --if-exists upsert; leave it out")
     if add_columns and if_exists not in ("append", "upsert"):
         raise click.UsageError(
-            "--add-columns: only --if-exists append and upsert add columns to a table; "
-            "leave it out"
+            "--add-columns: only for --if-exists append and upsert; leave it out"
         )
 
 
@@ -265,7 +266,7 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
     "drop_columns",
     multiple=True,
     metavar="NAME",
-    help="Drop a column and its values; repeatable.",
+    help="Drop a column and its values. Repeatable.",
 )
 @click.option(
     "--lossy", is_flag=True, help="Allow casts that may change stored values."
@@ -273,11 +274,9 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
 @click.option(
     "--rewrite",
     is_flag=True,
-    help="Do all of it in one commit, and each cast exactly, by replacing all rows.",
+    help="Do all of it in one commit, by reading, casting exactly and replacing all rows.",
 )
-@click.option(
-    "--dry-run", is_flag=True, help="Show what would be sent, and change nothing."
-)
+@click.option("--dry-run", is_flag=True, help="Print the changes, and send none.")
 @service_options
 @json_option
 def alter(
@@ -293,12 +292,12 @@ def alter(
     as_json: bool,
     **service: Any,
 ) -> None:
-    """Change columns of table NAME.
+    """Rename, cast, add or drop columns of table NAME.
 
-    In one request, or in two if the engine does not take all in one; columns are added
-    and then dropped in further ones. PATH is a column's name, or outer.inner for a
-    field of a struct. DTYPE is a name such as int32, float64, string, date32,
-    'timestamp[us, tz=UTC]'.
+    Columns are changed in one request, or in two if the engine refuses the changes
+    together; then they are added, and then dropped, in one request each. PATH is the
+    name of a column, or outer.inner for a field of a struct. DTYPE is a name such as
+    int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._client import (
         check_can_alter,
@@ -309,7 +308,7 @@ def alter(
 
     if rewrite and lossy:
         raise click.UsageError(
-            "--rewrite and --lossy exclude each other; give one of them"
+            "--rewrite and --lossy cannot be combined: a rewrite casts exactly; pass one"
         )
     plan = _make_plan(rename, cast, nullable, add_columns, drop_columns)
     table = connect(**service).table(name)
@@ -360,7 +359,7 @@ def _make_plan(
     plan = AlterationPlan(alterations, added=added, dropped=drop_columns)
     if not plan:
         raise click.UsageError(
-            "nothing to change; give --rename, --cast, --nullable, --add-columns or "
+            "nothing to change; pass --rename, --cast, --nullable, --add-columns or "
             "--drop-columns"
         )
     return plan
@@ -390,13 +389,16 @@ def _check_drops(names: tuple[str, ...], changed: Pairs) -> None:
     for name in names:
         if "." in name:
             raise click.UsageError(
-                f"--drop-columns: {name!r} is not the name of a whole column"
+                f"--drop-columns: {name!r} is a nested field; only whole columns can be "
+                "dropped"
             )
         if names.count(name) > 1:
-            raise click.UsageError(f"--drop-columns: {name!r} is given twice")
+            raise click.UsageError(
+                f"--drop-columns: {name!r} is passed twice; pass it once"
+            )
         if any(path.partition(".")[0] == name for path in changed):
             raise click.UsageError(
-                f"--drop-columns: {name!r} is to be changed or added, too; choose one"
+                f"--drop-columns: {name!r} is also changed or added; choose one"
             )
 
 
@@ -476,7 +478,9 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
     names = [renames.get(name) or name for name in table.schema.names]
     for name in plan.added.names:
         if name in names:
-            raise ValueError(f"table {table.name!r} has a column {name!r} already")
+            raise ValueError(
+                f"table {table.name!r} already has column {name!r}; choose another name"
+            )
     added = new_columns(plan.added, names)
     return AlterationPlan(alterations, added=added, dropped=plan.dropped)
 
@@ -484,14 +488,14 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 @main.command(epilog="Example: rt-frames serve ./tables --port 8765")
 @click.argument("root", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
 )
 @click.option(
     "--port",
     default=0,
     show_default="a free one",
     type=click.IntRange(0, 65535),
-    help="The port.",
+    help="Port to listen on.",
 )
 @click.option(
     "--keep",
@@ -499,12 +503,12 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
     default=24,
     show_default=True,
     type=click.IntRange(0, 999_999),
-    help="How many hours versions of a table that were replaced stay readable.",
+    help="Hours for which a replaced version of a table stays readable.",
 )
 def serve(root: Path, host: str, port: int, keep: int) -> None:
     """Serve the tables of folder ROOT over HTTP.
 
-    The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is
+    The API key is RT_FRAMES_API_KEY, or a random one, which is printed. Each request is
     logged on standard error.
     """
     require("local")
@@ -552,7 +556,7 @@ def _listen(service: LocalService, address: str) -> None:
             raise
         reason = str(error).rpartition("] ")[2].rstrip(")").lower()
         raise ValueError(
-            f"cannot listen on {address}: {reason}; give another --port or --host"
+            f"cannot listen on {address}: {reason}; pass another --port or --host"
         ) from error
 
 
@@ -574,13 +578,13 @@ def _print_connection(service: LocalService) -> None:
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the tables in this folder.",
+    help="Keep the tables, in this folder.",
 )
 @read_options
 def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
-    """Store a table, alter it, and check every value.
+    """Store a table, alter it, and compare every value.
 
-    On the embedded service, with FILE or a generated calendar.
+    Uses the embedded service, and FILE or a generated calendar.
     """
     require("local")
     from rt_frames.cli.demo import run

@@ -49,23 +49,24 @@ def _check_url(
 service_options = _combine(
     click.option(
         "--url",
+        metavar="URL",
         callback=_check_url,
-        help="The service's address, or a folder such as ./NAME. Default: RT_FRAMES_URL.",
+        help="Address of the service, or a folder such as ./NAME. Default: RT_FRAMES_URL.",
     ),
     click.option(
         "--key-file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file that holds the API key. Default: RT_FRAMES_API_KEY.",
+        help="File that holds the API key. Default: the key in RT_FRAMES_API_KEY.",
     ),
     click.option(
         "--allow-insecure",
         is_flag=True,
-        help="Allow plain http to another machine; others may read the key.",
+        help="Allow plain http to another machine, where others may read the key.",
     ),
     click.option(
         "--dialect",
         type=click.Choice(get_args(DialectName)),
-        help="The endpoints of the service. Default: RT_FRAMES_DIALECT, or documented.",
+        help="API of the service. Default: RT_FRAMES_DIALECT, else documented.",
     ),
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -82,7 +83,7 @@ def connect(
         require("local")
         if not make_folder and not target.is_dir():
             raise ValueError(
-                f"{target}: there is no such folder; create and serve make one"
+                f"{target}: no such folder; rt-frames create and rt-frames serve make it"
             )
     # no variable holds the key, as tracebacks may show it
     client = connect(
@@ -147,11 +148,19 @@ def pairs_option(
                     f"{option}: expected {expected or form}, got {pair!r}"
                 )
             if name in parsed:
-                raise click.UsageError(f"{option}: {name!r} is given twice")
+                raise click.UsageError(
+                    f"{option}: {name!r} is passed twice; pass it once"
+                )
             parsed[name] = value
         return parsed
 
-    return click.option(option, multiple=True, metavar=form, callback=parse, help=text)
+    return click.option(
+        option,
+        multiple=True,
+        metavar=form,
+        callback=parse,
+        help=f"{text} Repeatable.",
+    )
 
 
 def _parse_separator(
@@ -174,7 +183,7 @@ def _check_encoding(
         return value and codecs.lookup(value).name
     except LookupError as error:
         raise click.BadParameter(
-            f"{error}; for example cp1252, latin-1, utf-16"
+            f"{error}; pass a name such as cp1252 or utf-16"
         ) from error
 
 
@@ -182,37 +191,38 @@ read_options = _combine(
     click.option(
         "--format",
         type=click.Choice(["parquet", "csv", "ndjson", "json", "arrow"]),
-        help="Default: by the name.",
+        help="Format of the files. Default: by their extension.",
     ),
     click.option(
         "--separator",
         metavar="CHAR",
         callback=_parse_separator,
-        help="Between cells of CSV. Default: a comma; a tab in .tsv.",
+        help="Separator of CSV cells. Default: a comma; in .tsv, a tab.",
     ),
     click.option(
         "--decimal",
         type=click.Choice([".", ","]),
         default=".",
         show_default=True,
-        help="The decimal point of CSV.",
+        help="Decimal point in CSV.",
     ),
     click.option(
         "--date-format",
         metavar="FORMAT",
-        help="Dates of CSV, such as %d/%m/%Y. Default: ISO, %Y-%m-%d.",
+        help="Format of CSV dates, such as %d/%m/%Y. Default: ISO, %Y-%m-%d.",
     ),
     click.option(
         "--encoding",
+        metavar="NAME",
         callback=_check_encoding,
-        help="Encoding of CSV and JSON. Default: UTF-8.",
+        help="Text encoding of CSV and JSON. Default: UTF-8.",
     ),
     click.option(
         "--null",
         "nulls",
         multiple=True,
         metavar="TEXT",
-        help="A further CSV value that means null; repeatable.",
+        help="CSV cell that means null, besides an empty one. Repeatable.",
     ),
     click.option(
         "--no-header",
@@ -220,15 +230,17 @@ read_options = _combine(
         is_flag=True,
         flag_value=False,
         default=True,
-        help="CSV without names.",
+        help="The CSV has no line of column names; they are column0, column1, …",
     ),
     pairs_option(
         "--dtype",
         "NAME=DTYPE",
-        "A column's type, by its name in the file, instead of inferring it; repeatable.",
+        "Type of a column, by its name in the file, instead of the inferred type.",
     ),
     click.option(
-        "--clean-names", is_flag=True, help="Make valid names: 'a.b' becomes a_b."
+        "--clean-names",
+        is_flag=True,
+        help="Make column names valid: 'a.b' becomes a_b.",
     ),
 )
 

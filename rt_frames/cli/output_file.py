@@ -59,15 +59,18 @@ class OutputFile:
         suffix = path.suffix.lower()
         if suffix not in _WRITERS:
             raise click.UsageError(
-                f"{self._shown}: the suffix tells the format; give one of "
+                f"{self._shown}: the file extension chooses the format; use one of "
                 f"{', '.join(_WRITERS)}"
             )
         self._write = _WRITERS[suffix]
         if not self._path.parent.is_dir():
-            raise ValueError(f"{self._shown}: there is no such folder")
+            folder = make_printable(str(path.parent))
+            raise ValueError(
+                f"{self._shown}: folder {folder} does not exist; create it first"
+            )
         if self._path.exists() and not replace:
             raise ValueError(
-                f"{self._shown} exists already; give another name, or --force to replace it"
+                f"{self._shown} exists; choose another name, or pass --force to replace it"
             )
 
     def write(self, reader: pa.RecordBatchReader) -> tuple[int, int]:
@@ -217,8 +220,8 @@ def _write_frames(
             # Polars panics, for example at days out of its calendar
             last = rows.count + batch.num_rows - 1
             raise _UnwritableError(
-                f"rows {rows.count} to {last} hold a value that Polars has no text for; "
-                "export to .parquet"
+                f"rows {rows.count} to {last} hold a value that Polars cannot write as "
+                "text; export to .parquet"
             ) from error
 
 
@@ -232,10 +235,10 @@ def _check_text(form: str, schema: pa.Schema) -> pa.Schema:
     refused = []
     for column, written in zip(schema, plain, strict=True):
         if not _has_text(written.type, form):
-            refused.append(f"{column.name!r}, {column.type}")
+            refused.append(f"column {column.name!r}, {column.type}")
     if refused:
         raise _UnwritableError(
-            f"{form} has no form for {list_some(refused)}; leave such columns out with "
+            f"{form} cannot hold {list_some(refused)}; select other columns with "
             "--columns, or export to .parquet"
         )
     return plain

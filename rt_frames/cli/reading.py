@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @service_options
 @json_option
 def tables(as_json: bool, **service: Any) -> None:
-    """List the tables."""
+    """List the names of all tables."""
     names = connect(**service).list_tables()
     if as_json:
         click.echo(json.dumps(names))
@@ -55,7 +55,7 @@ _version = click.option(
 )
 @table_argument
 @click.option(
-    "--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows."
+    "--rows", type=click.IntRange(1), metavar="N", help="Also print the first N rows."
 )
 @_version
 @service_options
@@ -63,10 +63,13 @@ _version = click.option(
 def show(
     name: str, rows: int | None, version: int | None, as_json: bool, **service: Any
 ) -> None:
-    """Show the columns of table NAME, if the service can describe it."""
+    """Show the columns and the number of rows of table NAME.
+
+    Needs a service that can describe tables.
+    """
     if rows and as_json:
         raise click.UsageError(
-            "--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program"
+            "--rows and --json cannot be combined; write rows to a file with rt-frames export"
         )
     table = connect(**service).table(name, version=version)
     schema = _schema(table)
@@ -119,11 +122,8 @@ def _cell_text(value: pa.Scalar[Any]) -> str | None:
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
         text = f"{table.client} cannot describe table {table.name!r} in this dialect"
-        raise ValueError(
-            Message(
-                text, "connect with {} where the server speaks it", dialect="lancedb"
-            )
-        )
+        hint = "if the server offers LanceDB's API, connect with {}"
+        raise ValueError(Message(text, hint, dialect="lancedb"))
     return table.schema
 
 
@@ -136,13 +136,13 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.option(
     "--where",
     metavar="SQL",
-    help="Only rows for which this condition holds, such as \"day < date '2024-03-01'\".",
+    help="Only rows that match this condition, such as \"day < date '2024-03-01'\".",
 )
 @click.option(
     "--columns",
     multiple=True,
     metavar="NAME",
-    help="Only this column; repeatable.",
+    help="Only this column. Repeatable.",
 )
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N rows.")
 @_version
@@ -162,12 +162,13 @@ def export(
 ) -> None:
     """Write the rows of table NAME to FILE.
 
-    The suffix tells the format: Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc;
-    .arrows for a stream), CSV (.csv, .tsv) or NDJSON (.ndjson, .jsonl). Rows are
-    streamed, so they may be larger than memory. FILE appears when it is complete; an
-    existing one is refused, or with --force replaced at the end. Parquet and Arrow keep
-    the table's types. CSV holds no lists, structs, durations and binary values; NDJSON
-    no binary values, and null for NaN.
+    The file extension chooses the format: Parquet (.parquet, .pq), Arrow (.arrow,
+    .feather, .ipc; .arrows for a stream), CSV (.csv, .tsv) or NDJSON (.ndjson, .jsonl).
+    Parquet and Arrow keep the table's types. CSV cannot hold lists, structs, durations
+    and binary values; NDJSON cannot hold binary values, and has null for NaN.
+
+    Rows are streamed, so a table may be larger than memory. FILE appears when it is
+    complete; an existing FILE is refused, or replaced at the end with --force.
     """
     from rt_frames._client import read_batches
     from rt_frames.cli.output_file import OutputFile
