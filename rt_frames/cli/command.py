@@ -1,4 +1,4 @@
-"""A command of the console script: its log, its errors, and how it ends."""
+"""The base class of all commands: log level, errors, Ctrl-C and exit codes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rt_frames import errors
 from rt_frames._text import Message, join_hint, make_printable
 from rt_frames._threads import end_at_next_interrupt
 
-# a parameter of the API → the command's option
+# parameter of the Python functions → name of the command's option
 _CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
-# lines of an error, without -v
+# of an error message without -v
 MAX_LINES = 12
 _NO_SERVICE = "pass --url with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
 _OUTCOME_UNKNOWN = "; the outcome is unknown: each request takes effect whole or not at all; check with rt-frames tables and rt-frames show"
 
 
 def _spell_for_shell(error: Any, command: click.Command) -> str:
-    """Return the text of an error or a warning, with options in the shell's spelling.
+    """Return an error or warning as text, with a hint that names the CLI's options.
 
-    A hint is left out if the command lacks its options.
+    A hint is dropped if the command lacks its options.
     """
     text = str(error)
     message = error.args[0] if error.args else None
@@ -40,7 +40,7 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
             options[_CLI_NAMES.get(parameter, parameter)] = value
         known = {option.name for option in command.params}
         if options and known.issuperset(options):
-            # other values of an option, which Python writes in quotes
+            # hints quote further values of an option as Python does
             hint = message.hint.replace('"', "")
             if "url" in options:
                 hint = _NO_SERVICE
@@ -50,17 +50,17 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
 
 
 def usage_error(error: Exception, ctx: click.Context) -> click.UsageError:
-    """Return an error for arguments that no service or file would make right."""
+    """Turn an error into a click.UsageError, which exits with 2."""
     return click.UsageError(_spell_for_shell(error, ctx.command))
 
 
 def printable_lines(text: str) -> str:
-    """Escape what would move the cursor, line by line."""
+    """Escape the non-printable characters of each line."""
     return "\n".join(map(make_printable, text.split("\n")))
 
 
 def _notes_of(error: BaseException) -> list[str]:
-    """Return what was done before an error, or is stored in spite of it."""
+    """Return an error's notes: what took effect in spite of it."""
     return [printable_lines(note) for note in getattr(error, "__notes__", ())]
 
 
@@ -91,22 +91,22 @@ VERBOSITY = [
 
 
 class Command(click.Command):
-    """A command that logs by -v and -q, and reports errors in a few lines."""
+    """A command with -v and -q, whose errors are a few lines instead of a traceback."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += VERBOSITY
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and end the process as its outcome says."""
+        """Run the command. Errors and Ctrl-C become messages and exit codes."""
         verbose = _take_verbosity(ctx)
-        # what the character set of a console or a file lacks must not end a command
+        # a character that the console's encoding lacks is escaped, not an error
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return self._run(ctx)
         except BrokenPipeError:
-            # the reader of our output has gone; click exits quietly
+            # the reader of a pipe has closed it; click exits quietly
             raise
         except (
             errors.RemoteError,
@@ -133,7 +133,7 @@ class Command(click.Command):
             end_at_next_interrupt()
 
     def _run(self, ctx: click.Context) -> Any:
-        """Run the command, print its warnings, and close its clients."""
+        """Run the command, print its warnings, and close its client."""
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda warning, *_: click.echo(
@@ -146,15 +146,15 @@ class Command(click.Command):
                 end_at_next_interrupt()
                 return result
             finally:
-                # close clients here, where Ctrl-C is handled, rather than during
-                # garbage collection
+                # close the client here, where Ctrl-C is handled, not during garbage
+                # collection
                 ctx.close()
 
 
 def _take_verbosity(ctx: click.Context) -> int:
-    """Start logging by -v and -q, and return the number of -v.
+    """Start logging at the level of -v and -q. Return how often -v was passed.
 
-    Both may also stand before the command, as in ``rt-frames -v create``.
+    Both may also precede the command, as in ``rt-frames -v create``.
     """
     group = ctx.parent.params if ctx.parent else {}
     verbose: int = ctx.params.pop("verbose") or group.get("verbose", 0)
@@ -184,5 +184,5 @@ def _log_to_stderr(ctx: click.Context, level: int) -> None:
 
 
 def is_quiet() -> bool:
-    """Return whether only results that were asked for are printed."""
+    """Return whether -q was passed, without -v."""
     return bool(click.get_current_context().obj)

@@ -1,8 +1,9 @@
-"""CSV files, read as text: DuckDB splits them into cells by the options it is given.
+"""CSV files: DuckDB splits them into cells of text, which are cast here.
 
-A column gets the first of `_KINDS` whose pattern and exact cast keep its first cells,
-or the type of an existing table. Later cells pass the same pattern and cast, or raise
-an error with their row.
+DuckDB detects nothing, as its casts may change values: it gets all options. A column
+gets the type of the caller or of an existing table. Otherwise it gets the first of
+`_KINDS` whose pattern and exact cast keep its cells in the first rows of all files.
+Every later cell must pass the same pattern and cast; otherwise an error names its row.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from rt_frames.cli.input_file import (
     unreadable,
 )
 
-# of each file, from which the types follow
+# of each file, to infer the types from
 FIRST_ROWS = 20_000
 BATCH_CELLS = 2**20
 
@@ -48,7 +49,7 @@ _call = pc.call_function
 
 
 class _Kind(NamedTuple):
-    """A kind of cells: words for errors, a pattern, and a type that is exact."""
+    """A kind of cells: words for errors, a pattern, and the type they are cast to."""
 
     words: str
     pattern: str
@@ -64,7 +65,7 @@ _NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 _BOOL = "true|True|TRUE|false|False|FALSE"
 _TEXT = _Kind("is text", "", pa.large_string())
 _NULL = pa.scalar(None, _TEXT.type)
-# in the order in which they are tried
+# tried in this order
 _KINDS = [
     _Kind("holds whole numbers", _INTEGER, pa.int64()),
     _Kind("holds numbers", _NUMBER, pa.float64()),
@@ -78,7 +79,7 @@ _KINDS = [
     ),
     _Kind("holds times", _CLOCK, pa.time64("us")),
 ]
-# of a table's column: a family of types → cells that are one of them
+# family or name of a table column's type → pattern of the cells that it accepts
 _PATTERNS = {
     "integers": _INTEGER,
     "floats": _NUMBER,
@@ -90,7 +91,7 @@ _PATTERNS = {
     "binary": "",
     "extension<arrow.uuid>": "",
 }
-# all options are given, so that DuckDB detects nothing
+# every option is set, so that DuckDB detects nothing
 _READ_CSV = """
     SELECT * FROM read_csv(?, delim = ?, header = ?, columns = ?, auto_detect = false, strict_mode = true, quote = '"',
     escape = '"', comment = '', nullstr = [''], allow_quoted_nulls = false, hive_partitioning = false)
@@ -98,10 +99,7 @@ _READ_CSV = """
 
 
 def open_csv(files: list[InputFile], options: FileOptions) -> Opened:
-    """Open CSV files.
-
-    Types that neither the caller nor a table gives follow from each file's first rows.
-    """
+    """Open CSV files, and infer the types that neither caller nor table gives."""
     require("files")
     names = _read_names(files[0], options)
     for file in files[1:]:
@@ -129,9 +127,10 @@ def _read_values(
 
 
 def _read_names(file: InputFile, options: FileOptions) -> list[str]:
-    """Return the column names.
+    """Read the column names of a file.
 
-    DuckDB would change empty names, and names that differ in case alone.
+    Not by DuckDB, which changes empty names, and names that are equal but for case.
+    Raises ValueError if the line is empty, not UTF-8, or has another separator.
     """
     separator = _separator(file, options)
     cells = _read_first_line(file, separator)
@@ -151,7 +150,7 @@ def _read_names(file: InputFile, options: FileOptions) -> list[str]:
 
 
 def _read_first_line(file: InputFile, separator: str) -> list[str]:
-    """Return the cells of the first line, with a surrogate for each invalid byte."""
+    """Return the cells of the first line. An invalid byte becomes a surrogate."""
     with (
         errors_named_after(file),
         file.readable.open(
@@ -178,9 +177,9 @@ def _separator(file: InputFile, options: FileOptions) -> str:
 def _find_kinds(
     names: list[str], files: list[InputFile], options: FileOptions
 ) -> list[_Kind]:
-    """Return each column's kind: the given one, or the first that keeps its cells."""
+    """Return each column's kind: as known, else the first kind that keeps its cells."""
     kinds = _known_kinds(names, options)
-    # column → kinds that keep all of its cells so far
+    # index of a column → kinds that keep all of its cells so far
     candidates = {index: _KINDS for index, kind in enumerate(kinds) if kind is None}
     for file in files:
         for batch in _read_cells(names, options, file, FIRST_ROWS):
@@ -190,14 +189,14 @@ def _find_kinds(
                     kind for kind in remaining if _keeps(kind, cells, options)
                 ]
     for index, remaining in candidates.items():
-        # a column without any cells keeps all kinds
+        # a column whose cells are all empty keeps all kinds, and is text
         if 0 < len(remaining) < len(_KINDS):
             kinds[index] = remaining[0]
     return [kind or _TEXT for kind in kinds]
 
 
 def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
-    """Return the kinds that the caller or a table gives; None for other columns."""
+    """Return the kinds that the caller or a table gives. None for other columns."""
     table_types = options.table_types()
     kinds: list[_Kind | None] = []
     for name, new_name in zip(names, options.names_in_table(names), strict=True):
@@ -213,7 +212,7 @@ def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
 
 
 def _cell_type(arrow: pa.DataType) -> pa.DataType:
-    """Return the type of single values of a column."""
+    """Return the type of a column's values."""
     arrow = value_type(arrow)
     # some services describe a UUID by its storage
     return pa.uuid() if arrow == pa.binary(16) else arrow
@@ -230,7 +229,7 @@ def _table_kind(name: str, arrow: pa.DataType) -> _Kind:
 
 def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
     try:
-        # most kinds are ruled out by these
+        # cheap: the first cells rule out most kinds
         _to_values(cells.slice(0, 100), kind, options)
         _to_values(cells, kind, options)
     except CONVERSION_ERRORS:
@@ -241,7 +240,7 @@ def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
 def _read_cells(
     names: list[str], options: FileOptions, file: InputFile, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the cells as text, in columns of these names.
+    """Yield the cells as text, with the columns in the order of ``names``.
 
     An empty cell is null unless it is quoted.
     """
@@ -249,13 +248,13 @@ def _read_cells(
 
     names_in_file = _read_names(file, options)
     columns = {f"c{number}": "VARCHAR" for number in range(len(names_in_file))}
-    # DuckDB takes a path for a pattern
+    # DuckDB reads a path as a glob
     path = re.sub(r"([\[*?])", r"[\1]", str(file.readable.absolute()))
     parameters = [path, _separator(file, options), options.header, columns]
     batch_rows = max(BATCH_CELLS // len(names_in_file), 2048)
     try:
         with _database().cursor() as connection:
-            # makes its text large_string
+            # DuckDB then exports text as large_string
             connection.sql("SET arrow_large_buffer_size = true")
             rows = connection.sql(_READ_CSV, params=parameters)
             if limit is not None:
@@ -286,7 +285,7 @@ def _replace_nulls(batch: pa.RecordBatch, nulls: tuple[str, ...]) -> pa.RecordBa
 
 
 def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
-    """Return an error with line and reason, without DuckDB's advice on parameters."""
+    """Return an error with line and reason, without DuckDB's advice on SQL options."""
     text = str(error)
     match = re.search(
         r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text
@@ -305,9 +304,9 @@ def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
 
 
 def _to_values(cells: pa.Array, kind: _Kind, options: FileOptions) -> pa.Array:
-    """Return the values of cells.
+    """Cast cells of text to the type of their kind.
 
-    Raises one of `CONVERSION_ERRORS` if a cell is not of the kind.
+    Raises one of `CONVERSION_ERRORS` if a cell is not of this kind.
     """
     arrow = kind.type
     has_fractions = types.is_floating(arrow) or types.is_decimal(arrow)
@@ -360,15 +359,15 @@ def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
 
 @functools.cache
 def check_date_format(text: str) -> str:
-    """Return the pattern of a format's values in ISO 8601.
+    """Return the pattern of the dates of a format, once they are rewritten in ISO 8601.
 
-    Raises click.UsageError if the format leaves the day open.
+    Raises click.UsageError if the format leaves day, century or time ambiguous.
     """
-    # %y would make another century of it
+    # in a century that %y does not read
     moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)
     try:
         with warnings.catch_warnings():
-            # Python 3.13 warns of a format without a year, which is refused below
+            # Python 3.13 warns of a format without a year; it is refused below
             warnings.simplefilter("ignore", DeprecationWarning)
             parsed = datetime.strptime(moment.strftime(text), text)
     except ValueError:
@@ -387,10 +386,10 @@ def check_date_format(text: str) -> str:
 
 
 def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
-    """Rewrite moments in ISO 8601.
+    """Rewrite dates and timestamps in ISO 8601.
 
-    Other text stays as it is, for the pattern to refuse. Raises ValueError for text in
-    ISO 8601, which the pattern would let pass.
+    Text in another format stays as it is: the kind's pattern refuses it. Text that is
+    in ISO 8601 already raises ValueError, as the pattern would accept it.
     """
     iso_pattern = check_date_format(date_format)
     encoded = cells.dictionary_encode()
@@ -400,7 +399,7 @@ def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
             moment = datetime.strptime(text, date_format)
         except ValueError:
             if re.fullmatch(iso_pattern, text):
-                # a column has one form, and this is another
+                # all dates of a column have one format
                 raise
             texts.append(text)
             continue

@@ -1,6 +1,6 @@
-"""Files of all formats as one `Source`, with a few batches in memory at a time.
+"""Open files of all formats as one `Source`, with a few batches in memory at a time.
 
-`csv_files` and `json_files` read text. Parquet and Arrow files are read here.
+`csv_files` and `json_files` read text. This module reads Parquet and Arrow.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SUFFIXES = {
     ".arrows": "arrow",
 }
 PIPE = Path("-")
-# bytes or characters that are copied at a time
+# bytes or characters copied at a time
 CHUNK = 2**20
 _DEFAULTS = FileOptions()
 _CSV_OPTIONS = {
@@ -65,17 +65,17 @@ _CSV_OPTIONS = {
 
 
 def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, bool]:
-    """Open files, globs or a pipe as one source.
+    """Open files, globs or standard input as one source.
 
-    Also returns whether the types were inferred. The source's ``close`` removes
-    temporary files.
+    Also returns whether types were inferred. The source's ``close`` removes temporary
+    copies.
 
     Raises
     ------
     ValueError
         If a file is missing, cannot be read, or has other columns than the first.
     click.UsageError
-        If options do not go together.
+        If an option does not apply to the format.
     """
     expanded: list[Path] = []
     for path in paths:
@@ -100,7 +100,7 @@ def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, boo
 
 
 def read_table(path: Path, options: FileOptions) -> pa.Table:
-    """Read a file whole."""
+    """Read a whole file into a table."""
     source, _ = open_files([path], options)
     with contextlib.closing(open_source(source)) as source:
         return pa.Table.from_batches(source.batches(), source.schema)
@@ -161,14 +161,16 @@ def _refuse_csv_options(form: str, options: FileOptions) -> None:
 def _readable_path(
     path: Path, encoding: str | None, copies: contextlib.ExitStack
 ) -> Path:
-    """Return the path of a file that can be read again, in UTF-8.
+    """Return the path of a file that can be read repeatedly, in UTF-8.
 
-    A pipe, a compressed file and one in another encoding are copied.
+    A pipe, a compressed file or a file in another encoding is copied. ``copies``
+    removes the copies.
     """
     compression = PACKED.get(path.suffix.lower())
     if path.is_file() and not compression and not encoding:
         return path
-    # others may not read it, and Windows opens no named temporary file a second time
+    # a folder, as Windows cannot open a NamedTemporaryFile a second time; no other
+    # user may read it
     folder = copies.enter_context(
         tempfile.TemporaryDirectory(prefix="rt_frames-", ignore_cleanup_errors=True)
     )
@@ -226,7 +228,7 @@ def _to_source(
 def _casts(
     schema: pa.Schema, targets: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Return the casts of text columns to types that JSON has no values of."""
+    """Return the casts of text columns to types that JSON cannot hold."""
     casts = {}
     for field in schema:
         target = targets.get(field.name, pa.null())
@@ -249,7 +251,7 @@ _Read = Callable[[InputFile], tuple[pa.Schema, Iterable[pa.RecordBatch]]]
 
 
 def _open_arrow(read: _Read, files: list[InputFile]) -> Opened:
-    """Open Parquet or Arrow files, which must have equal types."""
+    """Open Parquet or Arrow files. Raises ValueError if their types differ."""
     schemas = []
     for file in files:
         with errors_named_after(file):

@@ -1,8 +1,8 @@
-"""JSON and NDJSON, read by Python's json module and typed by Arrow.
+"""JSON and NDJSON, parsed by Python's json module and typed by Arrow.
 
-Polars 2.1 changes values without an error: it keeps one of two equal keys, reads 1e-400
-as 0.0, rounds 9007199254740993 beside fractions, turns numbers beside text into text,
-and a lone surrogate into a null character.
+Polars 2.1 would change values without an error: it keeps one of two equal keys, reads
+1e-400 as 0.0, rounds 9007199254740993 in a column with fractions, turns numbers in a
+column with text into text, and a lone surrogate into a null character.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH_ROWS = 4096
 
 
 def open_json(files: list[InputFile], *, by_line: bool) -> Opened:
-    """Open JSON or NDJSON files. All are read twice, first to infer the types."""
+    """Open JSON or NDJSON files. All are read twice: first to infer the types."""
     inferred = pa.schema([])
     for file in files:
         for rows_before, rows in _read_batches(file, by_line):
@@ -119,10 +119,10 @@ def _convert(
     rows: list[Any],
     convert: Callable[[list[Any]], T],
 ) -> T:
-    """Convert rows. An error names the first row that does not fit those before it."""
+    """Convert rows. An error names the first row that does not fit the rows before."""
 
     def convert_first(_start: int, end: int) -> None:
-        # no rows have no columns
+        # Arrow infers no struct from an empty list
         if end:
             convert(rows[:end])
 
@@ -138,7 +138,7 @@ def _convert(
 
 
 def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
-    """Return a schema for these rows and those of the known schema."""
+    """Return the known schema, extended by the types of some rows."""
     struct = _to_structs(rows).type
     _refuse_bools(rows, struct)
     schema = pa.schema(list(struct))
@@ -153,7 +153,7 @@ def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:
 
 
 def _refuse_bools(values: list[Any], arrow: pa.DataType) -> None:
-    """Raise ValueError for bools among floats, which Arrow converts to 1.0 and 0.0."""
+    """Raise ValueError for bools among floats: Arrow converts them to 1.0 and 0.0."""
     if types.is_struct(arrow):
         objects = [value for value in values if value]
         for field in arrow:

@@ -1,9 +1,9 @@
-"""The console script ``rt-frames``: its commands and their options.
+"""The CLI's group, and the commands that change or serve tables.
 
-The connection comes from options or the environment; the key only from the environment
-or a file, since everybody on the machine can read a command line. Exit codes: 0 done,
-1 refused or failed, 2 wrong usage, 130 interrupted. Commands import libraries when they
-run, so that ``--help`` and the shell's completion are quick.
+The connection comes from options or the environment. The API key comes only from the
+environment or a file, as every user of the machine can read a command line. Exit codes:
+0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. Commands import libraries
+when they run, to keep ``--help`` and shell completion fast.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def create(
         if client is None:
             client = connect(**options, make_folder=True)
         is_watched = sys.stderr is not None and sys.stderr.isatty()
-        # a source stands for a frame here alone
+        # create_table() is typed for frames, but also takes a source
         data: Any = source
         table = client.create_table(
             name,
@@ -329,7 +329,7 @@ def alter(
         report("rewrote", table, as_json, requests=1)
     else:
         table = _send(table, requests, is_shown=not as_json and not is_quiet())
-        # of all requests, not of the last one alone
+        # the handle of the last request knows only its own changes
         table = dataclasses.replace(table, _changed=plan)
         report("altered", table, as_json, requests=len(requests))
 
@@ -413,7 +413,7 @@ def _print_plan(
 
 
 def _to_json(plan: AlterationPlan) -> dict[str, Any]:
-    """Return what a plan does, by kind."""
+    """Return the changes of a plan by kind, for ``--dry-run --json``."""
     body: dict[str, Any] = {}
     if len(plan):
         body["alterations"] = [alteration.to_json() for alteration in plan]
@@ -427,7 +427,10 @@ def _to_json(plan: AlterationPlan) -> dict[str, Any]:
 def _send(
     table: RemoteTable, requests: list[AlterationPlan], *, is_shown: bool
 ) -> RemoteTable:
-    """Send a plan's requests, and print each one that is done if ``is_shown``."""
+    """Send a plan's requests. If ``is_shown``, print the columns of each when done.
+
+    An error after the first request prints which requests took effect.
+    """
     for number, request in enumerate(requests, start=1):
         paths = _paths(request)
         try:
@@ -453,7 +456,11 @@ def _paths(plan: AlterationPlan) -> str:
 
 
 def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
-    """Return a plan with the columns' present types, if the service tells them."""
+    """Return a plan with the columns' present types, if the service describes them.
+
+    Raises ValueError if the table lacks a column to change, or already has a column to
+    add.
+    """
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._schema.casts import list_kind_on_path
     from rt_frames._schema.compare import new_columns
@@ -512,16 +519,16 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     logged on standard error.
     """
     require("local")
-    # refused already, but type checkers do not know
+    # require() has refused Windows; type checkers need to see it
     if sys.platform == "win32":
         return
-    # nohup and a shell's & start processes that ignore a signal: it stays ignored, and
-    # would not be if it was blocked
+    # nohup and a shell's & make a process ignore a signal; if it were blocked,
+    # sigwait() would receive it
     ends = set()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:
             ends.add(number)
-    # in all threads; a handler would wait for the main thread
+    # blocked in all threads, for sigwait(); a Python handler runs only in the main one
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     from rt_frames.local import LocalService
 
@@ -541,14 +548,14 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
         click.echo(f"serving {service.root}; stop with {way}", err=True)
         signal.sigwait(ends)
         for number in ends:
-            # a second one ends the process at once
+            # a second signal ends the process at once
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
     click.echo("stopped", err=True)
 
 
 def _listen(service: LocalService, address: str) -> None:
-    """Start a service. An address in use raises ValueError, with advice."""
+    """Start a service. Raises ValueError if it cannot listen on the address."""
     try:
         service.start()
     except OSError as error:
@@ -562,12 +569,12 @@ def _listen(service: LocalService, address: str) -> None:
 
 def _print_connection(service: LocalService) -> None:
     """Print the lines of shell that connect to a service."""
-    # 0.0.0.0 and :: stand for all addresses of this machine; no client can call them
+    # 0.0.0.0 and :: listen on all addresses; clients need the address of one
     url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
     click.echo(f"export RT_FRAMES_URL={url}")
     if "RT_FRAMES_API_KEY" not in os.environ:
         click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
-    # the service speaks both dialects; this one can describe and replace tables
+    # the service supports both dialects; only this one describes and replaces tables
     click.echo("export RT_FRAMES_DIALECT=lancedb")
 
 

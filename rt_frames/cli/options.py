@@ -1,4 +1,4 @@
-"""Options that several commands have: the service, tables, and how files are read."""
+"""Options that several commands share: the service, tables, and how files are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pairs = dict[str, str]
 
 
 def _combine(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make one decorator of several."""
+    """Combine several decorators into one."""
 
     def decorate(command: Any) -> Any:
         for option in reversed(options):
@@ -75,7 +75,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def connect(
     url: str | None, key_file: Path | None, *, make_folder: bool = False, **options: Any
 ) -> Client:
-    """Return a client that is closed when the command ends."""
+    """Connect a client, which is closed when the command ends.
+
+    Raises ValueError if the target is a missing folder, unless ``make_folder``.
+    """
     from rt_frames._connect import connect, parse_target
 
     target = parse_target(url, None, None)
@@ -85,14 +88,14 @@ def connect(
             raise ValueError(
                 f"{target}: no such folder; rt-frames create and rt-frames serve make it"
             )
-    # no variable holds the key, as tracebacks may show it
+    # no variable holds the key: a traceback may show variables
     client = connect(
         target,
         api_key=key_file.read_text("utf-8-sig").strip() if key_file else None,
         default=False,
         **options,
     )
-    # there is none during shell completion
+    # shell completion has no current context
     if context := click.get_current_context(silent=True):
         context.call_on_close(client.close)
     return client
@@ -119,7 +122,7 @@ def _complete_table(
 
 
 def check_name(ctx: click.Context, _param: click.Parameter, name: str) -> str:
-    """Refuse a name that no table can have."""
+    """Raise click.UsageError for an invalid table name."""
     try:
         check_table_name(name)
     except ValueError as error:
@@ -135,7 +138,11 @@ table_argument = click.argument(
 def pairs_option(
     option: str, form: str, text: str, expected: str = "", values: str = "(?s).+"
 ) -> Callable[[Any], Any]:
-    """Make a repeatable option NAME=VALUE, which a command gets as a dict."""
+    """Make a repeatable option NAME=VALUE, which is passed to the command as a dict.
+
+    ``values`` is a regular expression for the values; ``expected`` describes it in
+    errors, instead of ``form``.
+    """
 
     def parse(
         _ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]
@@ -246,7 +253,7 @@ read_options = _combine(
 
 
 def take_file_options(options: dict[str, Any]) -> FileOptions:
-    """Remove from a command's options those for reading files, and return them."""
+    """Pop the options for reading files from a command's options."""
     from rt_frames._schema.any_dtype import to_arrow_type
     from rt_frames.cli.csv_files import check_date_format
     from rt_frames.cli.input_file import FileOptions

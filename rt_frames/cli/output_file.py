@@ -1,8 +1,8 @@
-"""Rows → a file, with a few batches in memory at a time.
+"""Write rows to a file, with a few batches in memory at a time.
 
-Parquet and Arrow files get Arrow's own types. CSV and NDJSON are written batch by batch
-through Polars, whose sinks would read the rows on other threads: there an interrupt
-comes late, and an error of the service as one of Polars.
+Arrow writes Parquet and Arrow files, with the table's types. Polars writes CSV and
+NDJSON, batch by batch. Its sinks would read the rows on other threads, where Ctrl-C is
+handled late and an error of the service becomes an error of Polars.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import child_fields, map_types, storage, value_type
 from rt_frames._text import list_some, make_printable, one_line
 
-# a group of rows of a Parquet file is written when it has one of them
+# a row group of a Parquet file ends when it reaches one of these sizes
 GROUP_ROWS = 2**20
 GROUP_BYTES = 2**26
 
 
 class OutputFile:
-    """A file to write, in the format that its suffix tells.
+    """A file to write, in the format that its suffix names.
 
-    Nobody sees it before it is complete: it is written beside its place, and renamed.
+    The file appears when it is complete: a temporary file in the same folder is
+    renamed.
 
     Parameters
     ----------
     path : Path
-        Where it will be.
+        The path of the complete file.
     replace : bool
-        Whether it may exist already.
+        Whether an existing file is replaced.
 
     Raises
     ------
     click.UsageError
-        If no format has the suffix.
+        If the suffix names no format.
     ValueError
-        If there is no such folder, or a file that may not be replaced.
+        If the folder does not exist, or the file exists and ``replace`` is False.
     """
 
     def __init__(self, path: Path, *, replace: bool) -> None:
         self._shown = make_printable(str(path))
-        # a link stays one
+        # a symbolic link stays: its target is replaced
         self._path = path.resolve()
         suffix = path.suffix.lower()
         if suffix not in _WRITERS:
@@ -74,7 +75,7 @@ class OutputFile:
             )
 
     def write(self, reader: pa.RecordBatchReader) -> tuple[int, int]:
-        """Write all rows; return their number, and that of bytes."""
+        """Write all rows. Return the number of rows, and the size in bytes."""
         part = self._path.with_name(f".rt_frames-{secrets.token_hex(4)}.part")
         rows = _Counted(reader)
         try:
@@ -93,11 +94,11 @@ class OutputFile:
 
 
 class _UnwritableError(Exception):
-    """What a format has no form for."""
+    """A column or value that the format cannot hold."""
 
 
 class _Counted:
-    """Record batches, and how many rows they had so far."""
+    """Record batches, with a count of the rows that were processed."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -133,7 +134,7 @@ def _without_seconds(arrow: pa.DataType) -> pa.DataType:
 
 
 def _join(rows: _Counted) -> Iterator[pa.Table]:
-    """Join batches to tables that make good groups."""
+    """Join batches into tables of the size of a row group."""
     group: list[pa.RecordBatch] = []
     group_rows = 0
     group_bytes = 0
@@ -157,10 +158,11 @@ def _write_stream(rows: _Counted, file: Any) -> None:
 
 
 def _write_arrow(rows: _Counted, file: Any) -> None:
-    """Write a file, which has one dictionary for each column.
+    """Write an Arrow file.
 
-    A table has others in each of its files. They are gathered from all rows first,
-    which are kept on disk; Polars reads no file with dictionaries that grow.
+    It may have one dictionary per column, but each file of a table has its own. All
+    rows are therefore copied to disk while their dictionaries are unified. Polars 2.1
+    does not read a file whose dictionaries grow.
     """
     schema = rows.schema
     if not _has_dictionary(pa.struct(list(schema))):
@@ -187,7 +189,7 @@ def _has_dictionary(arrow: pa.DataType) -> bool:
 
 
 def _unify(known: pa.Table, batch: pa.RecordBatch) -> pa.Table:
-    """Return a batch's rows with dictionaries that begin with the known ones."""
+    """Return a batch as a table whose dictionaries extend the known dictionaries."""
     table = pa.Table.from_batches([batch])
     return pa.concat_tables([known, table]).unify_dictionaries()
 
@@ -226,10 +228,9 @@ def _write_frames(
 
 
 def _check_text(form: str, schema: pa.Schema) -> pa.Schema:
-    """Refuse columns that a format of text cannot hold.
+    """Return the schema to write. Raise if a format of text cannot hold a column.
 
-    Returns the schema to write, where JSON is text: Polars writes no extension type as
-    CSV.
+    JSON columns become text: Polars does not write extension types as CSV.
     """
     plain = _map_columns(schema, storage)
     refused = []
@@ -245,7 +246,7 @@ def _check_text(form: str, schema: pa.Schema) -> pa.Schema:
 
 
 def _has_text(arrow: pa.DataType, form: str) -> bool:
-    """Return whether Polars writes a type in a format of text."""
+    """Return whether Polars can write a type in a format of text."""
     if types.is_nested(arrow):
         children = [child.type for child in child_fields(arrow)]
         return form == "NDJSON" and all(_has_text(child, form) for child in children)

@@ -1,4 +1,4 @@
-"""The commands that read: tables, show and export."""
+"""The commands that only read: tables, show and export."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def show(
 
 
 def _draw(table: pa.Table) -> str:
-    """Draw rows as text, since Polars panics at, or wraps, moments out of its range."""
+    """Draw rows as a table of text.
+
+    Polars draws only text here: it panics at dates out of its range, or wraps them.
+    """
     import polars as pl
 
     texts = [
@@ -107,7 +110,10 @@ def _draw(table: pa.Table) -> str:
 
 
 def _cell_text(value: pa.Scalar[Any]) -> str | None:
-    """Return Arrow's text of a value, also for moments out of Python's range."""
+    """Return Arrow's text of a value, or Python's if Arrow has none.
+
+    Python has no dates after 9999; Arrow writes them.
+    """
     import pyarrow as pa
 
     if not value.is_valid:
