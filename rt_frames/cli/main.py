@@ -294,10 +294,10 @@ def alter(
 ) -> None:
     """Rename, cast, add or drop columns of table NAME.
 
-    Columns are changed in one request, or in two if the engine refuses the changes
-    together; then they are added, and then dropped, in one request each. PATH is the
-    name of a column, or outer.inner for a field of a struct. DTYPE is a name such as
-    int32, float64, string, date32, 'timestamp[us, tz=UTC]'.
+    Changes go in one request, or in two if the engine refuses them together. Added and
+    dropped columns follow, in one request each. PATH is the name of a column, or
+    outer.inner for a field of a struct. DTYPE is a name such as int32, float64, string,
+    date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._client import (
         check_can_alter,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -186,12 +185,17 @@ def _parse_separator(
 def _check_encoding(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> str | None:
+    if not value:
+        return None
     try:
-        return value and codecs.lookup(value).name
-    except LookupError as error:
-        raise click.BadParameter(
-            f"{error}; pass a name such as cp1252 or utf-16"
-        ) from error
+        # codecs.lookup() would accept base64 and other codecs that are not of text
+        "a".encode(value)
+    except (LookupError, UnicodeError):
+        raise click.UsageError(
+            f"--encoding: {value!r:.50} is not a text encoding; pass a name such as "
+            "cp1252 or utf-16"
+        ) from None
+    return value
 
 
 read_options = _combine(

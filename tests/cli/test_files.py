@@ -384,6 +384,8 @@ def test_a_late_cell_that_a_cast_would_change_is_refused_by_row(
             ["--decimal", ","],
             ["--dtype", "a=nothing"],
             ["--separator", ";;"],
+            ["--encoding", "no"],
+            ["--encoding", "base64"],
         ),
     ],
 )
