@@ -49,9 +49,10 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
     return printable_lines(text)
 
 
-def usage_error(error: Exception, ctx: click.Context) -> click.UsageError:
+def usage_error(error: Exception) -> click.UsageError:
     """Turn an error into a click.UsageError, which exits with 2."""
-    return click.UsageError(_spell_for_shell(error, ctx.command))
+    command = click.get_current_context().command
+    return click.UsageError(_spell_for_shell(error, command))
 
 
 def printable_lines(text: str) -> str:

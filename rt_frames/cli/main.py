@@ -352,7 +352,7 @@ def _make_plan(
         try:
             alteration = Alteration(path, rename.get(path), cast.get(path), may_be_null)
         except ValueError as error:
-            raise usage_error(error, click.get_current_context()) from error
+            raise usage_error(error) from error
         alterations.append(alteration)
     added = _new_columns(add_columns)
     _check_drops(drop_columns, {**changed, **add_columns})
@@ -382,7 +382,7 @@ def _new_columns(add_columns: Pairs) -> pa.Schema:
             fields.append(pa.field(name, to_portable(arrow, name)))
         return new_columns(fields, ())
     except (ValueError, errors.UnsupportedTypeError) as error:
-        raise usage_error(error, click.get_current_context()) from error
+        raise usage_error(error) from error
 
 
 def _check_drops(names: tuple[str, ...], changed: Pairs) -> None:

@@ -33,7 +33,7 @@ def _combine(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _check_url(
-    ctx: click.Context, _param: click.Parameter, url: str | None
+    _ctx: click.Context, _param: click.Parameter, url: str | None
 ) -> str | None:
     from rt_frames._connect import parse_target
 
@@ -41,7 +41,7 @@ def _check_url(
         try:
             parse_target(url, None, None)
         except ValueError as error:
-            raise usage_error(error, ctx) from error
+            raise usage_error(error) from error
     return url
 
 
@@ -120,12 +120,12 @@ def _complete_table(
     return [name for name in printable if name.startswith(incomplete)]
 
 
-def check_name(ctx: click.Context, _param: click.Parameter, name: str) -> str:
+def check_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
     """Raise click.UsageError for an invalid table name."""
     try:
         check_table_name(name)
     except ValueError as error:
-        raise usage_error(error, ctx) from error
+        raise usage_error(error) from error
     return name
 
 
