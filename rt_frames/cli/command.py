@@ -38,8 +38,8 @@ def _spell_for_shell(error: Any, command: click.Command) -> str:
         options = {}
         for parameter, value in message.options.items():
             options[_CLI_NAMES.get(parameter, parameter)] = value
-        known = {option.name for option in command.params}
-        if options and known.issuperset(options):
+        names = {option.name for option in command.params}
+        if options and names.issuperset(options):
             # hints quote further values of an option as Python does
             hint = message.hint.replace('"', "")
             if "url" in options:

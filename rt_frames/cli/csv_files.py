@@ -51,7 +51,7 @@ _call = pc.call_function
 class _Kind(NamedTuple):
     """A kind of cells: words for errors, a pattern, and the type they are cast to."""
 
-    words: str
+    description: str
     pattern: str
     type: pa.DataType
 
@@ -352,9 +352,7 @@ def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
     if kind in _KINDS:
         as_text = shlex.quote(f"{name}=string")
         advice = f"pass --dtype {as_text}"
-    return (
-        f"column {name!r} {kind.words}, but this cell is {show_value(cell)}; {advice}"
-    )
+    return f"column {name!r} {kind.description}, but this cell is {show_value(cell)}; {advice}"
 
 
 @functools.cache

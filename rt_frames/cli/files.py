@@ -80,23 +80,24 @@ def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, boo
     expanded: list[Path] = []
     for path in paths:
         expanded += _expand(path)
-    form = _common_format(expanded, options)
-    if form != "csv":
-        _refuse_csv_options(form, options)
+    file_format = _common_format(expanded, options)
+    if file_format != "csv":
+        _refuse_csv_options(file_format, options)
     copies = contextlib.ExitStack()
     try:
         files = []
         for path in expanded:
             readable = _readable_path(path, options.encoding, copies)
             files.append(InputFile(path, readable))
-        opened = _open(form, files, options)
+        opened = _open(file_format, files, options)
         source = _to_source(opened, files, options, copies.close)
     except BaseException:
         copies.close()
         raise
-    typed = set(options.table_types())
-    is_typed = form in ("parquet", "arrow") or typed.issuperset(source.schema.names)
-    return source, not is_typed
+    has_types = file_format in ("parquet", "arrow")
+    table_columns = set(options.table_types())
+    is_inferred = not has_types and not table_columns.issuperset(source.schema.names)
+    return source, is_inferred
 
 
 def read_table(path: Path, options: FileOptions) -> pa.Table:
@@ -135,9 +136,9 @@ def _format(path: Path, options: FileOptions) -> str:
     suffix = path.suffix.lower()
     if suffix in (".zip", ".bz2", ".xz"):
         raise ValueError(f"{shown}: {suffix} files are not supported; unpack it first")
-    form = options.format or SUFFIXES.get(suffix_of(path))
-    if form is not None:
-        return form
+    file_format = options.format or SUFFIXES.get(suffix_of(path))
+    if file_format is not None:
+        return file_format
     if suffix.startswith(".xl"):
         raise ValueError(
             f"{shown}: Excel files are not supported; load it with pandas.read_excel"
@@ -150,11 +151,11 @@ def _format(path: Path, options: FileOptions) -> str:
     )
 
 
-def _refuse_csv_options(form: str, options: FileOptions) -> None:
+def _refuse_csv_options(file_format: str, options: FileOptions) -> None:
     for name, option in _CSV_OPTIONS.items():
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise click.UsageError(
-                f"{option}: only for CSV, but the format is {form}; leave it out"
+                f"{option}: only for CSV, but the format is {file_format}; leave it out"
             )
 
 
@@ -190,12 +191,12 @@ def _readable_path(
     return copied
 
 
-def _open(form: str, files: list[InputFile], options: FileOptions) -> Opened:
-    if form == "csv":
+def _open(file_format: str, files: list[InputFile], options: FileOptions) -> Opened:
+    if file_format == "csv":
         return open_csv(files, options)
-    if form in ("json", "ndjson"):
-        return open_json(files, by_line=form == "ndjson")
-    if form == "parquet":
+    if file_format in ("json", "ndjson"):
+        return open_json(files, by_line=file_format == "ndjson")
+    if file_format == "parquet":
         return _open_arrow(_read_parquet, files)
     return _open_arrow(_read_arrow, files)
 
@@ -207,8 +208,8 @@ def _to_source(
     close: Callable[[], None],
 ) -> Source:
     schema, read = opened
-    _check_known("--rename", options.rename, schema.names)
-    _check_known("--dtype", options.dtypes, schema.names)
+    _check_columns("--rename", options.rename, schema.names)
+    _check_columns("--dtype", options.dtypes, schema.names)
     names = options.names_in_table(schema.names)
 
     def chunks() -> Iterator[Chunk]:
@@ -239,8 +240,8 @@ def _casts(
     return casts
 
 
-def _check_known(option: str, given: Iterable[str], names: list[str]) -> None:
-    for name in given:
+def _check_columns(option: str, columns: Iterable[str], names: list[str]) -> None:
+    for name in columns:
         if name not in names:
             raise ValueError(
                 f"{option}: the files have no column {name!r}; {did_you_mean(name, names)}"

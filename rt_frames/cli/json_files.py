@@ -137,12 +137,12 @@ def _convert(
         raise ValueError(f"{location}: {text}; give each column one type") from None
 
 
-def _add_types(known: pa.Schema, rows: list[Any]) -> pa.Schema:
-    """Return the known schema, extended by the types of some rows."""
+def _add_types(inferred: pa.Schema, rows: list[Any]) -> pa.Schema:
+    """Return the inferred schema, extended by the types of more rows."""
     struct = _to_structs(rows).type
     _refuse_bools(rows, struct)
     schema = pa.schema(list(struct))
-    return pa.unify_schemas([known, schema], promote_options="permissive")
+    return pa.unify_schemas([inferred, schema], promote_options="permissive")
 
 
 def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:

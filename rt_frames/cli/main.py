@@ -226,15 +226,15 @@ def _print_types(name: str, schema: pa.Schema, as_json: bool) -> None:
 
 def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
     if if_exists == "replace" and (table.version or 1) > 1:
-        done = "replaced"
+        action = "replaced"
     elif table.created:
-        done = "created"
+        action = "created"
     elif if_exists == "append":
-        done = "appended to"
+        action = "appended to"
     elif if_exists == "upsert":
-        done = "upserted into"
+        action = "upserted into"
     else:
-        done = "skipped existing table"
+        action = "skipped existing table"
     facts = {
         "created": table.created,
         "rows": table.rows,
@@ -244,7 +244,7 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
     if if_exists == "upsert":
         facts["updated"] = table.updated
         facts["inserted"] = table.inserted
-    report(done, table, as_json, **facts)
+    report(action, table, as_json, **facts)
 
 
 @main.command(
@@ -437,10 +437,10 @@ def _send(
             table = table.alter_columns(request)
         except (errors.RemoteError, ValueError):
             if number > 1:
-                done = ", ".join(map(_paths, requests[: number - 1]))
+                done_paths = ", ".join(map(_paths, requests[: number - 1]))
                 numbers = "request 1" if number == 2 else f"requests 1 to {number - 1}"
                 click.echo(
-                    f"half done: {numbers} of {len(requests)}, for {done}, took effect; "
+                    f"half done: {numbers} of {len(requests)}, for {done_paths}, took effect; "
                     f"request {number}, for {paths}, failed",
                     err=True,
                 )
@@ -468,19 +468,19 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 
     if table.schema is None:
         return plan
-    known = {}
+    columns = {}
     for path, field, parents in iter_fields(table.schema):
-        known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
+        columns[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
     changed = [alteration.path for alteration in plan]
     for path in [*changed, *plan.dropped]:
-        if path not in known:
+        if path not in columns:
             raise ValueError(
-                f"table {table.name!r} has no column {path!r}; {did_you_mean(path, known)}"
+                f"table {table.name!r} has no column {path!r}; {did_you_mean(path, columns)}"
             )
     alterations = []
     renames = {}
     for alteration in plan:
-        alterations.append(dataclasses.replace(alteration, **known[alteration.path]))
+        alterations.append(dataclasses.replace(alteration, **columns[alteration.path]))
         renames[alteration.path] = alteration.rename
     names = [renames.get(name) or name for name in table.schema.names]
     for name in plan.added.names:
@@ -524,12 +524,12 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
         return
     # nohup and a shell's & make a process ignore a signal; if it were blocked,
     # sigwait() would receive it
-    ends = set()
+    stop_signals = set()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:
-            ends.add(number)
+            stop_signals.add(number)
     # blocked in all threads, for sigwait(); a Python handler runs only in the main one
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
     from rt_frames.local import LocalService
 
     if not is_quiet():
@@ -544,13 +544,13 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     _listen(service, f"{host}, port {port}")
     with service:
         _print_connection(service)
-        way = "Ctrl-C" if signal.SIGINT in ends else f"kill {os.getpid()}"
+        way = "Ctrl-C" if signal.SIGINT in stop_signals else f"kill {os.getpid()}"
         click.echo(f"serving {service.root}; stop with {way}", err=True)
-        signal.sigwait(ends)
-        for number in ends:
+        signal.sigwait(stop_signals)
+        for number in stop_signals:
             # a second signal ends the process at once
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals)
     click.echo("stopped", err=True)
 
 

@@ -135,12 +135,16 @@ table_argument = click.argument(
 
 
 def pairs_option(
-    option: str, form: str, text: str, expected: str = "", values: str = "(?s).+"
+    option: str,
+    metavar: str,
+    help_text: str,
+    expected: str = "",
+    value_pattern: str = "(?s).+",
 ) -> Callable[[Any], Any]:
     """Make a repeatable option NAME=VALUE, which is passed to the command as a dict.
 
-    ``values`` is a regular expression for the values; ``expected`` describes it in
-    errors, instead of ``form``.
+    ``value_pattern`` is a regular expression for the values; ``expected`` describes it
+    in errors, instead of ``metavar``.
     """
 
     def parse(
@@ -149,9 +153,9 @@ def pairs_option(
         parsed: Pairs = {}
         for pair in pairs:
             name, _, value = pair.partition("=")
-            if not re.fullmatch(values, value):
+            if not re.fullmatch(value_pattern, value):
                 raise click.UsageError(
-                    f"{option}: expected {expected or form}, got {pair!r}"
+                    f"{option}: expected {expected or metavar}, got {pair!r}"
                 )
             if name in parsed:
                 raise click.UsageError(
@@ -163,9 +167,9 @@ def pairs_option(
     return click.option(
         option,
         multiple=True,
-        metavar=form,
+        metavar=metavar,
         callback=parse,
-        help=f"{text} Repeatable.",
+        help=f"{help_text} Repeatable.",
     )
 
 

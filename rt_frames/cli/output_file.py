@@ -170,16 +170,16 @@ def _write_arrow(rows: _Counted, file: Any) -> None:
             for batch in rows:
                 writer.write_batch(batch)
         return
-    known = schema.empty_table()
+    dictionaries = schema.empty_table()
     with tempfile.TemporaryFile(dir=Path(file.name).parent) as copy:
         with pa.ipc.new_stream(copy, schema) as stream:
             for batch in rows:
-                known = _unify(known, batch).slice(0, 0)
+                dictionaries = _unify(dictionaries, batch).slice(0, 0)
                 stream.write_batch(batch)
         copy.seek(0)
         with pa.ipc.new_file(file, schema) as writer:
             for batch in pa.ipc.open_stream(copy):
-                writer.write_table(_unify(known, batch))
+                writer.write_table(_unify(dictionaries, batch))
 
 
 def _has_dictionary(arrow: pa.DataType) -> bool:
@@ -188,14 +188,14 @@ def _has_dictionary(arrow: pa.DataType) -> bool:
     return any(_has_dictionary(child.type) for child in child_fields(arrow))
 
 
-def _unify(known: pa.Table, batch: pa.RecordBatch) -> pa.Table:
-    """Return a batch as a table whose dictionaries extend the known dictionaries."""
+def _unify(dictionaries: pa.Table, batch: pa.RecordBatch) -> pa.Table:
+    """Return a batch as a table whose dictionaries extend those of an empty table."""
     table = pa.Table.from_batches([batch])
-    return pa.concat_tables([known, table]).unify_dictionaries()
+    return pa.concat_tables([dictionaries, table]).unify_dictionaries()
 
 
 def _write_csv(separator: str, rows: _Counted, file: Any) -> None:
-    schema = _check_text("CSV", rows.schema)
+    schema = _text_schema("CSV", rows.schema)
     to_polars(schema.empty_table()).write_csv(file, separator=separator)
     write = functools.partial(
         pl.DataFrame.write_csv, file=file, include_header=False, separator=separator
@@ -204,7 +204,7 @@ def _write_csv(separator: str, rows: _Counted, file: Any) -> None:
 
 
 def _write_ndjson(rows: _Counted, file: Any) -> None:
-    schema = _check_text("NDJSON", rows.schema)
+    schema = _text_schema("NDJSON", rows.schema)
     _write_frames(rows, schema, functools.partial(pl.DataFrame.write_ndjson, file=file))
 
 
@@ -227,7 +227,7 @@ def _write_frames(
             ) from error
 
 
-def _check_text(form: str, schema: pa.Schema) -> pa.Schema:
+def _text_schema(file_format: str, schema: pa.Schema) -> pa.Schema:
     """Return the schema to write. Raise if a format of text cannot hold a column.
 
     JSON columns become text: Polars does not write extension types as CSV.
@@ -235,27 +235,29 @@ def _check_text(form: str, schema: pa.Schema) -> pa.Schema:
     plain = _map_columns(schema, storage)
     refused = []
     for column, written in zip(schema, plain, strict=True):
-        if not _has_text(written.type, form):
+        if not _fits_text(written.type, file_format):
             refused.append(f"column {column.name!r}, {column.type}")
     if refused:
         raise _UnwritableError(
-            f"{form} cannot hold {list_some(refused)}; select other columns with "
+            f"{file_format} cannot hold {list_some(refused)}; select other columns with "
             "--columns, or export to .parquet"
         )
     return plain
 
 
-def _has_text(arrow: pa.DataType, form: str) -> bool:
+def _fits_text(arrow: pa.DataType, file_format: str) -> bool:
     """Return whether Polars can write a type in a format of text."""
+    is_csv = file_format == "CSV"
     if types.is_nested(arrow):
         children = [child.type for child in child_fields(arrow)]
-        return form == "NDJSON" and all(_has_text(child, form) for child in children)
+        return not is_csv and all(_fits_text(child, file_format) for child in children)
     arrow = value_type(arrow)
     if types.is_boolean(arrow) or types.is_null(arrow):
         return True
     if types.is_duration(arrow):
-        return form == "NDJSON"
+        return not is_csv
     if types.is_decimal(arrow):
+        # the decimals of Polars
         return bool(types.is_decimal128(arrow) and arrow.scale >= 0)
     return family(arrow) not in ("", "binary")
 

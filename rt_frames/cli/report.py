@@ -27,7 +27,7 @@ def columns_as_json(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
     ]
 
 
-def report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
+def report(action: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
     """Print the outcome of a command, as text or JSON. -q prints no text."""
     from rt_frames._client import known_facts
 
@@ -35,7 +35,7 @@ def report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
         print_json(table, **facts)
     elif not is_quiet():
         words = ", ".join([*known_facts(table), f"at {table.client}"])
-        click.echo(make_printable(f"{done} {table.name}: {words}"))
+        click.echo(make_printable(f"{action} {table.name}: {words}"))
 
 
 def print_json(table: RemoteTable, **facts: Any) -> None:
