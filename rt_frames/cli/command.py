@@ -22,8 +22,14 @@ from rt_frames._threads import end_at_next_interrupt
 _CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
 # of an error message without -v
 MAX_LINES = 12
-_NO_SERVICE = "pass --url with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
-_OUTCOME_UNKNOWN = "; the outcome is unknown: each request takes effect whole or not at all; check with rt-frames tables and rt-frames show"
+_NO_SERVICE = (
+    "pass --url with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and "
+    "RT_FRAMES_API_KEY)"
+)
+_OUTCOME_UNKNOWN = (
+    "the outcome is unknown: each request takes effect whole or not at all; check with "
+    "rt-frames tables and rt-frames show"
+)
 
 
 def _spell_for_shell(error: Any, command: click.Command) -> str:
@@ -124,10 +130,10 @@ class Command(click.Command):
             lines += _notes_of(error)
             raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt as error:
-            outcome = ""
+            text = "interrupted"
             if self.name in ("create", "alter", "delete"):
-                outcome = _OUTCOME_UNKNOWN
-            lines = [f"interrupted{outcome}", *_notes_of(error)]
+                text += f"; {_OUTCOME_UNKNOWN}"
+            lines = [text, *_notes_of(error)]
             click.echo("\n".join(lines), err=True)
             ctx.exit(130)
         finally:

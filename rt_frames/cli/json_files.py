@@ -26,7 +26,6 @@ from rt_frames._text import one_line
 from rt_frames.cli.input_file import ENCODING_ADVICE, InputFile, Opened
 
 T = TypeVar("T")
-# rows of a batch
 BATCH_ROWS = 4096
 
 

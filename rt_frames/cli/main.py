@@ -263,7 +263,6 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
 @pairs_option("--add-columns", "NAME=DTYPE", "Add a column of nulls.")
 @click.option(
     "--drop-columns",
-    "drop_columns",
     multiple=True,
     metavar="NAME",
     help="Drop a column and its values. Repeatable.",
@@ -432,22 +431,26 @@ def _send(
     An error after the first request prints which requests took effect.
     """
     for number, request in enumerate(requests, start=1):
-        paths = _paths(request)
         try:
             table = table.alter_columns(request)
         except (errors.RemoteError, ValueError):
             if number > 1:
-                done_paths = ", ".join(map(_paths, requests[: number - 1]))
-                numbers = "request 1" if number == 2 else f"requests 1 to {number - 1}"
-                click.echo(
-                    f"half done: {numbers} of {len(requests)}, for {done_paths}, took effect; "
-                    f"request {number}, for {paths}, failed",
-                    err=True,
-                )
+                _print_half_done(requests, number)
             raise
         if is_shown and len(requests) > 1:
-            click.echo(f"request {number} of {len(requests)} done: {paths}")
+            click.echo(f"request {number} of {len(requests)} done: {_paths(request)}")
     return table
+
+
+def _print_half_done(requests: list[AlterationPlan], failed: int) -> None:
+    last = failed - 1
+    numbers = "request 1" if last == 1 else f"requests 1 to {last}"
+    done = ", ".join(map(_paths, requests[:last]))
+    click.echo(
+        f"half done: {numbers} of {len(requests)}, for {done}, took effect; "
+        f"request {failed}, for {_paths(requests[last])}, failed",
+        err=True,
+    )
 
 
 def _paths(plan: AlterationPlan) -> str:
