@@ -1,5 +1,5 @@
-"""The console script ``rt-frames``.
+"""The CLI, ``rt-frames``.
 
-Layering (tests/test_house.py): uses `_connect`, `_client` and the packages below them,
-as a user's program does. Only ``serve`` imports `local`.
+Layering (tests/test_house.py): imports `_connect`, `_client` and the packages below
+them. Only ``serve`` imports `local`.
 """

@@ -1,4 +1,4 @@
-"""``python -m rt_frames.cli``: the console script of this interpreter's package."""
+"""``python -m rt_frames.cli``: the CLI, run by this interpreter."""
 
 from rt_frames.cli.main import main
 

@@ -1,4 +1,4 @@
-"""A command of the console script: its log, its errors, and how it ends."""
+"""The base class of all commands: log level, errors, Ctrl-C and exit codes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,24 @@ from rt_frames import errors
 from rt_frames._text import Message, join_hint, make_printable
 from rt_frames._threads import end_at_next_interrupt
 
-# a parameter of the API → the command's option
+# parameter of the Python functions → name of the command's option
 _CLI_NAMES = {"dtypes": "dtype", "api_key": "key_file", "target": "url"}
-# lines of an error, without -v
+# of an error message without -v
 MAX_LINES = 12
-_NO_SERVICE = "give --url, with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
-_OUTCOME_UNKNOWN = "; each request is done whole or not at all: see which, with rt-frames tables and rt-frames show"
+_NO_SERVICE = (
+    "pass --url with an address or a folder such as ./NAME, or set RT_FRAMES_URL (and "
+    "RT_FRAMES_API_KEY)"
+)
+_OUTCOME_UNKNOWN = (
+    "the outcome is unknown: each request takes effect whole or not at all; check with "
+    "rt-frames tables and rt-frames show"
+)
 
 
 def _spell_for_shell(error: Any, command: click.Command) -> str:
-    """Return the text of an error or a warning, with options in the shell's spelling.
+    """Return an error or warning as text, with a hint that names the CLI's options.
 
-    A hint is left out if the command lacks its options.
+    A hint is dropped if the command lacks its options.
     """
     message = error.args[0] if error.args else None
     if not isinstance(message, Message):
@@ -44,23 +50,27 @@ def _spell_message(message: Message, command: click.Command) -> str:
         options[_CLI_NAMES.get(parameter, parameter)] = value
     if not options or not options.keys() <= {option.name for option in command.params}:
         return message.text
-    hint = _NO_SERVICE if "url" in options else message.hint
+    # hints quote further values of an option as Python does
+    hint = message.hint.replace('"', "")
+    if "url" in options:
+        hint = _NO_SERVICE
     spelled = itertools.starmap(_spell_option, options.items())
     return join_hint(message.text, hint, " ".join(spelled))
 
 
-def usage_error(error: Exception, ctx: click.Context) -> click.UsageError:
-    """Return an error for arguments that no service or file would make right."""
-    return click.UsageError(_spell_for_shell(error, ctx.command))
+def usage_error(error: Exception) -> click.UsageError:
+    """Turn an error into a click.UsageError, which exits with 2."""
+    command = click.get_current_context().command
+    return click.UsageError(_spell_for_shell(error, command))
 
 
 def printable_lines(text: str) -> str:
-    """Escape what would move the cursor, line by line."""
+    """Escape the non-printable characters of each line."""
     return "\n".join(map(make_printable, text.split("\n")))
 
 
 def _notes_of(error: BaseException) -> list[str]:
-    """Return what was done before an error, or is stored in spite of it."""
+    """Return an error's notes: what took effect in spite of it."""
     return [printable_lines(note) for note in getattr(error, "__notes__", ())]
 
 
@@ -82,7 +92,7 @@ VERBOSITY = [
     click.Option(
         ["-v", "--verbose"],
         count=True,
-        help="Show the log; -vv also shows every request.",
+        help="Print the log; -vv also prints every request.",
     ),
     click.Option(
         ["-q", "--quiet"], is_flag=True, help="Print only results and errors."
@@ -91,36 +101,22 @@ VERBOSITY = [
 
 
 class Command(click.Command):
-    """A command that logs by -v and -q, and reports errors in a few lines."""
+    """A command with -v and -q, whose errors are a few lines instead of a traceback."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += VERBOSITY
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and end the process as its outcome says."""
+        """Run the command. Errors and Ctrl-C become messages and exit codes."""
         verbose = _take_verbosity(ctx)
-        # what the character set of a console or a file lacks must not end a command
+        # a character that the console's encoding lacks is escaped, not an error
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda warning, *_: click.echo(
-                    f"Warning: {_spell_for_shell(warning, self)}", err=True
-                )
-                try:
-                    result = super().invoke(ctx)
-                    # output is complete: from here on Ctrl-C ends the process at once,
-                    # instead of raising during shutdown
-                    end_at_next_interrupt()
-                    return result
-                finally:
-                    # close clients here, where Ctrl-C is handled, rather than during
-                    # garbage collection
-                    ctx.close()
+            return self._run(ctx)
         except BrokenPipeError:
-            # the reader of our output has gone; click exits quietly
+            # the reader of a pipe has closed it; click exits quietly
             raise
         except (
             errors.RemoteError,
@@ -137,31 +133,51 @@ class Command(click.Command):
             lines += _notes_of(error)
             raise click.ClickException("\n".join(lines)) from error
         except KeyboardInterrupt as error:
-            outcome = ""
+            text = "interrupted"
             if self.name in ("create", "alter", "delete"):
-                outcome = _OUTCOME_UNKNOWN
-            lines = [f"interrupted{outcome}", *_notes_of(error)]
+                text += f"; {_OUTCOME_UNKNOWN}"
+            lines = [text, *_notes_of(error)]
             click.echo("\n".join(lines), err=True)
             ctx.exit(130)
         finally:
             end_at_next_interrupt()
 
+    def _run(self, ctx: click.Context) -> Any:
+        """Run the command, print its warnings, and close its client."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda warning, *_: click.echo(
+                f"Warning: {_spell_for_shell(warning, self)}", err=True
+            )
+            try:
+                result = super().invoke(ctx)
+                # output is complete: from here on Ctrl-C ends the process at once,
+                # instead of raising during shutdown
+                end_at_next_interrupt()
+                return result
+            finally:
+                # close the client here, where Ctrl-C is handled, not during garbage
+                # collection
+                ctx.close()
+
 
 def _take_verbosity(ctx: click.Context) -> int:
-    """Start logging by -v and -q, and return the number of -v.
+    """Start logging at the level of -v and -q. Return how often -v was passed.
 
-    Both may also stand before the command, as in ``rt-frames -v create``.
+    Both may also precede the command, as in ``rt-frames -v create``.
     """
-    given = ctx.params
-    before = ctx.parent.params if ctx.parent else {}
-    verbose: int = given.pop("verbose") or before.get("verbose", 0)
-    quiet = given.pop("quiet") or before.get("quiet", False)
+    group = ctx.parent.params if ctx.parent else {}
+    verbose: int = ctx.params.pop("verbose") or group.get("verbose", 0)
+    quiet = ctx.params.pop("quiet") or group.get("quiet", False)
     ctx.obj = quiet and not verbose
-    level = logging.WARNING
-    if verbose:
-        level = logging.INFO if verbose == 1 else logging.DEBUG
+    if verbose > 1:
+        level = logging.DEBUG
+    elif verbose:
+        level = logging.INFO
     elif quiet:
         level = logging.ERROR
+    else:
+        level = logging.WARNING
     _log_to_stderr(ctx, level)
     return verbose
 
@@ -178,5 +194,5 @@ def _log_to_stderr(ctx: click.Context, level: int) -> None:
 
 
 def is_quiet() -> bool:
-    """Return whether only results that were asked for are printed."""
+    """Return whether -q was passed, without -v."""
     return bool(click.get_current_context().obj)

@@ -1,8 +1,9 @@
-"""CSV files, read as text: DuckDB splits them into cells by the options it is given.
+"""CSV files: DuckDB splits them into cells of text, which are cast here.
 
-A column gets the first of `_KINDS` whose pattern and exact cast keep its first cells,
-or the type of an existing table. Later cells pass the same pattern and cast, or raise
-an error with their row.
+DuckDB detects nothing, as its casts may change values: it gets all options. A column
+gets the type of the caller or of an existing table. Otherwise it gets the first of
+`_KINDS` whose pattern and exact cast keep its cells in the first rows of all files.
+Every later cell must pass the same pattern and cast; otherwise an error names its row.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rt_frames._extras import require
 from rt_frames._frames.convert import first_failing_row
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import value_type
 from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import one_line, show_value
 from rt_frames.cli.input_file import (
@@ -39,7 +41,7 @@ from rt_frames.cli.input_file import (
     unreadable,
 )
 
-# of each file, from which the types follow
+# of each file, to infer the types from
 FIRST_ROWS = 20_000
 BATCH_CELLS = 2**20
 
@@ -47,9 +49,9 @@ _call = pc.call_function
 
 
 class _Kind(NamedTuple):
-    """A kind of cells: words for errors, a pattern, and a type that is exact."""
+    """A kind of cells: words for errors, a pattern, and the type they are cast to."""
 
-    words: str
+    description: str
     pattern: str
     type: pa.DataType
 
@@ -63,7 +65,7 @@ _NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
 _BOOL = "true|True|TRUE|false|False|FALSE"
 _TEXT = _Kind("is text", "", pa.large_string())
 _NULL = pa.scalar(None, _TEXT.type)
-# in the order in which they are tried
+# tried in this order
 _KINDS = [
     _Kind("holds whole numbers", _INTEGER, pa.int64()),
     _Kind("holds numbers", _NUMBER, pa.float64()),
@@ -77,7 +79,7 @@ _KINDS = [
     ),
     _Kind("holds times", _CLOCK, pa.time64("us")),
 ]
-# of a table's column: a family of types → cells that are one of them
+# family or name of a table column's type → pattern of the cells that it accepts
 _PATTERNS = {
     "integers": _INTEGER,
     "floats": _NUMBER,
@@ -89,7 +91,7 @@ _PATTERNS = {
     "binary": "",
     "extension<arrow.uuid>": "",
 }
-# all options are given, so that DuckDB detects nothing
+# every option is set, so that DuckDB detects nothing
 _READ_CSV = """
     SELECT * FROM read_csv(?, delim = ?, header = ?, columns = ?, auto_detect = false, strict_mode = true, quote = '"',
     escape = '"', comment = '', nullstr = [''], allow_quoted_nulls = false, hive_partitioning = false)
@@ -97,10 +99,7 @@ _READ_CSV = """
 
 
 def open_csv(files: list[InputFile], options: FileOptions) -> Opened:
-    """Open CSV files.
-
-    Types that neither the caller nor a table gives follow from each file's first rows.
-    """
+    """Open CSV files, and infer the types that neither caller nor table gives."""
     require("files")
     names = _read_names(files[0], options)
     for file in files[1:]:
@@ -115,24 +114,43 @@ def _read_values(
 ) -> Iterator[pa.RecordBatch]:
     rows_before = 0
     for batch in _read_cells(names, options, file):
-        arrays = []
+        columns = []
         for name, kind, cells in zip(names, kinds, batch.columns, strict=True):
             try:
-                arrays.append(_to_values(cells, kind, options))
+                columns.append(_to_values(cells, kind, options))
             except CONVERSION_ERRORS as error:
                 row = _find_bad_row(cells, kind, options, error)
-                text = _explain_cell(name, kind, cells[row].as_py())
-                raise ValueError(f"{file}, row {rows_before + row}: {text}") from None
-        yield pa.RecordBatch.from_arrays(arrays, names)
+                reason = _explain_cell(name, kind, cells[row].as_py())
+                raise ValueError(f"{file}, row {rows_before + row}: {reason}") from None
+        yield pa.RecordBatch.from_arrays(columns, names)
         rows_before += batch.num_rows
 
 
 def _read_names(file: InputFile, options: FileOptions) -> list[str]:
-    """Return the column names.
+    """Read the column names of a file.
 
-    DuckDB would change empty names, and names that differ in case alone.
+    Not by DuckDB, which changes empty names, and names that are equal but for case.
+    Raises ValueError if the line is empty, not UTF-8, or has another separator.
     """
     separator = _separator(file, options)
+    cells = _read_first_line(file, separator)
+    if not cells:
+        raise ValueError(f"{file}, line 1: there are no columns")
+    if re.search("[\udc80-\udcff]", "".join(cells)):
+        raise ValueError(f"{file}, line 1: not UTF-8; {ENCODING_ADVICE}")
+    if len(cells) == 1 and options.separator is None:
+        other = re.search(r"[,;\t|]", cells[0])
+        if other and other[0] != separator:
+            raise ValueError(
+                f"{file} has one column, {cells[0]!r:.100}; pass --separator {other[0]!r}"
+            )
+    if options.header:
+        return cells
+    return [f"column{number}" for number in range(len(cells))]
+
+
+def _read_first_line(file: InputFile, separator: str) -> list[str]:
+    """Return the cells of the first line. An invalid byte becomes a surrogate."""
     with (
         errors_named_after(file),
         file.readable.open(
@@ -140,22 +158,9 @@ def _read_names(file: InputFile, options: FileOptions) -> list[str]:
         ) as text,
     ):
         try:
-            names = next(csv.reader(text, delimiter=separator, strict=True), [])
+            return next(csv.reader(text, delimiter=separator, strict=True), [])
         except csv.Error as error:
             raise ValueError(f"{file}, line 1: {error}") from None
-    if not names:
-        raise ValueError(f"{file}, line 1: there are no columns")
-    if re.search("[\udc80-\udcff]", "".join(names)):
-        raise ValueError(f"{file}, line 1: this is not UTF-8; {ENCODING_ADVICE}")
-    if len(names) == 1 and options.separator is None:
-        other = re.search(r"[,;\t|]", names[0])
-        if other and other[0] != separator:
-            raise ValueError(
-                f"{file} has one column, {names[0]!r:.100}; give --separator {other[0]!r}"
-            )
-    if options.header:
-        return names
-    return [f"column{number}" for number in range(len(names))]
 
 
 def _separator(file: InputFile, options: FileOptions) -> str:
@@ -164,7 +169,7 @@ def _separator(file: InputFile, options: FileOptions) -> str:
         separator = "\t"
     if separator == options.decimal:
         raise click.UsageError(
-            f"--decimal: {separator!r} separates the cells; give another --separator, such as ';'"
+            f"--decimal: {separator!r} also separates the cells; pass another --separator, such as ';'"
         )
     return separator
 
@@ -172,59 +177,59 @@ def _separator(file: InputFile, options: FileOptions) -> str:
 def _find_kinds(
     names: list[str], files: list[InputFile], options: FileOptions
 ) -> list[_Kind]:
-    """Return each column's kind: the given one, or the first that keeps its cells."""
-    known = _known_kinds(names, options)
-    candidates = [_KINDS] * len(names)
+    """Return each column's kind: as known, else the first kind that keeps its cells."""
+    kinds = _known_kinds(names, options)
+    # index of a column → kinds that keep all of its cells so far
+    candidates = {index: _KINDS for index, kind in enumerate(kinds) if kind is None}
     for file in files:
         for batch in _read_cells(names, options, file, FIRST_ROWS):
-            for column, cells in enumerate(batch.columns):
-                if known[column] is None:
-                    candidates[column] = [
-                        kind
-                        for kind in candidates[column]
-                        if _keeps(kind, cells, options)
-                    ]
-    kinds = []
-    for given, left in zip(known, candidates, strict=True):
-        if given is not None:
-            kinds.append(given)
-        elif not left or len(left) == len(_KINDS):
-            # no kind keeps the cells, or there are none
-            kinds.append(_TEXT)
-        else:
-            kinds.append(left[0])
-    return kinds
+            for index, remaining in candidates.items():
+                cells = batch.column(index)
+                candidates[index] = [
+                    kind for kind in remaining if _keeps(kind, cells, options)
+                ]
+    for index, remaining in candidates.items():
+        # a column whose cells are all empty keeps all kinds, and is text
+        if 0 < len(remaining) < len(_KINDS):
+            kinds[index] = remaining[0]
+    return [kind or _TEXT for kind in kinds]
 
 
 def _known_kinds(names: list[str], options: FileOptions) -> list[_Kind | None]:
-    """Return the kinds that the caller or a table gives; None for other columns."""
+    """Return the kinds that the caller or a table gives. None for other columns."""
     table_types = options.table_types()
     kinds: list[_Kind | None] = []
     for name, new_name in zip(names, options.names_in_table(names), strict=True):
-        arrow = options.dtypes.get(name, table_types.get(new_name))
-        if arrow is None:
-            kinds.append(None)
-            continue
-        if types.is_dictionary(arrow):
-            arrow = arrow.value_type
-        if arrow == pa.binary(16):
-            # some services describe the storage alone
-            arrow = pa.uuid()
-        pattern = _PATTERNS.get(family(arrow) or str(arrow))
         if name in options.dtypes:
+            arrow = _cell_type(options.dtypes[name])
             kinds.append(_Kind(f"is to be {arrow}", "", arrow))
-        elif pattern is None:
-            raise ValueError(
-                f"column {name!r} is {arrow} in the table, which no text becomes; use Parquet or NDJSON"
-            )
+        elif new_name in table_types:
+            arrow = _cell_type(table_types[new_name])
+            kinds.append(_table_kind(name, arrow))
         else:
-            kinds.append(_Kind(f"is {arrow} in the table", pattern, arrow))
+            kinds.append(None)
     return kinds
+
+
+def _cell_type(arrow: pa.DataType) -> pa.DataType:
+    """Return the type of a column's values."""
+    arrow = value_type(arrow)
+    # some services describe a UUID by its storage
+    return pa.uuid() if arrow == pa.binary(16) else arrow
+
+
+def _table_kind(name: str, arrow: pa.DataType) -> _Kind:
+    pattern = _PATTERNS.get(family(arrow) or str(arrow))
+    if pattern is None:
+        raise ValueError(
+            f"column {name!r} is {arrow} in the table, which CSV cannot hold; use Parquet or NDJSON"
+        )
+    return _Kind(f"is {arrow} in the table", pattern, arrow)
 
 
 def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
     try:
-        # most kinds are ruled out by these
+        # cheap: the first cells rule out most kinds
         _to_values(cells.slice(0, 100), kind, options)
         _to_values(cells, kind, options)
     except CONVERSION_ERRORS:
@@ -235,26 +240,27 @@ def _keeps(kind: _Kind, cells: pa.Array, options: FileOptions) -> bool:
 def _read_cells(
     names: list[str], options: FileOptions, file: InputFile, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the cells as text, in columns of these names.
+    """Yield the cells as text, with the columns in the order of ``names``.
 
     An empty cell is null unless it is quoted.
     """
     import duckdb
 
-    header = _read_names(file, options)
-    columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
-    # DuckDB takes a path for a pattern
+    names_in_file = _read_names(file, options)
+    columns = {f"c{number}": "VARCHAR" for number in range(len(names_in_file))}
+    # DuckDB reads a path as a glob
     path = re.sub(r"([\[*?])", r"[\1]", str(file.readable.absolute()))
-    given = [path, _separator(file, options), options.header, columns]
+    parameters = [path, _separator(file, options), options.header, columns]
+    batch_rows = max(BATCH_CELLS // len(names_in_file), 2048)
     try:
         with _database().cursor() as connection:
-            # makes its text large_string
+            # DuckDB then exports text as large_string
             connection.sql("SET arrow_large_buffer_size = true")
-            rows = connection.sql(_READ_CSV, params=given)
+            rows = connection.sql(_READ_CSV, params=parameters)
             if limit is not None:
                 rows = rows.limit(limit)
-            for batch in rows.to_arrow_reader(max(BATCH_CELLS // len(header), 2048)):
-                ordered = in_order(batch.rename_columns(header), names)
+            for batch in rows.to_arrow_reader(batch_rows):
+                ordered = in_order(batch.rename_columns(names_in_file), names)
                 yield _replace_nulls(ordered, options.nulls)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _explain_duckdb(file, error) from error
@@ -270,37 +276,37 @@ def _database() -> Any:
 def _replace_nulls(batch: pa.RecordBatch, nulls: tuple[str, ...]) -> pa.RecordBatch:
     if not nulls:
         return batch
-    known = pc.SetLookupOptions(pa.array(nulls, _TEXT.type))
-    arrays = []
+    null_texts = pc.SetLookupOptions(pa.array(nulls, _TEXT.type))
+    columns = []
     for cells in batch.columns:
-        is_null = _call("is_in", [cells], known)
-        arrays.append(_call("if_else", [is_null, _NULL, cells]))
-    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+        is_null = _call("is_in", [cells], null_texts)
+        columns.append(_call("if_else", [is_null, _NULL, cells]))
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _explain_duckdb(file: InputFile, error: Exception) -> ValueError:
-    """Return an error with line and reason, without DuckDB's advice on parameters."""
+    """Return an error with line and reason, without DuckDB's advice on SQL options."""
     text = str(error)
-    found = re.search(
+    match = re.search(
         r"CSV Error on Line: (\d+)\n(?:Original Line:([^\0]*?)\n+)?(.+)\n+Poss", text
     )
-    if found:
-        number, line, why = found.groups()
-        reason = f"{why.partition('.')[0]}: {one_line(line or '', 100)!r}"
-        if "unicode" in why:
+    if match:
+        number, line, fault = match.groups()
+        reason = f"{fault.partition('.')[0]}: {one_line(line or '', 100)!r}"
+        if "unicode" in fault:
             reason += f"; {ENCODING_ADVICE}"
         return ValueError(f"{file}, line {number}: {reason}")
     if "state machine" in text:
         return ValueError(
-            f"{file}: some lines end in CR LF and some in LF, or CR; make them alike first"
+            f"{file}: the lines end in a mix of CR LF, LF or CR; convert them to one kind"
         )
     return unreadable(file, error)
 
 
 def _to_values(cells: pa.Array, kind: _Kind, options: FileOptions) -> pa.Array:
-    """Return the values of cells.
+    """Cast cells of text to the type of their kind.
 
-    Raises one of `CONVERSION_ERRORS` if a cell is not of the kind.
+    Raises one of `CONVERSION_ERRORS` if a cell is not of this kind.
     """
     arrow = kind.type
     has_fractions = types.is_floating(arrow) or types.is_decimal(arrow)
@@ -314,13 +320,15 @@ def _to_values(cells: pa.Array, kind: _Kind, options: FileOptions) -> pa.Array:
         _check_all(cells, kind.pattern)
     if types.is_timestamp(arrow) and arrow.tz in ("UTC", "Etc/UTC", "+00:00"):
         cells = _replace(cells, f"^({_TIMESTAMP})$", r"\1Z")
-    return cells if arrow == cells.type else cast_exactly(cells, arrow)
+    if arrow == cells.type:
+        return cells
+    return cast_exactly(cells, arrow)
 
 
 def _check_all(cells: pa.Array, pattern: str) -> None:
-    whole = pc.MatchSubstringOptions(f"^({pattern})$")
-    matched = _call("match_substring_regex", [cells], whole)
-    if _call("all", [matched]).as_py() is False:
+    whole_cell = pc.MatchSubstringOptions(f"^({pattern})$")
+    matches = _call("match_substring_regex", [cells], whole_cell)
+    if _call("all", [matches]).as_py() is False:
         raise ValueError("not of this kind")
 
 
@@ -335,38 +343,38 @@ def _find_bad_row(
     def convert(start: int, end: int) -> pa.Array:
         return _to_values(cells.slice(start, end - start), kind, options)
 
-    return first_failing_row(len(cells), convert, error)[0] or 0
+    row, _ = first_failing_row(len(cells), convert, error)
+    return row or 0
 
 
 def _explain_cell(name: str, kind: _Kind, cell: str) -> str:
     advice = "correct it"
     if kind in _KINDS:
-        advice = f"give --dtype {shlex.quote(f'{name}=string')}"
-    return f"column {name!r} {kind.words}, and this is {show_value(cell)}; {advice}"
+        as_text = shlex.quote(f"{name}=string")
+        advice = f"pass --dtype {as_text}"
+    return f"column {name!r} {kind.description}, but this cell is {show_value(cell)}; {advice}"
 
 
 @functools.cache
 def check_date_format(text: str) -> str:
-    """Return the pattern of a format's values in ISO 8601.
+    """Return the pattern of the dates of a format, once they are rewritten in ISO 8601.
 
-    Raises click.UsageError if the format leaves the day open.
+    Raises click.UsageError if the format leaves day, century or time ambiguous.
     """
-    # %y would make another century of it
+    # in a century that %y does not read
     moment = datetime(1834, 11, 23, 13, 45, 56, tzinfo=UTC)
     try:
         with warnings.catch_warnings():
-            # Python 3.13 warns of a format without a year, which is refused below
+            # Python 3.13 warns of a format without a year; it is refused below
             warnings.simplefilter("ignore", DeprecationWarning)
             parsed = datetime.strptime(moment.strftime(text), text)
     except ValueError:
         parsed = datetime.min
     is_clock_known = parsed.time() in (time(), time(13), time(13, 45), moment.time())
     if parsed.date() != moment.date() or not is_clock_known or "%Z" in text:
-        advice = (
-            "write it as Python's strptime does, such as %d/%m/%Y or '%Y%m%d %H:%M'"
-        )
         raise click.UsageError(
-            f"--date-format: {text!r:.50} does not tell day, month and full year; {advice}"
+            f"--date-format: {text!r:.50} does not fix day, month and full year; use "
+            "Python's strptime codes, such as %d/%m/%Y or '%Y%m%d %H:%M'"
         )
     if parsed.tzinfo:
         return _TIMESTAMP + _OFFSET
@@ -376,22 +384,25 @@ def check_date_format(text: str) -> str:
 
 
 def _to_iso(cells: pa.Array, date_format: str) -> pa.Array:
-    """Rewrite moments in ISO 8601.
+    """Rewrite dates and timestamps in ISO 8601.
 
-    Other text stays as it is, for the pattern to refuse. Raises ValueError for text in
-    ISO 8601, which the pattern would let pass.
+    Text in another format stays as it is: the kind's pattern refuses it. Text that is
+    in ISO 8601 already raises ValueError, as the pattern would accept it.
     """
-    pattern = check_date_format(date_format)
-    coded = cells.dictionary_encode()
-    rewritten = []
-    for text in coded.dictionary.to_pylist():
+    iso_pattern = check_date_format(date_format)
+    encoded = cells.dictionary_encode()
+    texts = []
+    for text in encoded.dictionary.to_pylist():
         try:
             moment = datetime.strptime(text, date_format)
         except ValueError:
-            if re.fullmatch(pattern, text):
-                # a column has one form, and this is another
+            if re.fullmatch(iso_pattern, text):
+                # all dates of a column have one format
                 raise
-            rewritten.append(text)
+            texts.append(text)
+            continue
+        if iso_pattern == _DATE:
+            texts.append(str(moment.date()))
         else:
-            rewritten.append(str(moment.date() if pattern == _DATE else moment))
-    return pa.array(rewritten, cells.type).take(coded.indices)
+            texts.append(str(moment))
+    return pa.array(texts, cells.type).take(encoded.indices)

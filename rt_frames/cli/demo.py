@@ -1,4 +1,4 @@
-"""The main job from end to end with one frame; every stored value is compared."""
+"""``rt-frames demo``: create and alter a table, then compare every stored value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def calendar() -> pa.Table:
-    """Make a table of the days of forty years, with most kinds of columns."""
+    """Make a table of the days of forty years, with most types of columns."""
     first = datetime.date(1990, 1, 1)
     last = datetime.date(2029, 12, 31)
     day = pl.col("day")
@@ -40,14 +40,14 @@ def calendar() -> pa.Table:
     days = pl.DataFrame({"day": pl.date_range(first, last, eager=True)})
     days = days.with_columns(**columns)
     table = days.to_arrow(compat_level=pl.CompatLevel.oldest())
-    # with signed codes, which pandas reads; those of Polars were unsigned once
+    # pandas reads only signed codes; older versions of Polars export unsigned ones
     categories = table["weekday"].dictionary_encode()
-    at = table.schema.get_field_index("weekday")
-    return table.set_column(at, "weekday", categories)
+    index = table.schema.get_field_index("weekday")
+    return table.set_column(index, "weekday", categories)
 
 
 def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
-    """Do the main job with a file or the calendar, as a pandas and a Polars frame.
+    """Store and alter a file or the calendar, as a pandas and as a Polars frame.
 
     Returns a line for each table that differs from its frame.
     """
@@ -64,42 +64,41 @@ def run(path: Path | None, folder: Path, options: FileOptions) -> list[str]:
     for name in frames:
         if (folder / f"{name}.lance").exists():
             raise ValueError(
-                f"{folder} has a table {name}; give another folder to --keep"
+                f"{folder} already has table {name!r}; pass another folder to --keep"
             )
-    wrong = []
+    differences = []
     for name, frame in frames.items():
         library = name.rpartition("_")[2]
-        click.secho(
-            f"\n{library}: {frame.shape[0]:,} rows, {frame.shape[1]} columns", bold=True
-        )
+        rows, columns = frame.shape
+        click.secho(f"\n{library}: {rows:,} rows, {columns} columns", bold=True)
         difference = _run(frame, name, folder)
         if difference:
-            wrong.append(f"{name}: {difference}")
+            differences.append(f"{name}: {difference}")
         click.echo(difference or "every value read back with lance equals the frame's")
-    return wrong
+    return differences
 
 
 def _show(line: str, result: Any) -> None:
-    """Show a line of Python beside its result."""
+    """Print a line of Python and its result."""
     click.secho(f">>> {line}", fg="cyan")
     if result is not None:
         click.echo(str(result))
 
 
 def _run(frame: Any, name: str, folder: Path) -> str | None:
-    """Do the main job with one frame; return the difference, or None."""
+    """Store and alter one frame. Return how the table differs from it, or None."""
     with connect(folder, default=False) as client:
         after = _show_main_job(frame, name, folder, client)
-        # through the library's own conversion, which this package does not use
+        # the libraries' own conversions: the package must not check itself
         if isinstance(after, pd.DataFrame):
             expected = pa.Table.from_pandas(after, preserve_index=False)
         else:
             expected = after.to_arrow()
-        full = _forbid_nulls(expected, client.table(name))
+        required = _forbid_nulls(expected, client.table(name))
     _show(f'lance.dataset("{folder / name}.lance")', None)
     stored = lance.dataset(str(folder / f"{name}.lance")).to_table()
-    if full is not None and stored.schema.field(full).nullable:
-        return f"column {full!r} may still hold nulls"
+    if required is not None and stored.schema.field(required).nullable:
+        return f"column {required!r} is still nullable"
     try:
         assert_frame_equal(
             pl.DataFrame(stored),
@@ -113,9 +112,9 @@ def _run(frame: Any, name: str, folder: Path) -> str | None:
 
 
 def _show_main_job(frame: Any, name: str, folder: Path, client: Client) -> Any:
-    """Create and alter a table; return a frame with its expected values."""
-    where = folder if folder.is_absolute() else f"./{folder}"
-    _show(f'client = rt.connect("{where}")', client)
+    """Create and alter a table. Return a frame with its expected values."""
+    target = folder if folder.is_absolute() else f"./{folder}"
+    _show(f'client = rt.connect("{target}")', client)
     _show(f'df.remote.to_table("{name}")', frame.remote.to_table(name, client=client))
     _show("rt.list_tables()", client.list_tables())
     first = str(frame.columns[0])
@@ -156,7 +155,7 @@ def _alter(frame: Any, rename: dict[str, str]) -> tuple[Any, str]:
 
 
 def _forbid_nulls(rows: pa.Table, table: RemoteTable) -> str | None:
-    """Forbid nulls in the first column without any; return its name, or None."""
+    """Forbid nulls in the first column without nulls. Return its name, or None."""
     for name in rows.column_names:
         if rows.num_rows and not rows[name].null_count:
             line = f'client.table("{table.name}").set_nullable({{"{name}": False}})'

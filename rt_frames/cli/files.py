@@ -1,12 +1,11 @@
-"""Files of all formats as one `Source`, with a few batches in memory at a time.
+"""Open files of all formats as one `Source`, with a few batches in memory at a time.
 
-`csv_files` and `json_files` read text. Parquet and Arrow files are read here.
+`csv_files` and `json_files` read text. This module reads Parquet and Arrow.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
 import io
 import shutil
@@ -24,6 +23,7 @@ from pyarrow import types
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.from_arrow import to_chunk
 from rt_frames._frames.source import Chunk, Source
+from rt_frames._names import did_you_mean
 from rt_frames._text import make_printable
 from rt_frames.cli.csv_files import open_csv
 from rt_frames.cli.input_file import (
@@ -52,6 +52,8 @@ SUFFIXES = {
     ".arrows": "arrow",
 }
 PIPE = Path("-")
+# bytes or characters copied at a time
+CHUNK = 2**20
 _DEFAULTS = FileOptions()
 _CSV_OPTIONS = {
     "separator": "--separator",
@@ -63,47 +65,43 @@ _CSV_OPTIONS = {
 
 
 def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, bool]:
-    """Open files, globs or a pipe as one source.
+    """Open files, globs or standard input as one source.
 
-    Also returns whether the types were inferred. The source's ``close`` removes
-    temporary files.
+    Also returns whether types were inferred. The source's ``close`` removes temporary
+    copies.
 
     Raises
     ------
     ValueError
         If a file is missing, cannot be read, or has other columns than the first.
     click.UsageError
-        If options do not go together.
+        If an option does not apply to the format.
     """
-    found: list[Path] = []
-    for pattern in paths:
-        found += _expand(pattern)
-    formats = list(dict.fromkeys(_format(path, options) for path in found))
-    if len(formats) > 1:
-        raise ValueError(
-            f"the files are of several formats, {' and '.join(formats)}; make them alike first"
-        )
-    form = formats[0]
-    if form != "csv":
-        _refuse_csv_options(form, options)
-    undo = contextlib.ExitStack()
+    expanded: list[Path] = []
+    for path in paths:
+        expanded += _expand(path)
+    file_format = _common_format(expanded, options)
+    if file_format != "csv":
+        _refuse_csv_options(file_format, options)
+    copies = contextlib.ExitStack()
     try:
         files = []
-        for path in found:
-            readable = _readable_path(path, options.encoding, undo)
+        for path in expanded:
+            readable = _readable_path(path, options.encoding, copies)
             files.append(InputFile(path, readable))
-        opened = _open(form, files, options)
-        source = _to_source(opened, files, options, undo.close)
+        opened = _open(file_format, files, options)
+        source = _to_source(opened, files, options, copies.close)
     except BaseException:
-        undo.close()
+        copies.close()
         raise
-    known = set(options.table_types())
-    is_typed = form in ("parquet", "arrow") or known.issuperset(source.schema.names)
-    return source, not is_typed
+    has_types = file_format in ("parquet", "arrow")
+    table_columns = set(options.table_types())
+    is_inferred = not has_types and not table_columns.issuperset(source.schema.names)
+    return source, is_inferred
 
 
 def read_table(path: Path, options: FileOptions) -> pa.Table:
-    """Read a file whole."""
+    """Read a whole file into a table."""
     source, _ = open_files([path], options)
     with contextlib.closing(open_source(source)) as source:
         return pa.Table.from_batches(source.batches(), source.schema)
@@ -112,54 +110,69 @@ def read_table(path: Path, options: FileOptions) -> pa.Table:
 def _expand(path: Path) -> list[Path]:
     if path == PIPE or path.exists() or not glob.has_magic(str(path)):
         return [path]
-    found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
-    if not found:
+    names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
+    if not names:
         raise ValueError(f"{path}: no file matches")
-    return [Path(name) for name in found]
+    return [Path(name) for name in names]
+
+
+def _common_format(paths: list[Path], options: FileOptions) -> str:
+    formats = list(dict.fromkeys(_format(path, options) for path in paths))
+    if len(formats) > 1:
+        raise ValueError(
+            f"the files have several formats, {' and '.join(formats)}; pass files of one format"
+        )
+    return formats[0]
 
 
 def _format(path: Path, options: FileOptions) -> str:
     shown = make_printable(str(path))
     if path.is_dir():
         raise ValueError(
-            f"{shown} is a folder; name its files, for example '{shown}/*.parquet'"
+            f"{shown} is a folder; pass its files, for example '{shown}/*.parquet'"
         )
     if path != PIPE and not path.exists():
-        raise ValueError(f"{shown}: there is no such file")
+        raise ValueError(f"{shown}: no such file")
     suffix = path.suffix.lower()
     if suffix in (".zip", ".bz2", ".xz"):
-        raise ValueError(f"{shown}: {suffix} is not read; unpack it first")
-    found = options.format or SUFFIXES.get(suffix_of(path))
-    if found is not None:
-        return found
-    advice = f"give --format {'|'.join(dict.fromkeys(SUFFIXES.values()))}"
+        raise ValueError(f"{shown}: {suffix} files are not supported; unpack it first")
+    file_format = options.format or SUFFIXES.get(suffix_of(path))
+    if file_format is not None:
+        return file_format
     if suffix.startswith(".xl"):
-        advice = "read what Excel wrote with pandas.read_excel"
+        raise ValueError(
+            f"{shown}: Excel files are not supported; load it with pandas.read_excel"
+        )
+    reason = "no file extension names its format"
+    if suffix:
+        reason = f"unknown file extension {suffix!r}"
     raise ValueError(
-        f"{shown}: its name does not say what it holds, as {', '.join(SUFFIXES)} do; {advice}"
+        f"{shown}: {reason}; pass --format parquet, csv, ndjson, json or arrow"
     )
 
 
-def _refuse_csv_options(form: str, options: FileOptions) -> None:
+def _refuse_csv_options(file_format: str, options: FileOptions) -> None:
     for name, option in _CSV_OPTIONS.items():
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise click.UsageError(
-                f"{option}: only CSV has it, and this is {form}; leave it out"
+                f"{option}: only for CSV, but the format is {file_format}; leave it out"
             )
 
 
 def _readable_path(
-    path: Path, encoding: str | None, undo: contextlib.ExitStack
+    path: Path, encoding: str | None, copies: contextlib.ExitStack
 ) -> Path:
-    """Return the path of a file that can be read again, in UTF-8.
+    """Return the path of a file that can be read repeatedly, in UTF-8.
 
-    A pipe, a compressed file and one in another encoding are copied.
+    A pipe, a compressed file or a file in another encoding is copied. ``copies``
+    removes the copies.
     """
-    packed = PACKED.get(path.suffix.lower())
-    if path.is_file() and not packed and not encoding:
+    compression = PACKED.get(path.suffix.lower())
+    if path.is_file() and not compression and not encoding:
         return path
-    # others may not read it, and Windows opens no named temporary file a second time
-    folder = undo.enter_context(
+    # a folder, as Windows cannot open a NamedTemporaryFile a second time; no other
+    # user may read it
+    folder = copies.enter_context(
         tempfile.TemporaryDirectory(prefix="rt_frames-", ignore_cleanup_errors=True)
     )
     copied = Path(folder) / "copy"
@@ -167,23 +180,25 @@ def _readable_path(
         raw: Any = sys.stdin.buffer
         if path != PIPE:
             raw = stack.enter_context(path.open("rb"))
-        stream: Any = pa.input_stream(raw, compression=packed)
-        copy = stack.enter_context(copied.open("wb"))
+        stream: Any = pa.input_stream(raw, compression=compression)
+        target = stack.enter_context(copied.open("wb"))
         if encoding:
             text = io.TextIOWrapper(io.BufferedReader(stream), encoding, newline="")
-            for part in iter(functools.partial(text.read, 2**20), ""):
-                copy.write(part.encode())
+            while part := text.read(CHUNK):
+                target.write(part.encode())
         else:
-            shutil.copyfileobj(stream, copy, 2**20)
+            shutil.copyfileobj(stream, target, CHUNK)
     return copied
 
 
-def _open(form: str, files: list[InputFile], options: FileOptions) -> Opened:
-    if form == "csv":
+def _open(file_format: str, files: list[InputFile], options: FileOptions) -> Opened:
+    if file_format == "csv":
         return open_csv(files, options)
-    if form in ("json", "ndjson"):
-        return open_json(files, by_line=form == "ndjson")
-    return _open_arrow(_read_parquet if form == "parquet" else _read_arrow, files)
+    if file_format in ("json", "ndjson"):
+        return open_json(files, by_line=file_format == "ndjson")
+    if file_format == "parquet":
+        return _open_arrow(_read_parquet, files)
+    return _open_arrow(_read_arrow, files)
 
 
 def _to_source(
@@ -193,8 +208,8 @@ def _to_source(
     close: Callable[[], None],
 ) -> Source:
     schema, read = opened
-    _check_known("--rename", options.rename, schema.names)
-    _check_known("--dtype", options.dtypes, schema.names)
+    _check_columns("--rename", options.rename, schema.names)
+    _check_columns("--dtype", options.dtypes, schema.names)
     names = options.names_in_table(schema.names)
 
     def chunks() -> Iterator[Chunk]:
@@ -214,7 +229,7 @@ def _to_source(
 def _casts(
     schema: pa.Schema, targets: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Return the casts of text columns to types that JSON has no values of."""
+    """Return the casts of text columns to types that JSON cannot hold."""
     casts = {}
     for field in schema:
         target = targets.get(field.name, pa.null())
@@ -225,11 +240,11 @@ def _casts(
     return casts
 
 
-def _check_known(option: str, given: Iterable[str], names: list[str]) -> None:
-    for name in given:
+def _check_columns(option: str, columns: Iterable[str], names: list[str]) -> None:
+    for name in columns:
         if name not in names:
             raise ValueError(
-                f"{option}: there is no column {name!r}; the columns are {names!r:.500}"
+                f"{option}: the files have no column {name!r}; {did_you_mean(name, names)}"
             )
 
 
@@ -237,7 +252,7 @@ _Read = Callable[[InputFile], tuple[pa.Schema, Iterable[pa.RecordBatch]]]
 
 
 def _open_arrow(read: _Read, files: list[InputFile]) -> Opened:
-    """Open Parquet or Arrow files, which must have equal types."""
+    """Open Parquet or Arrow files. Raises ValueError if their types differ."""
     schemas = []
     for file in files:
         with errors_named_after(file):
@@ -249,7 +264,7 @@ def _open_arrow(read: _Read, files: list[InputFile]) -> Opened:
         for field, expected in zip(ordered, first, strict=True):
             if not field.equals(expected):
                 raise ValueError(
-                    f"{file}: column {field.name!r} is {field.type}, and {expected.type} in {files[0]}; cast it first"
+                    f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {files[0]}; cast it first"
                 )
 
     def read_batches(file: InputFile) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""A file to read, the options for reading, and checks that all formats share."""
+"""Input files, the options for reading them, and checks that all formats share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rt_frames._names import clean_names
 from rt_frames._text import list_names, make_printable, one_line
 
 PACKED = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
-ENCODING_ADVICE = "give --encoding, such as cp1252 or utf-16"
+ENCODING_ADVICE = "pass --encoding, such as cp1252 or utf-16"
 
 
 class FileOptions(NamedTuple):
-    """How files are read. None means: by the file's name or content.
+    """Options for reading files. None means that the name or content decides.
 
     Parameters
     ----------
@@ -25,15 +25,15 @@ class FileOptions(NamedTuple):
         One of the values of `SUFFIXES`.
     separator, decimal, date_format, nulls, header
         For CSV: the separator of cells, the decimal point, the format of dates, cells
-        that mean null, and whether the first row has the column names.
+        that mean null, and whether the first line holds the column names.
     encoding : str, optional
         For CSV and JSON.
     dtypes : dict of str to pyarrow.DataType
-        Types of columns, in place of the inferred ones.
+        Types of columns by their names in the file, instead of inferred types.
     rename, clean_names
-        For the column names in the table.
+        How column names in the table follow from those in the file.
     table : pyarrow.Schema, optional
-        The columns of the table that rows are appended to; text takes its types.
+        The columns of the table that rows are added to. Text is cast to their types.
     """
 
     format: str | None = None
@@ -49,17 +49,19 @@ class FileOptions(NamedTuple):
     table: pa.Schema | None = None
 
     def names_in_table(self, names: list[str]) -> list[str]:
-        """Return the names in the table of a file's columns."""
+        """Return the table's names for a file's columns."""
         renamed = [self.rename.get(name, name) for name in names]
-        return clean_names(renamed) if self.clean_names else renamed
+        if self.clean_names:
+            return clean_names(renamed)
+        return renamed
 
     def table_types(self) -> dict[str, pa.DataType]:
-        """Return the types of the columns of ``table`` by name. Empty without one."""
+        """Return the types of ``table`` by column name. Empty without a table."""
         return {field.name: field.type for field in self.table or ()}
 
 
 class InputFile(NamedTuple):
-    """A file to read: its name for errors, and a path that can be read repeatedly."""
+    """A file: the path that errors name, and a path that can be read repeatedly."""
 
     path: Path
     readable: Path
@@ -68,13 +70,13 @@ class InputFile(NamedTuple):
         return make_printable(str(self.path))
 
 
-# the schema of all files, and a function that reads one
+# the schema of all files, and a function that yields the batches of a file
 Opened = tuple[pa.Schema, Callable[[InputFile], Iterable[pa.RecordBatch]]]
 
 
 @contextlib.contextmanager
 def errors_named_after(file: InputFile) -> Iterator[None]:
-    """Turn what a library raises about a file into a short error that names it."""
+    """Turn a library's errors into a ValueError with the file's name."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -82,13 +84,13 @@ def errors_named_after(file: InputFile) -> Iterator[None]:
 
 
 def unreadable(file: InputFile, error: Exception) -> ValueError:
-    """Return an error with the file's name and the first line of a library's error."""
+    """Return a ValueError with the file's name and an error's first line."""
     reason = str(error).partition("\n")[0]
     return ValueError(f"{file} cannot be read: {one_line(reason, 300)}")
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix that tells the format: the last but that of a compression."""
+    """Return the last suffix that is not a compression's, such as ``.csv``."""
     for suffix in reversed(path.suffixes):
         if suffix.lower() not in PACKED:
             return suffix.lower()
@@ -106,15 +108,18 @@ def check_column_names(
         return
     differences = []
     if added:
-        differences.append(f"{list_names(sorted(added))} added")
+        differences.append(f"extra: {list_names(sorted(added))}")
     if missing:
-        differences.append(f"{list_names(sorted(missing))} missing")
-    found = " and ".join(differences) or "their order"
+        differences.append(f"missing: {list_names(sorted(missing))}")
+    difference = "; ".join(differences) or "repeated names in another order"
     raise ValueError(
-        f"{file} has other columns than {first}: {found}; make them alike first"
+        f"{file} has other columns than {first} ({difference}); give all files the same "
+        "columns"
     )
 
 
 def in_order(rows: Any, names: list[str]) -> Any:
-    """Return a batch or table with its columns in this order."""
-    return rows if rows.schema.names == names else rows.select(names)
+    """Return a batch or table with its columns in the order of ``names``."""
+    if rows.schema.names == names:
+        return rows
+    return rows.select(names)

@@ -1,9 +1,9 @@
-"""The console script ``rt-frames``: its commands and their options.
+"""The CLI's group, and the commands that change or serve tables.
 
-The connection comes from options or the environment; the key only from the environment
-or a file, since everybody on the machine can read a command line. Exit codes: 0 done,
-1 refused or failed, 2 wrong usage, 130 interrupted. Commands import libraries when they
-run, so that ``--help`` and the shell's completion are quick.
+The connection comes from options or the environment. The API key comes only from the
+environment or a file, as every user of the machine can read a command line. Exit codes:
+0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. Commands import libraries
+when they run, to keep ``--help`` and shell completion fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import click
 
 from rt_frames import errors
 from rt_frames._extras import require
-from rt_frames._names import check_column_names, did_you_mean
+from rt_frames._names import check_column_names, did_you_mean, duplicates
 from rt_frames._text import count
 from rt_frames._version import __version__
 from rt_frames.cli import reading
@@ -40,7 +40,7 @@ from rt_frames.cli.options import (
     table_argument,
     take_file_options,
 )
-from rt_frames.cli.report import columns_as_json, print_columns, report
+from rt_frames.cli.report import columns_as_json, print_columns, print_json, report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.version_option(__version__, prog_name="rt-frames")
 def main(**_verbosity: object) -> None:
-    """Store data files as remote tables, and alter their columns."""
+    """Store files as remote tables, read them back, and change rows and columns."""
 
 
 main.command_class = Command
@@ -68,13 +68,14 @@ main.add_command(reading.export)
 
 @main.command(epilog="Example: rt-frames drop sales --yes --url ./tables")
 @table_argument
-@click.option("--yes", is_flag=True, help="Drop it; nothing brings its rows back.")
+@click.option("--yes", is_flag=True, help="Confirm; the rows cannot be recovered.")
 @service_options
 def drop(name: str, yes: bool, **service: Any) -> None:
     """Drop table NAME and all its rows."""
     if not yes:
         raise click.UsageError(
-            f"the rows of {name!r} cannot be recovered; pass --yes to drop the table"
+            f"this would drop table {name!r} and all its rows for good; nothing was "
+            "changed; pass --yes to confirm"
         )
     table = connect(**service).table(name)
     table.drop()
@@ -90,24 +91,25 @@ def drop(name: str, yes: bool, **service: Any) -> None:
     "--where",
     metavar="SQL",
     required=True,
-    help="Delete the rows for which this condition holds, such as \"day < date '2024-03-01'\".",
+    help="Delete rows that match this condition, such as \"day < date '2024-03-01'\".",
 )
 @click.option(
-    "--yes", is_flag=True, help="Delete them; without it, they are only counted."
+    "--yes", is_flag=True, help="Confirm; without --yes, the rows are only counted."
 )
 @service_options
 @json_option
 def delete(name: str, where: str, yes: bool, as_json: bool, **service: Any) -> None:
-    """Delete rows of table NAME, in one commit."""
+    """Delete the rows of table NAME that match a condition, in one commit."""
     table = connect(**service).table(name)
     if not yes:
         rows = count(table.count(where), "row")
         raise click.UsageError(
-            f"this would delete {rows} of {name!r}; pass --yes to do it"
+            f"this would delete {rows} of table {name!r}; nothing was changed; "
+            "pass --yes to confirm"
         )
     deleted = table.delete(where)
     if as_json:
-        report("", table, as_json, deleted=deleted)
+        print_json(table, deleted=deleted)
     elif not is_quiet():
         rows = "rows" if deleted is None else count(deleted, "row")
         click.echo(f"deleted {rows} of {name}, at {table.client}")
@@ -125,25 +127,25 @@ def delete(name: str, where: str, yes: bool, as_json: bool, **service: Any) -> N
     type=click.Choice(["fail", "skip", "replace", "append", "upsert"]),
     default="fail",
     show_default=True,
-    help="What to do if the name is taken: replace replaces all rows, append adds these, "
-    "upsert replaces those with the same key and adds the others.",
+    help="If the table exists: 'skip' leaves it as it is, 'replace' replaces all its rows, "
+    "'append' adds rows, 'upsert' replaces rows with the same key and adds the others.",
 )
 @click.option(
     "--on",
     multiple=True,
     metavar="NAME",
-    help="A key column of an upsert, by its name in the table; repeatable.",
+    help="Key column of an upsert, by its name in the table. Repeatable.",
 )
 @click.option(
     "--add-columns",
     is_flag=True,
-    help="Let append and upsert add the columns that the table lacks.",
+    help="With append or upsert, add the columns that the table lacks.",
 )
-@pairs_option("--rename", "OLD=NEW", "Rename a column.")
+@pairs_option("--rename", "OLD=NEW", "Rename a column of the files.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Show the columns and their types, and send nothing.",
+    help="Print the columns and their types, and send nothing.",
 )
 @read_options
 @service_options
@@ -158,37 +160,38 @@ def create(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Create table NAME from files.
+    """Create table NAME from files, or add their rows to it.
 
-    Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz); '-' is standard
-    input, with --format. Several files, or a glob, make one table. They are streamed,
-    so they may be larger than memory. The types of text files are printed: an existing
-    table's with --if-exists append or upsert, or else those of the first 20,000 rows of
-    each CSV file. A cell that does not fit is refused with its row.
+    FILE is Parquet, CSV, TSV, NDJSON, JSON or Arrow, also compressed (.csv.gz), or '-'
+    for standard input, which needs --format. Several files, or a glob, make one table.
+    Rows are streamed, except from .json, so files may be larger than memory.
+
+    The types of text files are printed. They are the table's with --if-exists append or
+    upsert, else inferred from the first 20,000 rows of each CSV file, and from all of
+    JSON. A cell that does not fit its type is refused with its row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
 
-    _check_upsert(if_exists, on, add_columns)
+    _check_options(if_exists, on, add_columns)
     file_options = take_file_options(options)
     client = None
+    existing = None
     if if_exists in ("append", "upsert"):
         client = connect(**options, make_folder=not dry_run)
         with contextlib.suppress(errors.TableNotFoundError):
-            file_options = file_options._replace(table=client.table(name).schema)
-    source, is_inferred = open_files(paths, file_options)
+            existing = client.table(name).schema
+    source, is_inferred = open_files(paths, file_options._replace(table=existing))
     with contextlib.closing(source):
-        columns = open_source(
-            source, table=file_options.table, add_columns=add_columns, keys=on
-        ).schema
+        opened = open_source(source, table=existing, add_columns=add_columns, keys=on)
+        if dry_run or (is_inferred and not as_json):
+            _print_types(name, opened.schema, as_json)
         if dry_run:
-            _print_types(name, columns, as_json=as_json)
             return
-        if is_inferred and not as_json:
-            _print_types(name, columns)
-        client = client or connect(**options, make_folder=True)
+        if client is None:
+            client = connect(**options, make_folder=True)
         is_watched = sys.stderr is not None and sys.stderr.isatty()
-        # a source stands for a frame here alone
+        # create_table() is typed for frames, but also takes a source
         data: Any = source
         table = client.create_table(
             name,
@@ -201,23 +204,20 @@ def create(
     _report_created(table, if_exists, as_json)
 
 
-def _check_upsert(if_exists: str, on: tuple[str, ...], add_columns: bool) -> None:
+def _check_options(if_exists: str, on: tuple[str, ...], add_columns: bool) -> None:
     if if_exists == "upsert" and not on:
-        raise click.UsageError(
-            "--if-exists upsert needs --on, the column whose values identify a row"
-        )
-    if len(set(on)) < len(on):
-        raise click.UsageError("--on: the same column is given twice; leave one out")
+        raise click.UsageError("--if-exists upsert needs a key column; pass --on NAME")
+    if repeated := duplicates(on):
+        raise click.UsageError(f"--on: {repeated[0]!r} is passed twice; pass it once")
     if on and if_exists != "upsert":
-        raise click.UsageError("--on: only --if-exists upsert has keys; leave it out")
+        raise click.UsageError("--on: only for --if-exists upsert; leave it out")
     if add_columns and if_exists not in ("append", "upsert"):
         raise click.UsageError(
-            "--add-columns: only --if-exists append and upsert add columns to a table; "
-            "leave it out"
+            "--add-columns: only for --if-exists append and upsert; leave it out"
         )
 
 
-def _print_types(name: str, schema: pa.Schema, *, as_json: bool = False) -> None:
+def _print_types(name: str, schema: pa.Schema, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"table": name, "columns": columns_as_json(schema)}))
     elif not is_quiet():
@@ -226,15 +226,15 @@ def _print_types(name: str, schema: pa.Schema, *, as_json: bool = False) -> None
 
 def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
     if if_exists == "replace" and (table.version or 1) > 1:
-        done = "replaced"
+        action = "replaced"
     elif table.created:
-        done = "created"
+        action = "created"
     elif if_exists == "append":
-        done = "appended to"
+        action = "appended to"
     elif if_exists == "upsert":
-        done = "upserted into"
+        action = "upserted into"
     else:
-        done = "skipped existing table"
+        action = "skipped existing table"
     facts = {
         "created": table.created,
         "rows": table.rows,
@@ -244,7 +244,7 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
     if if_exists == "upsert":
         facts["updated"] = table.updated
         facts["inserted"] = table.inserted
-    report(done, table, as_json, **facts)
+    report(action, table, as_json, **facts)
 
 
 @main.command(
@@ -263,10 +263,9 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
 @pairs_option("--add-columns", "NAME=DTYPE", "Add a column of nulls.")
 @click.option(
     "--drop-columns",
-    "drop_columns",
     multiple=True,
     metavar="NAME",
-    help="Drop a column and its values; repeatable.",
+    help="Drop a column and its values. Repeatable.",
 )
 @click.option(
     "--lossy", is_flag=True, help="Allow casts that may change stored values."
@@ -274,11 +273,9 @@ def _report_created(table: RemoteTable, if_exists: str, as_json: bool) -> None:
 @click.option(
     "--rewrite",
     is_flag=True,
-    help="Do all of it in one commit, and each cast exactly, by replacing all rows.",
+    help="Do all of it in one commit, by reading, casting exactly and replacing all rows.",
 )
-@click.option(
-    "--dry-run", is_flag=True, help="Show what would be sent, and change nothing."
-)
+@click.option("--dry-run", is_flag=True, help="Print the changes, and send none.")
 @service_options
 @json_option
 def alter(
@@ -294,12 +291,12 @@ def alter(
     as_json: bool,
     **service: Any,
 ) -> None:
-    """Change columns of table NAME.
+    """Rename, cast, add or drop columns of table NAME.
 
-    In one request, or in two if the engine does not take all in one; columns are added
-    and then dropped in further ones. PATH is a column's name, or outer.inner for a
-    field of a struct. DTYPE is a name such as int32, float64, string, date32,
-    'timestamp[us, tz=UTC]'.
+    Changes go in one request, or in two if the engine refuses them together. Added and
+    dropped columns follow, in one request each. PATH is the name of a column, or
+    outer.inner for a field of a struct. DTYPE is a name such as int32, float64, string,
+    date32, 'timestamp[us, tz=UTC]'.
     """
     from rt_frames._client import (
         check_can_alter,
@@ -310,7 +307,7 @@ def alter(
 
     if rewrite and lossy:
         raise click.UsageError(
-            "--rewrite and --lossy exclude each other; give one of them"
+            "--rewrite and --lossy cannot be combined: a rewrite casts exactly; pass one"
         )
     plan = _make_plan(rename, cast, nullable, add_columns, drop_columns)
     table = connect(**service).table(name)
@@ -320,23 +317,20 @@ def alter(
         check_can_alter(table, plan)
     plan = _with_known_types(table, plan)
     requests = [plan] if rewrite else plan.requests()
-    if dry_run and as_json:
-        for request in requests:
-            click.echo(json.dumps(_to_json(request)))
-    elif dry_run:
-        click.echo(repr(plan))
+    if dry_run:
+        _print_plan(plan, requests, as_json)
     if not rewrite:
         check_plan(table, plan, lossy=lossy)
     if dry_run:
         return
     if rewrite:
         table = rewrite_columns(table, plan)
+        report("rewrote", table, as_json, requests=1)
     else:
-        table = _send(table, requests, is_told=not as_json)
-        # of all requests, not of the last one alone
+        table = _send(table, requests, is_shown=not as_json and not is_quiet())
+        # the handle of the last request knows only its own changes
         table = dataclasses.replace(table, _changed=plan)
-    done = "rewrote" if rewrite else "altered"
-    report(done, table, as_json, requests=len(requests))
+        report("altered", table, as_json, requests=len(requests))
 
 
 def _make_plan(
@@ -348,20 +342,23 @@ def _make_plan(
 ) -> AlterationPlan:
     from rt_frames._schema.alterations import Alteration, AlterationPlan
 
+    changed = {**rename, **cast, **nullable}
     alterations = []
-    for path in {**rename, **cast, **nullable}:
-        allowed = nullable[path] == "true" if path in nullable else None
+    for path in changed:
+        may_be_null = None
+        if path in nullable:
+            may_be_null = nullable[path] == "true"
         try:
-            alteration = Alteration(path, rename.get(path), cast.get(path), allowed)
+            alteration = Alteration(path, rename.get(path), cast.get(path), may_be_null)
         except ValueError as error:
-            raise usage_error(error, click.get_current_context()) from error
+            raise usage_error(error) from error
         alterations.append(alteration)
     added = _new_columns(add_columns)
-    _check_drops(drop_columns, {**rename, **cast, **nullable, **add_columns})
+    _check_drops(drop_columns, {**changed, **add_columns})
     plan = AlterationPlan(alterations, added=added, dropped=drop_columns)
     if not plan:
         raise click.UsageError(
-            "nothing to change; give --rename, --cast, --nullable, --add-columns or "
+            "nothing to change; pass --rename, --cast, --nullable, --add-columns or "
             "--drop-columns"
         )
     return plan
@@ -380,32 +377,45 @@ def _new_columns(add_columns: Pairs) -> pa.Schema:
     try:
         check_column_names([*add_columns])
         for name, dtype in add_columns.items():
-            arrow = to_portable(to_arrow_type(dtype, name), name)
-            fields.append(pa.field(name, arrow))
+            arrow = to_arrow_type(dtype, name)
+            fields.append(pa.field(name, to_portable(arrow, name)))
         return new_columns(fields, ())
     except (ValueError, errors.UnsupportedTypeError) as error:
-        raise usage_error(error, click.get_current_context()) from error
+        raise usage_error(error) from error
 
 
 def _check_drops(names: tuple[str, ...], changed: Pairs) -> None:
     for name in names:
         if "." in name:
             raise click.UsageError(
-                f"--drop-columns: {name!r} is not the name of a whole column"
+                f"--drop-columns: {name!r} is a nested field; only whole columns can be "
+                "dropped"
             )
         if names.count(name) > 1:
-            raise click.UsageError(f"--drop-columns: {name!r} is given twice")
+            raise click.UsageError(
+                f"--drop-columns: {name!r} is passed twice; pass it once"
+            )
         if any(path.partition(".")[0] == name for path in changed):
             raise click.UsageError(
-                f"--drop-columns: {name!r} is to be changed or added, too; choose one"
+                f"--drop-columns: {name!r} is also changed or added; choose one"
             )
+
+
+def _print_plan(
+    plan: AlterationPlan, requests: list[AlterationPlan], as_json: bool
+) -> None:
+    if as_json:
+        for request in requests:
+            click.echo(json.dumps(_to_json(request)))
+    else:
+        click.echo(repr(plan))
 
 
 def _to_json(plan: AlterationPlan) -> dict[str, Any]:
-    """Return what a plan does, by kind."""
+    """Return the changes of a plan by kind, for ``--dry-run --json``."""
     body: dict[str, Any] = {}
     if len(plan):
-        body["alterations"] = [one.to_json() for one in plan]
+        body["alterations"] = [alteration.to_json() for alteration in plan]
     if len(plan.added):
         body["add_columns"] = columns_as_json(plan.added)
     if plan.dropped:
@@ -414,28 +424,33 @@ def _to_json(plan: AlterationPlan) -> dict[str, Any]:
 
 
 def _send(
-    table: RemoteTable, requests: list[AlterationPlan], *, is_told: bool
+    table: RemoteTable, requests: list[AlterationPlan], *, is_shown: bool
 ) -> RemoteTable:
-    """Send a plan's requests, and print each one that is done."""
+    """Send a plan's requests. If ``is_shown``, print the columns of each when done.
+
+    An error after the first request prints which requests took effect.
+    """
     for number, request in enumerate(requests, start=1):
-        paths = _paths(request)
         try:
             table = table.alter_columns(request)
         except (errors.RemoteError, ValueError):
             if number > 1:
-                done = ", ".join(map(_paths, requests[: number - 1]))
-                which = "request 1"
-                if number > 2:
-                    which = f"requests 1 to {number - 1}"
-                click.echo(
-                    f"half done: {which} of {len(requests)}, for {done}, took effect; "
-                    f"request {number}, for {paths}, failed",
-                    err=True,
-                )
+                _print_half_done(requests, number)
             raise
-        if len(requests) > 1 and is_told and not is_quiet():
-            click.echo(f"request {number} of {len(requests)} done: {paths}")
+        if is_shown and len(requests) > 1:
+            click.echo(f"request {number} of {len(requests)} done: {_paths(request)}")
     return table
+
+
+def _print_half_done(requests: list[AlterationPlan], failed: int) -> None:
+    last = failed - 1
+    numbers = "request 1" if last == 1 else f"requests 1 to {last}"
+    done = ", ".join(map(_paths, requests[:last]))
+    click.echo(
+        f"half done: {numbers} of {len(requests)}, for {done}, took effect; "
+        f"request {failed}, for {_paths(requests[last])}, failed",
+        err=True,
+    )
 
 
 def _paths(plan: AlterationPlan) -> str:
@@ -444,7 +459,11 @@ def _paths(plan: AlterationPlan) -> str:
 
 
 def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPlan:
-    """Return a plan with the columns' present types, if the service tells them."""
+    """Return a plan with the columns' present types, if the service describes them.
+
+    Raises ValueError if the table lacks a column to change, or already has a column to
+    add.
+    """
     from rt_frames._schema.alterations import AlterationPlan
     from rt_frames._schema.casts import list_kind_on_path
     from rt_frames._schema.compare import new_columns
@@ -452,22 +471,26 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 
     if table.schema is None:
         return plan
-    known = {}
+    columns = {}
     for path, field, parents in iter_fields(table.schema):
-        known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
-    for path in [*(alteration.path for alteration in plan), *plan.dropped]:
-        if path not in known:
+        columns[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
+    changed = [alteration.path for alteration in plan]
+    for path in [*changed, *plan.dropped]:
+        if path not in columns:
             raise ValueError(
-                f"table {table.name!r} has no column {path!r}; {did_you_mean(path, known)}"
+                f"table {table.name!r} has no column {path!r}; {did_you_mean(path, columns)}"
             )
-    alterations = [
-        dataclasses.replace(alteration, **known[alteration.path]) for alteration in plan
-    ]
-    renames = {alteration.path: alteration.rename for alteration in plan}
+    alterations = []
+    renames = {}
+    for alteration in plan:
+        alterations.append(dataclasses.replace(alteration, **columns[alteration.path]))
+        renames[alteration.path] = alteration.rename
     names = [renames.get(name) or name for name in table.schema.names]
     for name in plan.added.names:
         if name in names:
-            raise ValueError(f"table {table.name!r} has a column {name!r} already")
+            raise ValueError(
+                f"table {table.name!r} already has column {name!r}; choose another name"
+            )
     added = new_columns(plan.added, names)
     return AlterationPlan(alterations, added=added, dropped=plan.dropped)
 
@@ -475,14 +498,14 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
 @main.command(epilog="Example: rt-frames serve ./tables --port 8765")
 @click.argument("root", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
 )
 @click.option(
     "--port",
     default=0,
     show_default="a free one",
     type=click.IntRange(0, 65535),
-    help="The port.",
+    help="Port to listen on.",
 )
 @click.option(
     "--keep",
@@ -490,27 +513,26 @@ def _with_known_types(table: RemoteTable, plan: AlterationPlan) -> AlterationPla
     default=24,
     show_default=True,
     type=click.IntRange(0, 999_999),
-    help="How many hours versions of a table that were replaced stay readable.",
+    help="Hours for which a replaced version of a table stays readable.",
 )
 def serve(root: Path, host: str, port: int, keep: int) -> None:
     """Serve the tables of folder ROOT over HTTP.
 
-    The key is RT_FRAMES_API_KEY, or a random one that is printed. Each request is
+    The API key is RT_FRAMES_API_KEY, or a random one, which is printed. Each request is
     logged on standard error.
     """
     require("local")
-    # refused already, but type checkers do not know
+    # require() has refused Windows; type checkers need to see it
     if sys.platform == "win32":
         return
-    # nohup and a shell's & start processes that ignore a signal: it stays ignored, and
-    # would not be if it was blocked
-    ends = {
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN
-    }
-    # in all threads; a handler would wait for the main thread
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    # nohup and a shell's & make a process ignore a signal; if it were blocked,
+    # sigwait() would receive it
+    stop_signals = set()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            stop_signals.add(number)
+    # blocked in all threads, for sigwait(); a Python handler runs only in the main one
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
     from rt_frames.local import LocalService
 
     if not is_quiet():
@@ -525,18 +547,18 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     _listen(service, f"{host}, port {port}")
     with service:
         _print_connection(service)
-        way = "Ctrl-C" if signal.SIGINT in ends else f"kill {os.getpid()}"
+        way = "Ctrl-C" if signal.SIGINT in stop_signals else f"kill {os.getpid()}"
         click.echo(f"serving {service.root}; stop with {way}", err=True)
-        signal.sigwait(ends)
-        for number in ends:
-            # a second one ends the process at once
+        signal.sigwait(stop_signals)
+        for number in stop_signals:
+            # a second signal ends the process at once
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals)
     click.echo("stopped", err=True)
 
 
 def _listen(service: LocalService, address: str) -> None:
-    """Start a service. An address in use raises ValueError, with advice."""
+    """Start a service. Raises ValueError if it cannot listen on the address."""
     try:
         service.start()
     except OSError as error:
@@ -544,18 +566,18 @@ def _listen(service: LocalService, address: str) -> None:
             raise
         reason = str(error).rpartition("] ")[2].rstrip(")").lower()
         raise ValueError(
-            f"cannot listen on {address}: {reason}; give another --port or --host"
+            f"cannot listen on {address}: {reason}; pass another --port or --host"
         ) from error
 
 
 def _print_connection(service: LocalService) -> None:
     """Print the lines of shell that connect to a service."""
-    # 0.0.0.0 and :: stand for all addresses of this machine; no client can call them
+    # 0.0.0.0 and :: listen on all addresses; clients need the address of one
     url = service.url.replace("//0.0.0.0", "//127.0.0.1").replace("[::]", "[::1]")
     click.echo(f"export RT_FRAMES_URL={url}")
     if "RT_FRAMES_API_KEY" not in os.environ:
         click.echo(f"export RT_FRAMES_API_KEY={service.api_key}")
-    # the service speaks both dialects; this one can describe and replace tables
+    # the service supports both dialects; only this one describes and replaces tables
     click.echo("export RT_FRAMES_DIALECT=lancedb")
 
 
@@ -566,20 +588,22 @@ def _print_connection(service: LocalService) -> None:
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the tables in this folder.",
+    help="Keep the tables, in this folder.",
 )
 @read_options
 def demo(path: Path | None, keep: Path | None, **options: Any) -> None:
-    """Store a table, alter it, and check every value.
+    """Store a table, alter it, and compare every value.
 
-    On the embedded service, with FILE or a generated calendar.
+    Uses the embedded service, and FILE or a generated calendar.
     """
     require("local")
     from rt_frames.cli.demo import run
 
     with tempfile.TemporaryDirectory() as scratch:
-        wrong = run(path, keep or Path(scratch) / "tables", take_file_options(options))
-    if wrong:
+        folder = keep or Path(scratch) / "tables"
+        differences = run(path, folder, take_file_options(options))
+    if differences:
         raise click.ClickException(
-            f"{len(wrong)} differences between frames and tables: {'; '.join(wrong)}"
+            f"{count(len(differences), 'difference')} between frames and tables: "
+            f"{'; '.join(differences)}"
         )

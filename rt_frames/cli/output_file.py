@@ -1,13 +1,12 @@
-"""Rows → a file, with a few batches in memory at a time.
+"""Write rows to a file, with a few batches in memory at a time.
 
-Parquet and Arrow files get Arrow's own types. CSV and NDJSON are written batch by batch
-through Polars, whose sinks would read the rows on other threads: there an interrupt
-comes late, and an error of the service as one of Polars.
+Arrow writes Parquet and Arrow files, with the table's types. Polars writes CSV and
+NDJSON, batch by batch. Its sinks would read the rows on other threads, where Ctrl-C is
+handled late and an error of the service becomes an error of Polars.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import secrets
 import shutil
@@ -22,52 +21,61 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from rt_frames import errors
 from rt_frames._frames.source import nbytes
 from rt_frames._frames.to_polars import to_polars
-from rt_frames._schema.data_type import child_fields, map_types, storage
+from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import child_fields, map_types, storage, value_type
 from rt_frames._text import list_some, make_printable, one_line
-from rt_frames.cli.files import SUFFIXES
 
-# a group of rows of a Parquet file is written when it has one of them
+# a row group of a Parquet file ends when it reaches one of these sizes
 GROUP_ROWS = 2**20
 GROUP_BYTES = 2**26
 
 
 class OutputFile:
-    """A file to write, in the format that its suffix tells.
+    """A file to write, in the format that its suffix names.
 
-    Nobody sees it before it is complete: it is written beside its place, and renamed.
+    The file appears when it is complete: a temporary file in the same folder is
+    renamed.
 
     Parameters
     ----------
     path : Path
-        Where it will be.
+        The path of the complete file.
     replace : bool
-        Whether it may exist already.
+        Whether an existing file is replaced.
 
     Raises
     ------
     click.UsageError
-        If no format has the suffix.
+        If the suffix names no format.
     ValueError
-        If there is no such folder, or a file that may not be replaced.
+        If the folder does not exist, or the file exists and ``replace`` is False.
     """
 
     def __init__(self, path: Path, *, replace: bool) -> None:
         self._shown = make_printable(str(path))
-        # a link stays one
+        # a symbolic link stays: its target is replaced
         self._path = path.resolve()
-        self._write = _writer_of(path)
+        suffix = path.suffix.lower()
+        if suffix not in _WRITERS:
+            raise click.UsageError(
+                f"{self._shown}: the file extension chooses the format; use one of "
+                f"{', '.join(_WRITERS)}"
+            )
+        self._write = _WRITERS[suffix]
         if not self._path.parent.is_dir():
-            raise ValueError(f"{self._shown}: there is no such folder")
+            folder = make_printable(str(path.parent))
+            raise ValueError(
+                f"{self._shown}: folder {folder} does not exist; create it first"
+            )
         if self._path.exists() and not replace:
             raise ValueError(
-                f"{self._shown} exists already; give another name, or --force to replace it"
+                f"{self._shown} exists; choose another name, or pass --force to replace it"
             )
 
     def write(self, reader: pa.RecordBatchReader) -> tuple[int, int]:
-        """Write all rows; return their number, and that of bytes."""
+        """Write all rows. Return the number of rows, and the size in bytes."""
         part = self._path.with_name(f".rt_frames-{secrets.token_hex(4)}.part")
         rows = _Counted(reader)
         try:
@@ -86,11 +94,11 @@ class OutputFile:
 
 
 class _UnwritableError(Exception):
-    """What a format has no form for."""
+    """A column or value that the format cannot hold."""
 
 
 class _Counted:
-    """Record batches, and how many rows they had so far."""
+    """Record batches, with a count of the rows that were processed."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -104,27 +112,29 @@ class _Counted:
 
 
 def _write_parquet(rows: _Counted, file: Any) -> None:
-    # Parquet has no seconds, and older versions of pyarrow wrap large ones around
-    fields = [
-        field.with_type(map_types(field.type, _without_seconds))
-        for field in rows.schema
-    ]
-    as_written = pa.schema(fields)
-    with pq.ParquetWriter(file, rows.schema) as writer:
+    # Parquet has no seconds, and pyarrow 21 wraps large ones around
+    schema = _map_columns(rows.schema, _without_seconds)
+    with pq.ParquetWriter(file, schema) as writer:
         for group in _join(rows):
-            if not as_written.equals(rows.schema):
-                group.cast(as_written)
-            writer.write_table(group)
+            writer.write_table(group.cast(schema))
+
+
+def _map_columns(
+    schema: pa.Schema, change: Callable[[pa.DataType], pa.DataType]
+) -> pa.Schema:
+    """Return a schema with a change applied to every type in it."""
+    fields = [field.with_type(map_types(field.type, change)) for field in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def _without_seconds(arrow: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(arrow) and arrow.unit == "s":
+    if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
     return arrow
 
 
 def _join(rows: _Counted) -> Iterator[pa.Table]:
-    """Join batches to tables that make good groups."""
+    """Join batches into tables of the size of a row group."""
     group: list[pa.RecordBatch] = []
     group_rows = 0
     group_bytes = 0
@@ -148,10 +158,11 @@ def _write_stream(rows: _Counted, file: Any) -> None:
 
 
 def _write_arrow(rows: _Counted, file: Any) -> None:
-    """Write a file, which has one dictionary for each column.
+    """Write an Arrow file.
 
-    A table has others in each of its files. They are gathered from all rows first,
-    which are kept on disk; Polars reads no file with dictionaries that grow.
+    It may have one dictionary per column, but each file of a table has its own. All
+    rows are therefore copied to disk while their dictionaries are unified. Polars 2.1
+    does not read a file whose dictionaries grow.
     """
     schema = rows.schema
     if not _has_dictionary(pa.struct(list(schema))):
@@ -159,16 +170,16 @@ def _write_arrow(rows: _Counted, file: Any) -> None:
             for batch in rows:
                 writer.write_batch(batch)
         return
-    known = schema.empty_table()
+    dictionaries = schema.empty_table()
     with tempfile.TemporaryFile(dir=Path(file.name).parent) as copy:
         with pa.ipc.new_stream(copy, schema) as stream:
             for batch in rows:
-                known = _unify(known, batch).slice(0, 0)
+                dictionaries = _unify(dictionaries, batch).slice(0, 0)
                 stream.write_batch(batch)
         copy.seek(0)
         with pa.ipc.new_file(file, schema) as writer:
             for batch in pa.ipc.open_stream(copy):
-                writer.write_table(_unify(known, batch))
+                writer.write_table(_unify(dictionaries, batch))
 
 
 def _has_dictionary(arrow: pa.DataType) -> bool:
@@ -177,31 +188,31 @@ def _has_dictionary(arrow: pa.DataType) -> bool:
     return any(_has_dictionary(child.type) for child in child_fields(arrow))
 
 
-def _unify(known: pa.Table, batch: pa.RecordBatch) -> pa.Table:
-    """Return a batch's rows with dictionaries that begin with the known ones."""
+def _unify(dictionaries: pa.Table, batch: pa.RecordBatch) -> pa.Table:
+    """Return a batch as a table whose dictionaries extend those of an empty table."""
     table = pa.Table.from_batches([batch])
-    return pa.concat_tables([known, table]).unify_dictionaries()
+    return pa.concat_tables([dictionaries, table]).unify_dictionaries()
 
 
 def _write_csv(separator: str, rows: _Counted, file: Any) -> None:
-    _check_text("CSV", rows.schema, _fits_csv)
-    header = to_polars(_without_extensions(rows.schema).empty_table())
-    header.write_csv(file, separator=separator)
-    _write_frames(
-        rows,
-        lambda frame: frame.write_csv(file, include_header=False, separator=separator),
+    schema = _text_schema("CSV", rows.schema)
+    to_polars(schema.empty_table()).write_csv(file, separator=separator)
+    write = functools.partial(
+        pl.DataFrame.write_csv, file=file, include_header=False, separator=separator
     )
+    _write_frames(rows, schema, write)
 
 
 def _write_ndjson(rows: _Counted, file: Any) -> None:
-    _check_text("NDJSON", rows.schema, _fits_json)
-    _write_frames(rows, lambda frame: frame.write_ndjson(file))
+    schema = _text_schema("NDJSON", rows.schema)
+    _write_frames(rows, schema, functools.partial(pl.DataFrame.write_ndjson, file=file))
 
 
-def _write_frames(rows: _Counted, write: Callable[[pl.DataFrame], None]) -> None:
-    plain = _without_extensions(rows.schema)
+def _write_frames(
+    rows: _Counted, schema: pa.Schema, write: Callable[[pl.DataFrame], object]
+) -> None:
     for batch in rows:
-        table = pa.Table.from_batches([batch]).cast(plain)
+        table = pa.Table.from_batches([batch]).cast(schema)
         frame = to_polars(table, rows.count)
         try:
             write(frame)
@@ -211,69 +222,56 @@ def _write_frames(rows: _Counted, write: Callable[[pl.DataFrame], None]) -> None
             # Polars panics, for example at days out of its calendar
             last = rows.count + batch.num_rows - 1
             raise _UnwritableError(
-                f"rows {rows.count} to {last} hold a value that Polars has no text for; "
-                "export to .parquet"
+                f"rows {rows.count} to {last} hold a value that Polars cannot write as "
+                "text; export to .parquet"
             ) from error
 
 
-def _without_extensions(schema: pa.Schema) -> pa.Schema:
-    """Return a schema where JSON is text; Polars writes no extension type as CSV."""
-    return pa.schema(
-        [field.with_type(map_types(field.type, storage)) for field in schema]
-    )
+def _text_schema(file_format: str, schema: pa.Schema) -> pa.Schema:
+    """Return the schema to write. Raise if a format of text cannot hold a column.
 
-
-def _check_text(
-    form: str, schema: pa.Schema, fits: Callable[[pl.DataType], bool]
-) -> None:
-    """Refuse columns that a format of text cannot hold."""
+    JSON columns become text: Polars does not write extension types as CSV.
+    """
+    plain = _map_columns(schema, storage)
     refused = []
-    for field, plain in zip(schema, _without_extensions(schema), strict=True):
-        nulls = pa.table([pa.nulls(1, plain.type)], [field.name])
-        is_held = False
-        with contextlib.suppress(errors.UnsupportedTypeError):
-            is_held = fits(to_polars(nulls).dtypes[0])
-        if not is_held:
-            refused.append(f"{field.name!r}, {field.type}")
+    for column, written in zip(schema, plain, strict=True):
+        if not _fits_text(written.type, file_format):
+            refused.append(f"column {column.name!r}, {column.type}")
     if refused:
         raise _UnwritableError(
-            f"{form} has no form for {list_some(refused)}; leave such columns out with "
+            f"{file_format} cannot hold {list_some(refused)}; select other columns with "
             "--columns, or export to .parquet"
         )
+    return plain
 
 
-def _fits_csv(dtype: pl.DataType) -> bool:
-    return not dtype.is_nested() and dtype not in (pl.Binary, pl.Duration, pl.Object)
-
-
-def _fits_json(dtype: pl.DataType) -> bool:
-    if isinstance(dtype, pl.List | pl.Array):
-        return _fits_json(dtype.inner)  # type: ignore[arg-type]
-    if isinstance(dtype, pl.Struct):
-        return all(_fits_json(field.dtype) for field in dtype.fields)  # type: ignore[arg-type]
-    return dtype not in (pl.Binary, pl.Object)
+def _fits_text(arrow: pa.DataType, file_format: str) -> bool:
+    """Return whether Polars can write a type in a format of text."""
+    is_csv = file_format == "CSV"
+    if types.is_nested(arrow):
+        children = [child.type for child in child_fields(arrow)]
+        return not is_csv and all(_fits_text(child, file_format) for child in children)
+    arrow = value_type(arrow)
+    if types.is_boolean(arrow) or types.is_null(arrow):
+        return True
+    if types.is_duration(arrow):
+        return not is_csv
+    if types.is_decimal(arrow):
+        # the decimals of Polars
+        return bool(types.is_decimal128(arrow) and arrow.scale >= 0)
+    return family(arrow) not in ("", "binary")
 
 
 _Writer = Callable[[_Counted, Any], None]
 _WRITERS: dict[str, _Writer] = {
-    "parquet": _write_parquet,
-    "arrow": _write_arrow,
-    "csv": functools.partial(_write_csv, ","),
-    "ndjson": _write_ndjson,
-}
-# whose format is another than its name among `SUFFIXES` tells
-_SPECIAL: dict[str, _Writer] = {
+    ".parquet": _write_parquet,
+    ".pq": _write_parquet,
+    ".csv": functools.partial(_write_csv, ","),
     ".tsv": functools.partial(_write_csv, "\t"),
+    ".ndjson": _write_ndjson,
+    ".jsonl": _write_ndjson,
+    ".arrow": _write_arrow,
+    ".feather": _write_arrow,
+    ".ipc": _write_arrow,
     ".arrows": _write_stream,
 }
-
-
-def _writer_of(path: Path) -> _Writer:
-    suffix = path.suffix.lower()
-    known = [name for name, form in SUFFIXES.items() if form in _WRITERS]
-    if suffix not in known:
-        raise click.UsageError(
-            f"{make_printable(str(path))}: the suffix tells the format; give one of "
-            f"{', '.join(known)}"
-        )
-    return _SPECIAL.get(suffix) or _WRITERS[SUFFIXES[suffix]]

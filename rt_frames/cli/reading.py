@@ -1,4 +1,4 @@
-"""The commands that read: tables, show and export."""
+"""The commands that only read: tables, show and export."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rt_frames._text import (
 )
 from rt_frames.cli.command import Command, is_quiet, printable_lines
 from rt_frames.cli.options import connect, json_option, service_options, table_argument
-from rt_frames.cli.report import columns_as_json, print_columns, report
+from rt_frames.cli.report import columns_as_json, print_columns, print_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @service_options
 @json_option
 def tables(as_json: bool, **service: Any) -> None:
-    """List the tables."""
+    """List the names of all tables."""
     names = connect(**service).list_tables()
     if as_json:
         click.echo(json.dumps(names))
@@ -55,7 +55,7 @@ _version = click.option(
 )
 @table_argument
 @click.option(
-    "--rows", type=click.IntRange(1), metavar="N", help="Also show the first N rows."
+    "--rows", type=click.IntRange(1), metavar="N", help="Also print the first N rows."
 )
 @_version
 @service_options
@@ -63,39 +63,44 @@ _version = click.option(
 def show(
     name: str, rows: int | None, version: int | None, as_json: bool, **service: Any
 ) -> None:
-    """Show the columns of table NAME, if the service can describe it."""
+    """Show the columns and the number of rows of table NAME.
+
+    Needs a service that can describe tables.
+    """
     if rows and as_json:
         raise click.UsageError(
-            "--rows cannot be used with --json; rt.table(…).to_arrow() gives rows to a program"
+            "--rows and --json cannot be combined; write rows to a file with rt-frames export"
         )
     table = connect(**service).table(name, version=version)
     schema = _schema(table)
-    number = table.count()
+    all_rows = table.count()
     if as_json:
-        report("", table, as_json, columns=columns_as_json(schema), rows=number)
+        print_json(table, columns=columns_as_json(schema), rows=all_rows)
         return
-    facts = [count(len(schema), "column"), count(number, "row")]
+    facts = [count(len(schema), "column"), count(all_rows, "row")]
     if version is not None:
         facts.append(f"version {version}")
     print_columns(f"{name}: {', '.join(facts)}, at {table.client}", schema)
-    if rows and number:
+    if rows and all_rows:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
 
 
 def _draw(table: pa.Table) -> str:
-    """Draw rows as text, since Polars panics at, or wraps, moments out of its range."""
+    """Draw rows as a table of text.
+
+    Polars draws only text here: it panics at dates out of its range, or wraps them.
+    """
     import polars as pl
 
     texts = [
         pl.Series(name, map(_cell_text, table[name]), pl.String)
         for name in table.column_names
     ]
-    width = shutil.get_terminal_size((120, 24)).columns
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    has_lines = encoding.lower().startswith("utf")
+    has_box_characters = encoding.lower().startswith("utf")
     with pl.Config(
-        tbl_formatting=None if has_lines else "ASCII_FULL_CONDENSED",
-        tbl_width_chars=width,
+        tbl_formatting=None if has_box_characters else "ASCII_FULL_CONDENSED",
+        tbl_width_chars=shutil.get_terminal_size((120, 24)).columns,
         tbl_rows=-1,
         tbl_hide_dataframe_shape=True,
         tbl_hide_column_data_types=True,
@@ -105,7 +110,10 @@ def _draw(table: pa.Table) -> str:
 
 
 def _cell_text(value: pa.Scalar[Any]) -> str | None:
-    """Return Arrow's text of a value, also for moments out of Python's range."""
+    """Return Arrow's text of a value, or Python's if Arrow has none.
+
+    Python has no dates after 9999; Arrow writes them.
+    """
     import pyarrow as pa
 
     if not value.is_valid:
@@ -120,11 +128,8 @@ def _cell_text(value: pa.Scalar[Any]) -> str | None:
 def _schema(table: RemoteTable) -> pa.Schema:
     if table.schema is None:
         text = f"{table.client} cannot describe table {table.name!r} in this dialect"
-        raise ValueError(
-            Message(
-                text, "connect with {} where the server speaks it", dialect="lancedb"
-            )
-        )
+        hint = "if the server offers LanceDB's API, connect with {}"
+        raise ValueError(Message(text, hint, dialect="lancedb"))
     return table.schema
 
 
@@ -137,13 +142,13 @@ def _schema(table: RemoteTable) -> pa.Schema:
 @click.option(
     "--where",
     metavar="SQL",
-    help="Only rows for which this condition holds, such as \"day < date '2024-03-01'\".",
+    help="Only rows that match this condition, such as \"day < date '2024-03-01'\".",
 )
 @click.option(
     "--columns",
     multiple=True,
     metavar="NAME",
-    help="Only this column; repeatable.",
+    help="Only this column. Repeatable.",
 )
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N rows.")
 @_version
@@ -163,12 +168,13 @@ def export(
 ) -> None:
     """Write the rows of table NAME to FILE.
 
-    The suffix tells the format: Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc;
-    .arrows for a stream), CSV (.csv, .tsv) or NDJSON (.ndjson, .jsonl). Rows are
-    streamed, so they may be larger than memory. FILE appears when it is complete; an
-    existing one is refused, or with --force replaced at the end. Parquet and Arrow keep
-    the table's types. CSV holds no lists, structs, durations and binary values; NDJSON
-    no binary values, and null for NaN.
+    The file extension chooses the format: Parquet (.parquet, .pq), Arrow (.arrow,
+    .feather, .ipc; .arrows for a stream), CSV (.csv, .tsv) or NDJSON (.ndjson, .jsonl).
+    Parquet and Arrow keep the table's types. CSV cannot hold lists, structs, durations
+    and binary values; NDJSON cannot hold binary values, and has null for NaN.
+
+    Rows are streamed, so a table may be larger than memory. FILE appears when it is
+    complete; an existing FILE is refused, or replaced at the end with --force.
     """
     from rt_frames._client import read_batches
     from rt_frames.cli.output_file import OutputFile
@@ -179,14 +185,14 @@ def export(
         schema = reader.schema
         rows, size = file.write(reader)
     if as_json:
-        facts = {
-            "file": str(path),
-            "rows": rows,
-            "columns": columns_as_json(schema),
-            "bytes": size,
-        }
-        report("", table, as_json, **facts)
+        print_json(
+            table,
+            file=str(path),
+            rows=rows,
+            columns=columns_as_json(schema),
+            bytes=size,
+        )
     elif not is_quiet():
-        shown = f"{count(rows, 'row')}, {count(len(schema), 'column')}"
-        text = f"exported {name}: {shown}, {format_bytes(size)}, to {path}"
+        facts = [count(rows, "row"), count(len(schema), "column"), format_bytes(size)]
+        text = f"exported {name}: {', '.join(facts)}, to {path}"
         click.echo(make_printable(text))

@@ -1,4 +1,4 @@
-"""What commands print of a table: its columns, and what was done."""
+"""Print a table's columns and the outcome of a command, as text or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def columns_as_json(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
-    """Return the columns for JSON."""
+    """Return the columns as objects for JSON, or None if they are unknown."""
     if schema is None:
         return None
     return [
@@ -27,19 +27,24 @@ def columns_as_json(schema: pa.Schema | None) -> list[dict[str, Any]] | None:
     ]
 
 
-def report(done: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
-    """Print the outcome for a table, as text or JSON."""
+def report(action: str, table: RemoteTable, as_json: bool, **facts: Any) -> None:
+    """Print the outcome of a command, as text or JSON. -q prints no text."""
     from rt_frames._client import known_facts
 
     if as_json:
-        click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
+        print_json(table, **facts)
     elif not is_quiet():
         words = ", ".join([*known_facts(table), f"at {table.client}"])
-        click.echo(make_printable(f"{done} {table.name}: {words}"))
+        click.echo(make_printable(f"{action} {table.name}: {words}"))
+
+
+def print_json(table: RemoteTable, **facts: Any) -> None:
+    """Print facts about a table as JSON, with its name and version."""
+    click.echo(json.dumps({"table": table.name, **facts, "version": table.version}))
 
 
 def print_columns(title: str, schema: pa.Schema) -> None:
-    """Print the columns and their types as a table with a title."""
+    """Print the columns and their types as a table below a title."""
     rows = []
     for field in schema:
         nullable = "yes" if field.nullable else "no"

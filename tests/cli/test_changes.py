@@ -91,12 +91,12 @@ def test_a_dry_run_of_an_upsert_looks_at_the_table(run, url, table, csv):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--if-exists", "upsert"], "--if-exists upsert needs --on, the column whose"),
-        (["--on", "id"], "--on: only --if-exists upsert has keys; leave it out"),
-        (["--add-columns"], "--add-columns: only --if-exists append and upsert add"),
+        (["--if-exists", "upsert"], "--if-exists upsert needs a key column; pass --on"),
+        (["--on", "id"], "--on: only for --if-exists upsert; leave it out"),
+        (["--add-columns"], "--add-columns: only for --if-exists append and upsert;"),
         (
             ["--if-exists", "upsert", "--on", "id", "--on", "id"],
-            "--on: the same column is given twice",
+            "--on: 'id' is passed twice; pass it once",
         ),
     ],
 )
@@ -122,7 +122,7 @@ def test_rows_are_deleted_when_that_is_confirmed(run, url, table):
     assert "Missing option '--where'" in run(*delete).stderr
     done = run(*delete, "--where", "qty > 10")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "this would delete 1 row of 't'; pass --yes to do it" in done.stderr
+    assert "this would delete 1 row of table 't'; nothing was changed; " in done.stderr
     assert stored(url).num_rows == 2
     done = run(*delete, "--where", "qty > 10", "--yes")
     assert done.stdout == f"deleted 1 row of t, at {url[1]}\n"
@@ -202,12 +202,12 @@ def test_a_rewrite_adds_and_drops_in_its_one_commit(run, url, table):
     ("options", "code", "error"),
     [
         (["--drop-columns", "idd"], 1, "table 't' has no column 'idd'; did you mean"),
-        (["--drop-columns", "a.b"], 2, "'a.b' is not the name of a whole column"),
-        (["--drop-columns", "id", "--drop-columns", "id"], 2, "'id' is given twice"),
-        (["--drop-columns", "id", "--cast", "id=int8"], 2, "'id' is to be changed or"),
-        (["--drop-columns", "z", "--add-columns", "z=int8"], 2, "'z' is to be changed"),
+        (["--drop-columns", "a.b"], 2, "'a.b' is a nested field; only whole"),
+        (["--drop-columns", "id", "--drop-columns", "id"], 2, "'id' is passed twice"),
+        (["--drop-columns", "id", "--cast", "id=int8"], 2, "'id' is also changed or"),
+        (["--drop-columns", "z", "--add-columns", "z=int8"], 2, "'z' is also changed"),
         (["--drop-columns", "id", "--drop-columns", "qty"], 1, "these are all columns"),
-        (["--add-columns", "id=int8"], 1, "table 't' has a column 'id' already"),
+        (["--add-columns", "id=int8"], 1, "table 't' already has column 'id'"),
         (["--add-columns", "ID=int8"], 1, "differ by case alone; rename one of them"),
         (["--add-columns", "a.b=int8"], 2, "add_columns: 'a.b' contains a dot"),
         (["--add-columns", "a=nothing"], 2, "column 'a': dtype 'nothing' is not"),

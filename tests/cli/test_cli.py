@@ -156,7 +156,7 @@ def test_a_port_in_use_is_a_sentence(start, service, tmp_path):
     assert (process.returncode, out) == (1, "")
     assert err == (
         f"Error: cannot listen on 127.0.0.1, port {port}: address already in use; "
-        "give another --port or --host\n"
+        "pass another --port or --host\n"
     )
 
 
@@ -231,8 +231,8 @@ def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(
     ended.set()
     assert (process.returncode, out) == (130, "")
     assert (
-        "interrupted; each request is done whole or not at all: see which, with rt-frames tables and"
-        in err
+        "interrupted; the outcome is unknown: each request takes effect whole or not at "
+        "all; check with rt-frames tables and" in err
     )
     assert "Traceback" not in err
 

@@ -276,7 +276,10 @@ def test_the_demo_compares_every_value_and_leaves_tables_of_an_earlier_one_alone
         ].to_pylist() == [2.5, None]
     again = run(*words)
     assert (again.returncode, again.stdout) == (1, "")
-    assert "kept has a table t_pandas; give another folder to --keep" in again.stderr
+    assert (
+        "kept already has table 't_pandas'; pass another folder to --keep"
+        in again.stderr
+    )
 
 
 @pytest.mark.long
@@ -294,7 +297,8 @@ def test_only_create_and_serve_make_a_folder(run, file, url):
         done = run(*command, *url)
         assert (done.returncode, done.stdout) == (1, "")
         assert (
-            "tables: there is no such folder; create and serve make one" in done.stderr
+            "tables: no such folder; rt-frames create and rt-frames serve make it"
+            in done.stderr
         )
     assert not url[1].exists()
     assert run("create", "t", file, *url).returncode == 0
@@ -319,7 +323,7 @@ def test_an_error_is_short_and_verbose_shows_where_it_came_from(run, env, name):
     short, long = (
         run("create", name, "missing.csv", *more, **env) for more in ([], ["-v"])
     )
-    assert short.stderr == "Error: missing.csv: there is no such file\n"
+    assert short.stderr == "Error: missing.csv: no such file\n"
     assert "Traceback" in long.stderr
     assert long.stderr.endswith(short.stderr)
 

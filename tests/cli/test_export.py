@@ -175,7 +175,7 @@ def test_a_suffix_that_tells_no_format_is_wrong_usage_and_nothing_is_asked(
         done = run("export", "t", tmp_path / name, **env)
         assert (done.returncode, server.connections) == (2, 0)
         assert (
-            "the suffix tells the format; give one of .parquet, .pq, .csv, .tsv, "
+            "the file extension chooses the format; use one of .parquet, .pq, .csv, .tsv, "
             ".ndjson, .jsonl, .arrow, .feather, .ipc, .arrows\n" in done.stderr
         )
 
@@ -189,9 +189,10 @@ def test_a_file_is_replaced_only_if_that_is_asked_for(run, url, table, tmp_path)
     options = ("--columns", "n", *url)
     done = run("export", "t", file, *options)
     assert (done.returncode, real.read_text()) == (1, "mine")
-    assert f"{file} exists already; give another name, or --force" in done.stderr
+    assert f"{file} exists; choose another name, or pass --force" in done.stderr
     done = run("export", "t", tmp_path / "none" / "o.csv", *options)
-    assert f"{tmp_path / 'none' / 'o.csv'}: there is no such folder" in done.stderr
+    folder = tmp_path / "none"
+    assert f"{folder / 'o.csv'}: folder {folder} does not exist; " in done.stderr
     assert run("export", "t", tmp_path, *options).returncode == 2
     assert run("export", "t", file, *options, "--force").returncode == 0
     assert real.read_text() == "n\n1\n2\n\n"
@@ -215,7 +216,7 @@ def test_columns_that_text_cannot_hold_are_refused(
     file = tmp_path / f"o.{suffix}"
     done = run("export", "t", file, *url)
     assert (done.returncode, file.exists()) == (1, False)
-    assert f"{file} cannot be written: {form} has no form for " in done.stderr
+    assert f"{file} cannot be written: {form} cannot hold column " in done.stderr
     for name in ODD.column_names:
         assert (f"'{name}', " in done.stderr) == (name in refused)
     kept = [name for name in ODD.column_names if name not in refused]
@@ -232,7 +233,8 @@ def test_a_value_that_text_cannot_hold_leaves_the_file_as_it_was(run, url, tmp_p
     done = run("export", "t", file, "--force", *url)
     assert (done.returncode, file.read_text()) == (1, "mine")
     assert (
-        "rows 0 to 1 hold a value that Polars has no text for; export to" in done.stderr
+        "rows 0 to 1 hold a value that Polars cannot write as text; export to"
+        in done.stderr
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "tables"]
 

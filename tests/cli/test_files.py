@@ -305,16 +305,16 @@ def test_what_a_csv_does_not_say_of_itself_can_be_said(
         ),
         (
             "a,b\n1,2\r\n3,4\n",
-            "t.csv: some lines end in CR LF and some in LF, or CR; make them alike first",
+            "t.csv: the lines end in a mix of CR LF, LF or CR; convert them to one kind",
         ),
-        ("a;b\n1;2\n3\n", "t.csv has one column, 'a;b'; give --separator ';'"),
+        ("a;b\n1;2\n3\n", "t.csv has one column, 'a;b'; pass --separator ';'"),
         (
             b"a,b\n1,x\n2,\xe4\n",
             "t.csv, line 3: Invalid unicode (byte sequence mismatch) detected: ",
         ),
         (
             "a,b\n1,x\n".encode("utf-16"),
-            "t.csv, line 1: this is not UTF-8; give --encoding, such as cp1252 or utf-16",
+            "t.csv, line 1: not UTF-8; pass --encoding, such as cp1252 or utf-16",
         ),
         ("a,a\n1,2\n", "column names occur more than once: 'a'"),
         ("a,b,\n1,2,\n", "column number 3 has an empty name"),
@@ -367,7 +367,7 @@ GERMAN = ("--decimal", ",", "--date-format", "%d.%m.%Y")
 def test_a_late_cell_that_a_cast_would_change_is_refused_by_row(
     refused, early, late, words, options
 ):
-    said = f"row {LATE}: column 'a' holds {words}, and this is '{late}'; give --dtype a=string"
+    said = f"row {LATE}: column 'a' holds {words}, but this cell is '{late}'; pass --dtype a=string"
     content = f"b;a\n{f'0;{early}{chr(10)}' * LATE}1;{late}\n"
     assert refused(content, "t.csv", "--separator", ";", *options) == f"t.csv, {said}"
 
@@ -384,6 +384,8 @@ def test_a_late_cell_that_a_cast_would_change_is_refused_by_row(
             ["--decimal", ","],
             ["--dtype", "a=nothing"],
             ["--separator", ";;"],
+            ["--encoding", "no"],
+            ["--encoding", "base64"],
         ),
     ],
 )
@@ -460,7 +462,7 @@ def test_a_cell_that_is_not_of_the_type_that_is_asked_for_is_refused_by_row(
 
 def test_the_type_that_is_offered_if_a_cell_is_refused_can_be_typed(refused, create):
     content = "k,it's odd\n" + "1,2\n" * LATE + "1,0xFF\n"
-    assert refused(content).endswith("give --dtype 'it'\"'\"'s odd=string'")
+    assert refused(content).endswith("pass --dtype 'it'\"'\"'s odd=string'")
     assert (
         create(content, "t.csv", "--dtype", "it's odd=string")["it's odd"][-1].as_py()
         == "0xFF"
@@ -560,7 +562,7 @@ def test_an_appended_cell_that_the_table_cannot_hold_is_refused_by_row(
     done = append(f"{column}\n{cell}\n")
     assert done.returncode == 1
     assert f"t.csv, row 0: column '{column}' is " in done.stderr
-    assert f" in the table, and this is '{cell}'; correct it" in done.stderr
+    assert f" in the table, but this cell is '{cell}'; correct it" in done.stderr
     assert lance.dataset(str(url[1] / "t.lance")).count_rows() == 1
 
 
@@ -593,7 +595,7 @@ def test_an_append_is_refused_if_the_table_has_other_columns(
     done = run("create", "l", tmp_path / "l.csv", "--if-exists", "append", *url)
     assert "column 'l' is large_list<" in done.stderr
     assert done.stderr.endswith(
-        "in the table, which no text becomes; use Parquet or NDJSON\n"
+        "in the table, which CSV cannot hold; use Parquet or NDJSON\n"
     )
 
 
@@ -716,32 +718,38 @@ def test_each_value_of_json_is_as_it_stands_in_the_file(create):
     [
         ("", "t.ndjson: there are no columns"),
         ('{"a": 1}\n[1]\n', "t.ndjson, row 1: "),
-        ('{"a": 1}\nnull\n', "t.ndjson, row 1: this is no object"),
+        ('{"a": 1}\nnull\n', "t.ndjson, row 1: not an object"),
         (
             '{"a": 1}\n' * LATE + '{"a": \n',
             f"t.ndjson, line {LATE + 1}: malformed JSON: Expecting value",
         ),
         ('[{"a":1},\n{"a":2}]', "t.ndjson, line 1: malformed JSON: "),
         ('{"a": 1} {"a": 2}\n', "t.ndjson, line 1: malformed JSON: Extra data"),
-        ('{"a": 1, "a": 2}\n', "t.ndjson, line 1: 'a' occurs twice in an object"),
+        ('{"a": 1, "a": 2}\n', "t.ndjson, line 1: key 'a' occurs twice in an object"),
         ('{"": 1}\n', "column number 1 has an empty name"),
         ('{"a": [1, "x"]}\n', "t.ndjson, row 0: Could not convert 'x' with type str"),
         ('{"a": 1}\n' * LATE + '{"a": true}\n', "t.ndjson, row 25000: "),
         ('{"a": 1}\n' * LATE + '{"a": "1"}\n' * 5000, "t.ndjson, row 25000: "),
         # at the end of a batch
         ('{"a": 1}\n' * 12_288 + '{"a": true}\n' * 9, "t.ndjson, row 12288: "),
-        ('{"a": 1.5}\n{"a": true}\n', "t.ndjson, row 1: true and false are no numbers"),
+        (
+            '{"a": 1.5}\n{"a": true}\n',
+            "t.ndjson, row 1: true and false are not numbers",
+        ),
         ('{"a": 1.5}\n' * LATE + '{"a": true}\n', "t.ndjson, row 25000: "),
         (
             '{"a": [{"y": 1.5, "x": [0.5]}, {"x": [false]}]}\n',
-            "t.ndjson, row 0: true and false are no numbers",
+            "t.ndjson, row 0: true and false are not numbers",
         ),
         ('{"a": "\\ud800"}\n', "t.ndjson, row 0: "),
-        ('{"a": 1e-400}\n', "t.ndjson, line 1: 1e-400 is beyond 64-bit floats"),
+        (
+            '{"a": 1e-400}\n',
+            "t.ndjson, line 1: 1e-400 does not fit into a 64-bit float",
+        ),
         ('{"a": 18446744073709551616}\n', "t.ndjson, row 0: "),
         (
             '{"a": 1.5}\n{"a": 1e400}\n',
-            "t.ndjson, line 2: 1e400 is beyond 64-bit floats",
+            "t.ndjson, line 2: 1e400 does not fit into a 64-bit float",
         ),
         (
             '{"a": 1.5}\n{"a": 9007199254740993}\n',
@@ -753,7 +761,7 @@ def test_each_value_of_json_is_as_it_stands_in_the_file(create):
             "t.ndjson, row 0: Integer value 9007199254740993",
         ),
         ("[" * 100_000, "t.ndjson, line 1: "),
-        (b'{"a": "\xe4"}\n', "t.ndjson, line 1: this is not UTF-8; give --encoding"),
+        (b'{"a": "\xe4"}\n', "t.ndjson, line 1: not UTF-8; pass --encoding"),
     ],
 )
 def test_json_that_would_lose_something_is_refused(refused, content, said):
@@ -762,7 +770,7 @@ def test_json_that_would_lose_something_is_refused(refused, content, said):
 
 def test_a_file_of_json_that_has_an_object_in_each_line_is_told_so(refused):
     assert refused('{"a": 1}\n{"a": 2}\n', "t.json").endswith(
-        "if each line has an object, give --format ndjson"
+        "if each line holds an object, pass --format ndjson"
     )
 
 
@@ -809,7 +817,7 @@ def test_types_are_inferred_from_all_files(create, first, file, second, columns)
     [
         (
             "id,price\n",
-            "u.csv has other columns than t.csv: 'price' added and 'preis' missing; make them alike first",
+            "u.csv has other columns than t.csv (extra: 'price'; missing: 'preis'); give all files the same columns",
         ),
         (
             "id,preis\n1,2\n3\n",
@@ -817,7 +825,7 @@ def test_types_are_inferred_from_all_files(create, first, file, second, columns)
         ),
         (
             "id,preis\n" + "1,2\n" * LATE + "1,2.5\n",
-            f"u.csv, row {LATE}: column 'preis' holds whole numbers, and this is",
+            f"u.csv, row {LATE}: column 'preis' holds whole numbers, but this cell is",
         ),
     ],
 )
