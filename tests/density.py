@@ -33,7 +33,7 @@ Place = tuple[int, int]
 
 
 class Function(NamedTuple):
-    """A function, by its tokens."""
+    """A function and its number of tokens."""
 
     tokens: int
     statements: int
@@ -41,7 +41,7 @@ class Function(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What was counted in some files."""
+    """Counts of some files."""
 
     tokens: int
     statements: int
@@ -51,7 +51,7 @@ class Measures(NamedTuple):
 
 
 def main(folders: list[str]) -> None:
-    """Print the measures of each folder, and our tokens by folder."""
+    """Print the measures of each folder, and the tokens of each subfolder."""
     if "--help" in folders:
         print(__doc__)
         return
@@ -163,9 +163,9 @@ def _count_statements(nodes: list[ast.AST]) -> int:
 
 
 def _span(node: ast.AST) -> tuple[Place, Place]:
-    """Return where a node begins and ends, as tokens count.
+    """Return the start and end of a node, in the positions of tokens.
 
-    Tokens count characters and nodes count bytes, but lines here are mostly ASCII.
+    Tokens count characters and nodes count bytes: equal for ASCII, as most lines are.
     """
     return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 

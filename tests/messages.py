@@ -37,7 +37,7 @@ from tests.support.local import stream
 from tests.support.servers import KEY, Connection, Server
 
 FILE = Path(__file__).with_suffix(".txt")
-CHANGING = [  # what differs from run to run, or from machine to machine
+CHANGING = [  # parts that differ between runs or machines
     (r"(?<=:)\d{5}\b", "PORT"),
     (
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b",
@@ -53,7 +53,7 @@ MIME = "application/vnd.apache.arrow.stream"
 
 
 def hang_up(connection: Connection) -> None:
-    """Read a request, and answer nothing."""
+    """Read a request, then reset the connection."""
     connection.body(connection.head())
     connection.reset()
 
@@ -94,7 +94,7 @@ class Calls:
         stack.callback(log.removeHandler, handler)
 
     def answering(self, *answer: Any, **options: Any) -> rt.Client:
-        """Connect to a server that answers each POST in one way, or not at all."""
+        """Connect to a server that answers each POST alike, or resets it."""
         server = self._stack.enter_context(Server())
         if answer:
             server.answering(answer)
@@ -105,7 +105,7 @@ class Calls:
         )
 
     def listing(self, answer: Any) -> rt.Client:
-        """Connect to a server that answers every request so."""
+        """Connect to a server that gives this answer to every request."""
         server = self._stack.enter_context(Server())
         server.listing((200, answer))
         return rt.connect(server.url, api_key=KEY, retries=0, default=False)
@@ -122,11 +122,11 @@ class Calls:
             timeout=2,
             default=False,
         )
-        client.list_tables()  # whose answer tells that it takes parts
+        client.list_tables()  # its response says that multipart writes are supported
         return client
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> str:
-        """Ask the embedded service, and return its words; a table is sent as Arrow."""
+        """Send a request and return the response; a table is sent as Arrow."""
         if isinstance(body, pa.Table):
             body = stream(body)
         sent = (
@@ -139,7 +139,7 @@ class Calls:
         return f"{answer.status_code} {answer.text}"
 
     def say(self, line: str) -> Iterator[str]:
-        """Make one call, and yield what it says."""
+        """Make one call, and yield the lines that it prints."""
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield from (
@@ -174,7 +174,7 @@ class Calls:
                 found = eval(code, self.names)
             except SyntaxError:
                 found = exec(code, self.names)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is what people are told
+        except Exception as error:  # noqa: BLE001  # any error is part of the transcript
             yield f"{type(error).__name__}: {error}"
             yield from (f"  note: {note}" for note in getattr(error, "__notes__", ()))
         else:
@@ -183,7 +183,7 @@ class Calls:
 
 
 def transcript(text: str) -> str:
-    """Return a transcript with what its calls say now."""
+    """Make a transcript's calls again, and return it with the new output."""
     lines, here = [], Path.cwd()
     try:
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:

@@ -26,14 +26,9 @@ CELL_SECONDS = 180
 
 
 def executed(path: Path, folder: Path, times: int = 1) -> Any:
-    """Run a notebook from top to bottom, in ``folder``, in one kernel.
-
-    The kernel has the interpreter that runs this.
-    """
+    """Run a notebook from top to bottom in one kernel, of this interpreter."""
     notebook = nbformat.read(path, as_version=4)
-    with (
-        tempfile.TemporaryDirectory() as sockets
-    ):  # the path of a socket has to be short
+    with tempfile.TemporaryDirectory() as sockets:  # a socket's path must be short
         asyncio.run(_execute(notebook, folder, Path(sockets), times))
     return notebook
 
@@ -48,7 +43,7 @@ async def _execute(notebook: Any, folder: Path, sockets: Path, times: int) -> No
     )
     manager = AsyncKernelManager(
         kernel_name="python3",
-        transport="ipc",  # sockets that are files: nobody else on the machine can listen
+        transport="ipc",  # sockets are files that only this user can open
         kernel_spec_manager=KernelSpecManager(
             kernel_dirs=[str(specs)], ensure_native_kernel=False
         ),
@@ -62,7 +57,7 @@ async def _execute(notebook: Any, folder: Path, sockets: Path, times: int) -> No
         coalesce_streams=True,
         resources={"metadata": {"path": str(work)}},
     )
-    # nothing of the user's own settings, history or startup files
+    # without the user's own settings, history and startup files
     env = {**os.environ, "IPYTHONDIR": str(folder / "ipython")}
     async with client.async_setup_kernel(env=env, cleanup_kc=True):
         for _ in range(times):
@@ -87,7 +82,7 @@ def store(path: Path) -> None:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     nbformat.validate(notebook)
-    made = rf"{re.escape(tempfile.gettempdir())}/tmp\w+/"  # folders of which only the name was chosen
+    made = rf"{re.escape(tempfile.gettempdir())}/tmp\w+/"  # folders with random names
     path.write_text(re.sub(made, "", nbformat.writes(notebook)) + "\n")
 
 

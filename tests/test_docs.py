@@ -1,4 +1,4 @@
-"""What the README and the docstrings promise is run as it stands."""
+"""The examples of the README and the docstrings run as written."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ EXAMPLE = doctest.DocTestParser().get_examples(
 
 
 def _alike(said: str) -> str:
-    """Leave out what depends on the versions of libraries and on the number of runs."""
+    """Remove what depends on the versions of libraries and the number of runs."""
     return re.sub(r"[\d.]+ k?B sent|version \d+", "", said)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The inplace keyword:DeprecationWarning"
-)  # Dask's own use of pandas
+# Dask's own use of pandas
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_again(
     tmp_path, monkeypatch
 ):
@@ -59,16 +58,16 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
     for _ in range(2):
         names: dict[str, object] = {"__name__": "__main__"}
         for example in EXAMPLE:
+            # the README is ours
             found = (
                 eval(example.source, names)
                 if example.want
                 else exec(example.source, names)
-            )  # the README is ours
+            )
             said = f"{found!r}\n" if example.want else ""
             assert _alike(said) == _alike(example.want.replace("<BLANKLINE>", ""))
-        exec(
-            compile(blocks("python"), "README.md", "exec"), names
-        )  # the README is ours
+        # the README is ours
+        exec(compile(blocks("python"), "README.md", "exec"), names)
         assert names["deleted"] == 1
     shell = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", blocks("sh run")],
@@ -151,9 +150,8 @@ def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(
     cell = blocks("python hosted")
     assert "https://words-x1.us-east-1.example.com" in cell
     names = {"rt": rt, "df": pd.DataFrame({"sold": [3, 4]})}
-    exec(
-        cell.replace("https://words-x1.us-east-1.example.com", server.url), names
-    )  # the README is ours
+    # the README is ours
+    exec(cell.replace("https://words-x1.us-east-1.example.com", server.url), names)
     assert [r.line for r in server.posts] == ["POST /v1/tables/sales HTTP/1.1"]
 
 
@@ -182,9 +180,8 @@ def test_the_readmes_way_to_look_at_what_was_stored_works_as_written(tmp_path, c
     with served:
         assert port in served.stdout.readline()
         try:
-            exec(
-                blocks("python served").replace("8765", port), {}
-            )  # the README is ours
+            # the README is ours
+            exec(blocks("python served").replace("8765", port), {})
         finally:
             served.terminate()
     assert capsys.readouterr().out.split() == [

@@ -1,4 +1,4 @@
-"""The law of imports between packages, and the names that the package shows."""
+"""Which package may import which, and the public names."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.longer import (
 
 
 def times(*counts: int) -> pytest.MarkDecorator:
-    """Run so many, the last of them only where ``long`` is asked for."""
+    """Run so many. The last of them runs only with the marker ``long``."""
     return pytest.mark.parametrize(
         "count", [*counts[:-1], pytest.param(counts[-1], marks=pytest.mark.long)]
     )

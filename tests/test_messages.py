@@ -1,4 +1,4 @@
-"""All messages are those in `tests/messages.txt`.
+"""User-facing messages are those in `tests/messages.txt`.
 
 ``python -m tests.messages`` regenerates it.
 """

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and their outputs can be published."""
+"""The notebooks run from top to bottom; their outputs can be published."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def code(notebook: Any) -> list[Any]:
 
 
 def texts(notebook: Any) -> Iterator[str]:
-    """Give all that the stored outputs show, as text."""
+    """Yield the text of all stored outputs."""
     for cell in code(notebook):
         for output in cell.outputs:
             yield output.get("text", "")
@@ -43,7 +43,7 @@ def texts(notebook: Any) -> Iterator[str]:
 
 
 def shows(cell: Any) -> bool:
-    """Tell whether a cell must have an output: it prints, or it ends in a value."""
+    """Return whether a cell must have an output: it prints or ends in a value."""
     last = ast.parse(cell.source).body[-1]
     valued = isinstance(last, ast.Expr) and not (
         isinstance(last.value, ast.Call) and "." in ast.unparse(last.value.func)
@@ -68,9 +68,8 @@ def test_there_are_four_and_nothing_else():
 def test_a_notebook_runs_from_top_to_bottom_and_again_in_the_same_kernel(
     path: Path, tmp_path: Path
 ):
-    notebook = executed(
-        path, tmp_path, times=2
-    )  # an error in a cell is an exception here
+    # an error in a cell is an exception here
+    notebook = executed(path, tmp_path, times=2)
     counts = [cell.execution_count for cell in code(notebook)]
     assert counts == [*range(len(counts) + 1, 2 * len(counts) + 1)]
     assert not list((tmp_path / "work").iterdir()), "it left files where it was started"

@@ -1,4 +1,4 @@
-"""Frames to send, and how results are shown."""
+"""Frames to send, and the output of results."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def objects(cell: Callable[[int], Any]) -> pd.DataFrame:
 
 
 def shapes() -> dict[str, Callable[[], Any]]:
-    """Give what makes frames of other shapes than long tables of plain columns."""
+    """Return functions that make frames of other shapes than long plain tables."""
     few, day = (
         np.random.default_rng(2).integers(0, len(WORDS), 2_000_000),
         datetime.date(2024, 1, 1),
@@ -117,7 +117,7 @@ MAKERS = {"numeric": numeric, "strings": strings, "nested": nested, "lists": lis
 
 
 def frames(kind: str, nbytes: int) -> dict[str, Any]:
-    """Give the same data as each library holds it."""
+    """Return the same data as a frame of each library."""
     table = MAKERS[kind](nbytes)
     made: dict[str, Any] = {"Arrow": table, "Polars": pl.from_arrow(table)}
     if kind in ("numeric", "strings"):
@@ -133,7 +133,7 @@ def frames(kind: str, nbytes: int) -> dict[str, Any]:
 
 
 def stream_of(data: Any) -> bytes:
-    """Write a frame the plain way."""
+    """Write a frame as an Arrow stream with pyarrow."""
     table, written = arrow_of(data), pa.BufferOutputStream()
     with pa.ipc.new_stream(written, table.schema) as writer:
         writer.write_table(table)
@@ -155,7 +155,7 @@ def alternating(
     repeats: int = 5,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Give the median seconds of each way, after one round that does not count."""
+    """Return the median seconds of each way, after a round that does not count."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats + 1):
         for name, way in ways.items():
@@ -168,7 +168,7 @@ def alternating(
 def show(
     title: str, medians: Mapping[str, float], nbytes: int, ours: str = "rt_frames"
 ) -> None:
-    """Print how fast each way is, and how much faster ours is."""
+    """Print the speed of each way, and its time relative to that of rt_frames."""
     for name, seconds in medians.items():
         ratio = seconds / medians[ours]
         print(

@@ -1,4 +1,4 @@
-"""Servers that read and forget, each in its own process.
+"""Servers that discard what they read, each in its own process.
 
 The benchmarks run them as ``-m tests.benchmarks._sinks``. ``http`` answers each POST
 with ``{"version": 1}`` and each GET with no tables. ``flight`` takes DoPut.
@@ -23,7 +23,7 @@ ROOM = 2**20
 
 
 class Reader:
-    """One connection: its lines are read, its bodies forgotten."""
+    """A connection that reads heads and discards bodies."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -61,7 +61,7 @@ class Reader:
         self.line()
 
     def request(self) -> bytes:
-        """Read one request; give its method."""
+        """Read one request, and return its method."""
         method, headers = self.line().partition(b" ")[0], {}
         while line := self.line():
             name, _, value = line.partition(b":")
@@ -113,7 +113,7 @@ def serve_flight() -> None:
 
 @contextlib.contextmanager
 def running(module: str, *words: object) -> Iterator[int]:
-    """Run a server of this folder in its own process, and give its port."""
+    """Run a server of this folder in its own process, and yield its port."""
     command = [sys.executable, "-m", f"tests.benchmarks.{module}", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -125,7 +125,7 @@ def running(module: str, *words: object) -> Iterator[int]:
 def sink(
     kind: str = "http", *certificate: Path
 ) -> contextlib.AbstractContextManager[int]:
-    """Start a sink; with a certificate it speaks TLS."""
+    """Start a sink. With a certificate it speaks TLS."""
     return running("_sinks", kind, *certificate)
 
 

@@ -25,7 +25,7 @@ ENDED = (0.0, b"")
 
 
 class Link(NamedTuple):
-    """A link's bytes per second, round trip in seconds, queue in bytes, later rates."""
+    """The properties of a link: bytes per second, seconds, bytes, later rates."""
 
     rate: float
     round_trip: float
@@ -35,14 +35,14 @@ class Link(NamedTuple):
     ] = ()  # seconds since the connection was made, new rate
 
     def rate_at(self, seconds: float) -> float:
-        """Give the rate so many seconds after the connection was made."""
+        """Return the rate at some seconds after the connection was made."""
         return (
             [self.rate] + [rate for after, rate in self.changes if after <= seconds]
         )[-1]
 
 
 class Upward:
-    """The paced direction of a connection: one thread reads, another one delivers."""
+    """The paced direction of a connection: one thread reads, another delivers."""
 
     def __init__(
         self, sender: socket.socket, receiver: socket.socket, link: Link
@@ -51,7 +51,7 @@ class Upward:
         self._step = int(min(max(link.rate * 0.002, 2**14), 2**19))
         held = (
             link.queue + link.rate * link.round_trip / 2
-        )  # bytes: the queue, and what is under way
+        )  # bytes: the queue, and those on their way
         self._under_way: queue.Queue[tuple[float, bytes]] = queue.Queue(
             maxsize=int(held // 2**14) + 64
         )
@@ -68,7 +68,7 @@ class Upward:
     def _read(self) -> None:
         start = free = (
             time.perf_counter()
-        )  # when the link will have sent all that it holds
+        )  # time at which the link has sent all it holds
         with contextlib.suppress(OSError):
             while True:
                 data, busy = self._take()
@@ -102,7 +102,7 @@ def _sleep_until(due: float) -> None:
 
 
 def _delay(sender: socket.socket, receiver: socket.socket, seconds: float) -> None:
-    """Carry answers: they are small, so that each may be waited for."""
+    """Forward responses after a delay, one at a time because they are small."""
     with contextlib.suppress(OSError):
         while data := sender.recv(2**16):
             time.sleep(seconds)
@@ -125,7 +125,8 @@ def _connect(client: socket.socket, target: int, link: Link) -> None:
 def serve(target: int, link: Link) -> None:
     """Forward connections to a local port endlessly, from all local addresses."""
     listener = socket.socket()
-    # the kernel doubles it, and else holds what is no part of the queue
+    # limited, because bytes in this buffer are no part of the queue; the kernel
+    # doubles it
     room = int(min(max(link.rate * 0.002, 2**17), 2**20))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     listener.bind(("", 0))

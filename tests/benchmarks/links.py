@@ -5,8 +5,8 @@ point of it:
 ``--rate 60 --data text --size 100 --round-trip 80 --queue 4 --way tunnel``.
 
 The client gets no hint. ``direct`` is an address of this machine other than loopback,
-and ``tunnel`` is 127.0.0.1. Both lead through the link to a sink that reads and
-forgets. In each round the ways alternate: ``"auto"`` by a new client, ``"auto"`` by the
+and ``tunnel`` is 127.0.0.1. Both lead through the link to a sink that discards what it
+reads. In each round the ways alternate: ``"auto"`` by a new client, ``"auto"`` by the
 same client again, and each codec by a new client. A ratio is the best codec's median
 time divided by that of ``"auto"``: above 1, ``"auto"`` is faster than every codec.
 """
@@ -81,7 +81,7 @@ def random(nbytes: int) -> pa.Table:
 
 
 def constant(nbytes: int) -> pa.Table:
-    """Zeros, of which next to nothing is left."""
+    """Zeros, which compress to almost nothing."""
     return pa.table({name: np.zeros(nbytes // 32) for name in "abcd"})
 
 
@@ -94,7 +94,7 @@ DATA: dict[str, Callable[[int], pa.Table]] = {
 
 
 def table_of(kind: str, nbytes: int) -> pa.Table:
-    """Give a table of about so many bytes."""
+    """Return a table of about this size in bytes."""
     block = DATA[kind](min(nbytes, BLOCK)).combine_chunks()
     table = pa.concat_tables([block] * -(-nbytes // block.nbytes))
     return table.slice(0, block.num_rows * nbytes // block.nbytes)
@@ -174,7 +174,7 @@ def connecting(point: Point) -> Iterator[Callable[[], rt.Client]]:
             client = rt.connect(
                 f"http://{host}:{port}", api_key="k", default=False, allow_insecure=True
             )
-            client.list_tables()  # its connection is open for every way alike
+            client.list_tables()  # opens the connection, for every way alike
             return client
 
         yield connect
@@ -206,7 +206,7 @@ def measure(point: Point, repeats: int) -> dict[str, float]:
 
 
 def show(point: Point, medians: dict[str, float]) -> None:
-    """Print a line: the codecs' seconds, and the best one's by both uploads."""
+    """Print a line: the codecs' seconds, and the ratios of both uploads."""
     codecs = ("none",) if point.way == "loopback" else ("none", "lz4", "zstd")
     best = min(codecs, key=medians.__getitem__)
     cells = [

@@ -234,7 +234,7 @@ def peak(url: str, name: str, way: str) -> None:
 
 
 def memory() -> None:
-    """Print how much further a large table's scan peaks than that of one row."""
+    """Print how far a large table's scan peaks above that of one row."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         process = opened.enter_context(Process(folder))
@@ -263,7 +263,7 @@ PARTS = {"upsert": upsert, "keys": keys, "scan": scan, "memory": memory}
 
 
 def main(wanted: list[str]) -> None:
-    """Print the parts that are wanted, or all of them."""
+    """Print the chosen parts, or all."""
     print(f"load {os.getloadavg()[0]:.1f}")
     for name, part in PARTS.items():
         if not wanted or name in wanted:

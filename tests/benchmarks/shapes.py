@@ -2,10 +2,10 @@
 
 Run ``python -m tests.benchmarks.shapes``; parts of the cases' names choose cases. All
 cases take a quarter of an hour. The cases called ``stream`` make the bytes of a
-request, beside ``pyarrow.ipc``; the others call the embedded service, beside ``lance``.
-"by hand" divides a case's time by that of the few lines beside it. "half" divides it by
-that of half the columns, chunks or rows: 2 is linear, 4 is quadratic. The figures in
-brackets are the same in CPU time.
+request, compared with ``pyarrow.ipc``; the others call the embedded service, compared
+with ``lance``. "by hand" divides a case's time by that of these few lines. "half"
+divides it by that of half the columns, chunks or rows: 2 is linear, 4 is quadratic. The
+figures in brackets are the same in CPU time.
 
 It imports the stream, because a socket would add its own time to that of the client.
 """
@@ -42,7 +42,7 @@ NUMBERS = itertools.count()
 
 
 class Case(NamedTuple):
-    """Two ways to do the same."""
+    """Two ways to do the same: rt_frames, and by hand."""
 
     ours: Callable[[], Any]
     by_hand: Callable[[], Any]

@@ -1,9 +1,9 @@
-"""The same frame by several ways into a sink that reads and forgets.
+"""The same frame sent in several ways to a sink that discards it.
 
 Run ``python -m tests.benchmarks.upload``; names of kinds of frames choose kinds. The
 last column divides each way's time by that of rt_frames: below 1, rt_frames is slower.
-The kind ``shapes`` has frames of other shapes, beside an Arrow table of them, its
-stream in a BytesIO and ``requests.post``.
+The kind ``shapes`` has frames of other shapes. They are compared with an Arrow table of
+the same data, its stream in a BytesIO and ``requests.post``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def by_flight(port: int, data: Any) -> None:
 
 
 def official(url: str) -> Callable[[Any], Any]:
-    """Give the service's own client, aimed at a sink."""
+    """Return the service's own client, connected to a sink."""
     import lancedb
 
     database = lancedb.connect("db://benchmark", api_key="k", host_override=url)

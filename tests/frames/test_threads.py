@@ -349,6 +349,10 @@ if tuple(map(int, pl.__version__.split(".")[:2])) >= (
     LASTING.append("frame.lazy()")
 
 
+@pytest.mark.skipif(
+    (3, 12) <= sys.version_info < (3, 12, 3),
+    reason="Python starts no thread once the main one has ended (gh-113964)",
+)
 def test_an_upload_of_a_thread_that_outlives_the_main_one_is_whole(server):
     """The executor of `concurrent.futures` would raise RuntimeError there."""
     code = f"""

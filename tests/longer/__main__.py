@@ -1,4 +1,4 @@
-"""The longer runs, for as long as you like, each of another seed every time."""
+"""Run a program of this folder for many rounds, with a new seed each time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A cluster that writes a table while its workers are killed.
 
-All rows are stored once, or none with an error. ``python -m tests.longer.cluster 2``
-writes that many gigabytes, and prints what the client needed for it, beside the same
-frame written through the client.
+All rows are stored once, or none and an error is raised.
+``python -m tests.longer.cluster 2`` writes that many gigabytes, and prints the client's
+time and memory, next to those of the same frame written through the client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ META = {"n": "int64", "half": "float64"}
 
 
 def partition(number: int, rows: int = ROWS) -> pd.DataFrame:
-    """Make a partition that says itself whether it is whole and where it belongs."""
+    """Make a partition whose rows show its number and whether it is complete."""
     n = np.arange(rows) + number * rows
     return pd.DataFrame({"n": n, "half": n / 2})
 
@@ -70,7 +70,7 @@ if __name__ == "__main__":
 
 
 def run(runs: int, seed: int) -> Counter[str]:
-    """Kill a worker at a drawn moment of each write, and look at what is stored."""
+    """Kill a worker at a random moment of each write, and check the stored rows."""
     import distributed
 
     draw, ends = random.Random(seed), Counter[str]()
@@ -90,7 +90,7 @@ def run(runs: int, seed: int) -> Counter[str]:
 
 
 def write(url: str, name: str) -> str:
-    """Write a table, and tell how that ended."""
+    """Write a table, and return how that ended."""
     try:
         rt.connect(url, api_key=KEY, dialect="lancedb", default=False).create_table(
             name, frame(), compression=None
@@ -108,7 +108,7 @@ def check(
     partitions: int = PARTITIONS,
     rows: int = ROWS,
 ) -> None:
-    """Read a table back, which has all rows in order, or is not there."""
+    """Check that a table has all rows in order, or does not exist."""
     path, start = folder / f"{name}.lance", 0
     assert path.exists() == is_there, name
     if is_there:

@@ -3,8 +3,8 @@
 It runs those that are installed, each on its own ports, and sends through each: creates
 of every kind, lists and alters, early refusals, hints, bodies over a limit, connections
 that close after a second, and reloads during all of it. Every table is stored once and
-whole, every refusal has its class, "safe to send again" is true, and no file of a front
-has the key. On Debian: ``apt-get install nginx-light apache2 haproxy squid``.
+complete, every refusal has its class, "safe to send again" is true, and no file of a
+front has the key. On Debian: ``apt-get install nginx-light apache2 haproxy squid``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ import rt_frames as rt
 from tests.support.local import Process, logged
 from tests.support.servers import KEY
 
-HOST = "service.test"  # known to squid alone: the client goes to this machine without a proxy
+# only squid resolves it: the client uses no proxy for this machine
+HOST = "service.test"
 LIMIT = 2**20
 BIG = pa.table({"n": np.arange(2**19)})
 SIZES = [10, 10, 10, 50_000, 300_000]  # rows
@@ -116,7 +117,7 @@ cache deny all
 coredump_dir {folder}
 shutdown_lifetime 1 seconds
 """
-# as names of tables, for what decodes an address once more, or resolves the dots in it
+# table names that change if an address is decoded twice, or its dots resolved
 NAMES = [
     "a.b",
     ".hidden",
@@ -157,7 +158,7 @@ NAMES = [
 
 
 class Front(NamedTuple):
-    """How a front is started in the foreground, its doors, and how it is reloaded."""
+    """How to start a front in the foreground and reload it, and its ports."""
 
     config: str
     arguments: str
@@ -188,10 +189,10 @@ def binary(name: str) -> str | None:
 def started(
     name: str, place: Path, service: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
-    """Start a front in its own folder, and yield the addresses of its doors."""
+    """Start a front in its own folder, and yield the addresses of its ports."""
     front, folder = FRONTS[name], place / f"{name}-front"
     folder.mkdir()
-    folder.chmod(0o777)  # for those that give up root
+    folder.chmod(0o777)  # for fronts that give up root
     (folder / "hosts").write_text(f"127.0.0.1 {HOST}\n")
     with contextlib.ExitStack() as free:
         taken = {
@@ -259,10 +260,10 @@ class Opened(NamedTuple):
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Opened]:
-    """Start a service and a front, and look for the key in all that this wrote."""
+    """Start a service and a front, and check that no file of it has the key."""
     with tempfile.TemporaryDirectory() as folder, logged():
         place, authority = Path(folder), trustme.CA()
-        place.chmod(0o711)  # those that give up root go through it
+        place.chmod(0o711)  # for fronts that give up root
         authority.cert_pem.write_to_path(place / "ca.pem")
         authority.issue_cert(
             "127.0.0.1", HOST
@@ -272,7 +273,8 @@ def opened(name: str) -> Iterator[Opened]:
             process, doors = stack.enter_context(
                 started(name, place, service.caller.url)
             )
-            if proxy := doors.pop("proxy", None):  # squid goes to what speaks TLS
+            # squid connects to the port that speaks TLS
+            if proxy := doors.pop("proxy", None):
                 behind = next(other for other in ("haproxy", "nginx") if binary(other))
                 _, inner = stack.enter_context(
                     started(behind, place, service.caller.url)
@@ -292,19 +294,19 @@ def opened(name: str) -> Iterator[Opened]:
 
 
 class Visitor:
-    """Calls the service through each door, and counts what must be stored."""
+    """Calls the service through each port, and records what must be stored."""
 
     def __init__(self, seed: int) -> None:
         self.draw, self.counts, self.number = random.Random(seed), Counter[str](), 0
         self.stored: set[str] = set()
-        self.open: set[str] = set()  # the tables of which nobody knows
+        self.open: set[str] = set()  # tables whose outcome is unknown
 
     def table(self, rows: int) -> tuple[str, pa.Table]:
         self.number += 1
         return f"t{self.number}", pa.table({"n": np.arange(rows) + self.number})
 
     def create(self, client: rt.Client, door: str, *, calm: bool = True) -> None:
-        """Create a table. During a reload of the front, errors must tell the truth."""
+        """Create a table. During a reload of the front, errors must be true."""
         name, data = self.table(self.draw.choice(SIZES))
         again = self.draw.random() < 0.5
         rows = data if again else iter(data.to_batches(max_chunksize=40_000))
@@ -334,7 +336,7 @@ class Visitor:
         self.counts[f"{door}: {kind.__name__}"] += 1
 
     def visit(self, opened: Opened, door: str, creates: int) -> None:
-        """Do everything through one door: create, list and alter, and be refused."""
+        """Make all calls through one port: create, list, alter, and refusals."""
         with (
             opened.connect(door) as client,
             opened.connect(door, api_key="wrong") as stranger,
@@ -376,13 +378,12 @@ class Visitor:
         self.stored.add(name)
 
     def visit_reloaded(self, opened: Opened, door: str, creates: int) -> None:
-        """Create while the front reads its configuration again and again."""
+        """Create tables while the front reloads its configuration repeatedly."""
         ended = threading.Event()
 
         def reload_often() -> None:
-            while not ended.wait(
-                self.draw.uniform(0.2, 3)
-            ):  # squid is deaf for a second each time
+            # squid accepts no connection for a second each time
+            while not ended.wait(self.draw.uniform(0.2, 3)):
                 opened.reload()
 
         thread = threading.Thread(target=reload_often)
@@ -406,7 +407,7 @@ class Visitor:
 
 
 def run(creates: int, seed: int) -> Counter[str]:
-    """Visit every front that is installed; tell what happened at each."""
+    """Run every front that is installed, and return what happened at each."""
     counts = Counter[str]()
     for name in filter(binary, FRONTS):
         with opened(name) as one:
@@ -422,9 +423,9 @@ def run(creates: int, seed: int) -> Counter[str]:
 
 
 def run_names(_count: int = 0, _seed: int = 0) -> Counter[str]:
-    """Create tables with tricky names through all that speaks plain HTTP.
+    """Create tables with tricky names through every port of plain HTTP.
 
-    Each is its own table, or none.
+    Each name is its own table, or is refused.
     """
     counts = Counter[str]()
     for front in filter(binary, ["nginx", "apache2", "haproxy"]):
@@ -450,7 +451,7 @@ def run_names(_count: int = 0, _seed: int = 0) -> Counter[str]:
 
 
 def takes_name(client: rt.Client, name: str) -> bool:
-    """Create and alter a table of a name, and tell whether that was done."""
+    """Create and alter a table of this name, and return whether that was done."""
     try:
         client.create_table(name, pa.table({"x": [name]}))
         done = True

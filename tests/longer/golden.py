@@ -1,6 +1,6 @@
-"""Example files of other projects, sent in every way and read back.
+"""Send the example files of other projects in every way, and read them back.
 
-What is read back is equal, or the column was refused. Run
+The values read back are equal, or the column was refused. Run
 ``python -m tests.longer.golden [FOLDER...] [--only TEXT]`` with checkouts of
 github.com/apache/arrow-testing (streams and files of every Arrow type) and
 github.com/apache/parquet-testing. The data sets of PyPI packages are read if those are
@@ -87,7 +87,7 @@ def _pandas(frame: Any) -> pd.DataFrame:
 
 WAYS: dict[
     str, tuple[Callable[[Any], Any], Callable[[Any], Any]]
-] = {  # how a frame is made, and how it is sent
+] = {  # how to make a frame, and how to send it
     "table": (_arrow, lambda table: table),
     "reader": (_arrow, lambda table: table.to_reader(max_chunksize=100)),
     "pandas": (_pandas, lambda frame: frame),
@@ -102,7 +102,7 @@ WAYS: dict[
 def files(
     folders: list[Path], only: str
 ) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
-    """Give the files, in an order that is always the same, with what reads them."""
+    """Return the files with their readers, always in the same order."""
     for path in (path for folder in folders for path in sorted(folder.rglob("*"))):
         suffix = next(
             (
@@ -119,7 +119,7 @@ def files(
 def judge(
     client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any]
 ) -> str:
-    """Send a frame. Return ``equal``, ``refused`` by column, or what is wrong."""
+    """Send a frame. Return ``equal``, ``refused`` by column, or the fault."""
     columns = frame.column_names if isinstance(frame, pa.Table) else list(frame.columns)
     options = {"index": False} if isinstance(frame, pd.DataFrame) else {}
     try:
@@ -176,7 +176,7 @@ def main() -> None:
                 continue
             try:
                 verdict = judge(client, Path(folder), frame, send)
-            except theirs as error:  # it is what is judged
+            except theirs as error:  # the error is the result
                 verdict = f"{type(error).__name__}: {error}"
             counts[verdict if verdict in ("equal", "refused") else "WRONG"] += 1
             if verdict not in ("equal", "refused"):

@@ -1,7 +1,7 @@
 """Ctrl-C at random moments, over every kind of source and every operation.
 
 A call ends at once and leaves nothing behind, and the next call works. Another process
-uploads, lists and alters, and has a SIGINT sent to itself each time.
+uploads, lists and alters, and receives a SIGINT each time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROWS = 200_000
-SLOW = 1.5  # seconds; a batch that takes so long is waited for by nobody
-AT_ONCE = 1.0  # seconds, on a machine that has other things to do
+SLOW = 1.5  # seconds; no call waits for a batch that takes so long
+AT_ONCE = 1.0  # seconds, on a busy machine
 
 
 def numbers() -> pa.Table:
@@ -75,7 +75,7 @@ def partitioned(pause: float = 0.0) -> Any:
 
 
 def sources(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return what makes a frame of each kind; slow ones take seconds per batch."""
+    """Return a function for each kind of frame. Slow ones take seconds per batch."""
     path = folder / "numbers.parquet"
     pq.write_table(numbers(), path, row_group_size=ROWS // 8)
     return {
@@ -104,9 +104,9 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 def arm(delay: float) -> subprocess.Popen[str]:
-    """Start a process that sends SIGINT to this one and says when.
+    """Start a process that sends SIGINT to this one and prints when.
 
-    It waits some time after `go`. If it is ended, it does both or neither.
+    It waits some time after `go`. If it is terminated, it does both or neither.
     """
     script = (
         'read -r _; sleep "$0" >&- && trap "" TERM && date +%s.%N && kill -INT $PPID'
@@ -120,24 +120,24 @@ def arm(delay: float) -> subprocess.Popen[str]:
 
 
 def go(killer: subprocess.Popen[str]) -> None:
-    stdin, killer.stdin = killer.stdin, None  # which is its own affair no more
+    # `communicate` would flush the closed pipe
+    stdin, killer.stdin = killer.stdin, None
     stdin.close()
 
 
 def disarm(killer: subprocess.Popen[str]) -> float | None:
-    """Return when it was sent, or None.
+    """Return when the SIGINT was sent, or None.
 
-    The SIGINT may arrive in here, too; then this is called again.
+    The SIGINT may arrive in this function; then it is called again.
     """
     killer.terminate()
-    said, _ = killer.communicate(
-        timeout=30
-    )  # without a time, what was read before it was interrupted is lost
+    # without a timeout, output that was read before an interrupt is lost
+    said, _ = killer.communicate(timeout=30)
     return float(said) if said else None
 
 
 class Worker:
-    """Calls, is interrupted, and checks after each interrupt that nothing stayed."""
+    """Makes calls, and checks after each interrupt that nothing is left."""
 
     def __init__(self, url: str, root: Path, seed: int) -> None:
         self._root, self._random, self._number = root, random.Random(seed), 0
@@ -162,7 +162,7 @@ class Worker:
             self._client.create_table(f"t{self._number}", data, compression=compression)
 
     def round(self, kind: str) -> None:
-        """Interrupt a call, if it is slow enough; the first of a kind is timed."""
+        """Interrupt a call, if it is slow enough. The first of a kind is timed."""
         if kind not in self._takes:
             start = time.monotonic()
             if not kind.endswith("slow"):
@@ -181,25 +181,24 @@ class Worker:
             if isinstance(error, RuntimeError) and (
                 kind != "duckdb" or "interrupt" not in str(error).lower()
             ):
-                raise  # but DuckDB's own word for it
+                raise  # except DuckDB's own error for an interrupt
             late, ended = time.time() - (disarm(killer) or 0), "interrupted"
             assert late < AT_ONCE, f"{kind}: {late:.1f} s late"
         self.counts[f"{kind}: {ended}"] += 1
         self.check()
 
     def check(self) -> None:
-        """Check that no thread, frame or partial table stays, and call again."""
+        """Check that no thread, frame or partial table is left, and call again."""
         until = time.monotonic() + 10 * SLOW
         while (left := self._left()) and time.monotonic() < until:
             time.sleep(0.1)
-            if not any(
-                name.startswith("rt_frames") for name in left
-            ):  # threads need the interpreter to end
+            # threads need the interpreter to end
+            if not any(name.startswith("rt_frames") for name in left):
                 gc.collect()
         assert not left, left
         for name in set(self._client.list_tables()) - {
             "alter"
-        }:  # also of a call before, which was interrupted late
+        }:  # also those of an earlier call that was interrupted late
             stored = self._root / f"{name}.lance"
             assert lance.dataset(str(stored)).count_rows() in (ROWS, ROWS // 4)
             shutil.rmtree(stored)
@@ -216,7 +215,7 @@ class Worker:
 
 
 def run(count: int, seed: int) -> Counter[str]:
-    """Interrupt so many calls of a process of its own."""
+    """Interrupt so many calls of another process."""
     with (
         tempfile.TemporaryDirectory() as folder,
         logged(),
@@ -237,7 +236,7 @@ def run(count: int, seed: int) -> Counter[str]:
 
 
 def work(url: str, root: str, count: str, seed: str) -> None:
-    """Be the process that is interrupted; print what happened."""
+    """Run the process that is interrupted, and print what happened."""
     worker = Worker(url, Path(root), int(seed))
     kinds = ["list", "alter", *worker.made]
     random.Random(seed).shuffle(kinds)

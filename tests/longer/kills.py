@@ -1,7 +1,7 @@
 """Clients and services killed at random moments.
 
-No table is ever partial, and what was acknowledged stays. One table is replaced and
-read all the time; others are created and altered twice.
+No table is ever partial, and confirmed writes stay. One table is replaced and read all
+the time; others are created and altered twice.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ REPLACE = "/v1/table/kept/create/?mode=overwrite"
 
 
 def table(number: int) -> pa.Table:
-    """Make a table that says itself whether it is whole, of another size each time."""
+    """Make a table whose size and rows follow from its number."""
     n = np.arange(number, number + ROWS // (1 + number % 5))
     return pa.table({"n": n, "half": n / 2})
 
 
 class Tables:
-    """What one writer did to the tables of a folder, and what may be found there."""
+    """The writes of one writer to a folder, and the states that are allowed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -60,7 +60,7 @@ class Tables:
                 self.altered = number
 
     def break_off(self, service: Process, part: float) -> None:
-        """Send a part of a table in place of the one that is replaced, and hang up."""
+        """Send part of a replacement of the table, then close the connection."""
         body = stream(table(self.attempted), rows=10_000)
         with service.caller.connect() as connection:
             connection.sendall(
@@ -69,7 +69,7 @@ class Tables:
             connection.sendall(body[: int(part * len(body))])
 
     def read(self) -> int:
-        """Read the table that is replaced, and tell its number: it is whole."""
+        """Check that the replaced table is complete, and return its number."""
         found = lance.dataset(str(self.root / "kept.lance")).to_table()
         number = found["n"][0].as_py()
         assert found.equals(table(number)), number
@@ -77,7 +77,7 @@ class Tables:
         return number
 
     def read_until(self, stop: threading.Event) -> None:
-        """Read a table repeatedly: it always exists, and never becomes an older one."""
+        """Read a table repeatedly: it always exists, and its number never falls."""
         last = 0
         while not stop.is_set():
             found = self.read()
@@ -85,7 +85,7 @@ class Tables:
             last = found
 
     def check(self) -> Counter[str]:
-        """Look at what is left, and take away what was created."""
+        """Check the tables, and drop those that were created."""
         states = Counter[str]()
         assert self.replaced <= self.read() <= self.attempted
         assert len(lance.dataset(str(self.root / "kept.lance")).versions()) <= 12
@@ -110,7 +110,7 @@ class Tables:
 
 
 def run(kills: int, seed: int) -> Counter[str]:
-    """Kill the service or hang up in the middle, look at what is left, and go on."""
+    """Kill the service or close a connection, check the tables, and repeat."""
     draw, counts, stop = random.Random(seed), Counter[str](), threading.Event()
     with (
         tempfile.TemporaryDirectory() as folder,

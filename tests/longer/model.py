@@ -1,7 +1,7 @@
-"""A table in plain Python, and calls drawn for it, each with what it must do.
+"""A table in plain Python, and random calls for it with their expected effect.
 
-A `Call` is made of steps, of which each is one commit: most calls have one, an append
-or upsert that adds columns has two.
+A `Call` has steps. Each step is one commit. Most calls have one, an append or upsert
+that adds columns has two.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}
 
 
 class RefusedError(Exception):
-    """Such a call is not possible on such a table."""
+    """The call is not possible on this table."""
 
 
 def family(arrow: pa.DataType) -> str:
@@ -85,7 +85,7 @@ def family(arrow: pa.DataType) -> str:
 
 
 def fit(value: Any, arrow: pa.DataType) -> Any:
-    """Return a value as a column of a type holds it, if it does so exactly."""
+    """Return a value as a column of this type holds it, if it fits exactly."""
     if value is None:
         return None
     if types.is_integer(arrow):
@@ -149,7 +149,7 @@ def is_key(arrow: pa.DataType) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """Columns by name, as values and type of each, and the library that has them."""
+    """Columns by name, with values and types, and the library of the frame."""
 
     columns: dict[str, tuple[pa.DataType, list[Any]]]
     library: str
@@ -214,7 +214,7 @@ class Frame:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What a table holds; the rows in any order."""
+    """The contents of a table. Rows have no order."""
 
     fields: dict[str, pa.Field]
     rows: list[dict[str, Any]]
@@ -224,7 +224,7 @@ class Model:
         return pa.schema([*self.fields.values()])
 
     def counted(self) -> Counter[tuple[str, ...]]:
-        """Count rows, as what Python prints of them: True is not 1, and NaN is NaN."""
+        """Count rows by their repr: True is not 1, and NaN is NaN."""
         names = [*self.fields]
         return Counter(tuple(printed(row[name]) for name in names) for row in self.rows)
 
@@ -235,7 +235,7 @@ class Model:
         return self.schema == table.schema and self.counted() == found.counted()
 
     def with_fields(self, fields: list[pa.Field]) -> Model:
-        """Return the same rows with these columns; new ones hold nulls."""
+        """Return the same rows with these columns. New columns hold nulls."""
         names = [field.name for field in fields]
         rows = [{name: row.get(name) for name in names} for row in self.rows]
         return Model(dict(zip(names, fields, strict=True)), rows)
@@ -250,7 +250,7 @@ class Model:
 
 
 def convert(value: Any, arrow: pa.DataType) -> Any:
-    """Cast as a rewrite does, in which whole numbers may become text."""
+    """Cast as a rewrite does: whole numbers may become text."""
     if isinstance(value, int) and family(arrow) == "text":
         return str(value)
     return fit(value, arrow)
@@ -267,7 +267,7 @@ Step = Callable[[Table], Table]
 
 @dataclasses.dataclass
 class Call:
-    """A call through a client, and the commits that it makes."""
+    """A call through a client, and the commits it makes."""
 
     text: str
     do: Callable[[rt.Client], Any]
@@ -317,7 +317,7 @@ def converted(frame: Frame, fields: dict[str, pa.Field]) -> list[dict[str, Any]]
 
 
 def is_joined(have: str, target: str) -> bool:
-    """Return whether a family's values may join a column; UUIDs are bytes to others."""
+    """Return whether a family may join a column. Others take UUIDs for bytes."""
     return have == target or (have, target) == ("uuid", "binary")
 
 
@@ -357,7 +357,7 @@ def adding_columns_of(frame: Frame, keys: list[str]) -> Step:
         if table is None:
             return None
         check_columns(frame, table, add_columns=True)
-        # what types alone tell is refused before
+        # the types alone show it, so it is refused before a column is added
         if any(key not in table.fields for key in keys):
             raise RefusedError(keys)
         names = [name for name in frame.columns if name not in table.fields]
@@ -404,11 +404,11 @@ def upserting(frame: Frame, keys: list[str]) -> Step:
     return step
 
 
-# Calls are drawn
+# Random calls
 
 
 def draw_values(r: random.Random, arrow: pa.DataType, many: int) -> list[Any]:
-    """Draw values that a type holds; most columns have each once."""
+    """Draw values of a type. Most columns have no value twice."""
     pool = list(VALUES[family(arrow)])
     if types.is_floating(arrow):
         pool.append(NAN)
@@ -451,7 +451,7 @@ def draw_new(r: random.Random) -> Frame:
 def draw_rows(
     r: random.Random, table: Table, keys: list[str], *, more: bool = False
 ) -> Frame:
-    """Draw a frame for a table: some of its columns, in any order and similar types."""
+    """Draw a frame for a table: some columns, in any order, of similar types."""
     if table is None:
         return draw_new(r)
     names = [*table.fields]
@@ -581,7 +581,7 @@ def draw_new_name(r: random.Random, table: Model) -> str:
 def draw_cast_type(
     r: random.Random, arrow: pa.DataType, *, rewrite: bool
 ) -> pa.DataType:
-    """Draw a type that the engine, or a rewrite, casts to without changing values."""
+    """Draw a type to which the engine or a rewrite casts without changing values."""
     if types.is_integer(arrow):
         whole = [one for one in FAMILIES["numbers"] if types.is_integer(one)]
         return r.choice([*FAMILIES["numbers"], *FAMILIES["text"]] if rewrite else whole)
@@ -697,9 +697,9 @@ def draw_drop_columns(r: random.Random, table: Model) -> Call:
 def altered(
     now: Model, schema: pa.Schema, rename: dict[str, str], drop: list[str]
 ) -> Model:
-    """Give a table the columns of a schema; others but those to drop are left alone.
+    """Give a table the columns of a schema, and drop some; others stay as they are.
 
-    What is dropped or renamed already counts as done.
+    Columns that are already dropped or renamed count as done.
     """
     names = {}
     for old, new in rename.items():
@@ -721,7 +721,7 @@ def draw_rewrite(r: random.Random, table: Model) -> Call:
 
 
 def draw_alter(r: random.Random, table: Model, *, rewrite: bool | None = None) -> Call:
-    """Draw renames, casts, added and dropped columns, in one commit or more."""
+    """Draw renames, casts, added and dropped columns: one or more commits."""
     if rewrite is None:
         rewrite = r.random() < 0.6
     names = r.sample([*table.fields], len(table.fields))

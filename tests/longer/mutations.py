@@ -1,8 +1,8 @@
 """Mutated Arrow streams, alterations and HTTP responses.
 
-The embedded service responds with 200 or 400 and lives, its memory stays bounded, and
-every listed table can be read. The client returns a value or raises one of its own
-errors in time, and neither errors nor logs have the key.
+The embedded service responds with 200 or 400 and keeps running, its memory stays
+bounded, and every listed table can be read. The client returns a value or raises one of
+its own errors in time, and neither errors nor logs have the key.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def corpus() -> list[bytes]:
 
 
 def streams(count: int, seed: int) -> Counter[int]:
-    """Send mutated streams, and look at everything that was taken."""
+    """Send mutated streams, and read every table that was accepted."""
     draw, ends, whole = random.Random(seed), Counter[int](), corpus()
     with (
         tempfile.TemporaryDirectory() as folder,
         logged(),
         Process(Path(folder)) as service,
     ):
-        for one in whole:  # warm
+        for one in whole:  # warm up before memory is measured
             service.caller.create(f"w{len(one)}", one)
         before = service.memory()
         for number in range(count):
@@ -126,7 +126,7 @@ ALTERATIONS = [
 
 
 def alterations(count: int, seed: int) -> Counter[int]:
-    """Send mutated alterations; the table's values stay."""
+    """Send mutated alterations. The table's values must stay."""
     draw, ends, whole = (
         random.Random(seed),
         Counter[int](),
@@ -152,7 +152,7 @@ def alterations(count: int, seed: int) -> Counter[int]:
 
 
 def whole_answers() -> list[bytes]:
-    """Make valid answers of several kinds."""
+    """Make valid responses of several kinds."""
     error = {"error": {"code": 3, "message": f"the key {KEY} is wrong"}}
     found = [
         {"tables": ["a", "b"], "page_token": None},
@@ -177,7 +177,7 @@ def whole_answers() -> list[bytes]:
 
 
 def failure(call: Callable[[], object]) -> rt.errors.RemoteError | None:
-    """Make a call; anything but an error of ours escapes."""
+    """Make a call, and return the error if it is one of the package."""
     try:
         call()
     except rt.errors.RemoteError as error:
@@ -186,7 +186,7 @@ def failure(call: Callable[[], object]) -> rt.errors.RemoteError | None:
 
 
 def answers(count: int, seed: int) -> Counter[str]:
-    """Answer calls of every kind with mutated answers."""
+    """Answer calls of every kind with mutated responses."""
     draw, ends, whole = random.Random(seed), Counter[str](), whole_answers()
 
     def script(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Sequences of calls such as nightly jobs make, each step of which a model judges."""
+"""Sequences of calls, as of nightly jobs, compared with a model at each step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRAW = {
     model.draw_alter: 3,
     model.draw_create: 1,
 }
-# of calls, by the first word of their text
+# by the first word of a call's text
 KINDS = (
     "append",
     "upsert",
@@ -51,7 +51,7 @@ _MAY_CREATE = [model.draw_create, model.draw_append, model.draw_upsert]
 
 
 class Sequence:
-    """One table, what it must hold, and what it held at each version."""
+    """One table, its expected contents, and those of each version."""
 
     def __init__(self, client: rt.Client, root: Path, r: random.Random) -> None:
         self.client = client
@@ -83,7 +83,7 @@ class Sequence:
         return Call(f"restore {version}", do, [lambda _: then])
 
     def step(self) -> None:
-        """Make a call, and compare all that is stored with the model."""
+        """Make a call, and compare the stored table with the model."""
         call = self.draw()
         self.done.append(call.text)
         kind = call.text.split(" ")[0]
@@ -119,7 +119,7 @@ class Sequence:
             assert result.inserted == inserted
 
     def refuse(self, call: Call) -> None:
-        """Check that a call is refused and changes nothing but columns it names."""
+        """Check that a call is refused, and changes only columns it names."""
         try:
             result = call.do(self.client)
         except REFUSALS as error:
@@ -146,7 +146,7 @@ class Sequence:
         assert self.table.is_stored_as(found), difference(self.table, found)
         before = self.history.setdefault(stored.version, self.table)
         assert before.is_stored_as(found), "an old version was changed"
-        # numbers begin again when a table was dropped
+        # numbers begin again after a drop
         if self.r.random() < 0.2:
             version = self.r.choice([*self.history])
             read = self.client.table(NAME, version=version).to_arrow()
@@ -158,7 +158,7 @@ def difference(table: Model, found: pa.Table) -> str:
 
 
 def run(count: int, seed: int, first: int = 0) -> Counter[str]:
-    """Run sequences by number, of which each can be repeated alone."""
+    """Run numbered sequences. Each can be repeated alone."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "tables"

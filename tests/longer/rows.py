@@ -1,4 +1,4 @@
-"""Writes and reads of which any step fails: all rows once or none.
+"""Writes and reads whose steps fail: all rows are stored once, or none.
 
 The messages must be true.
 """
@@ -23,7 +23,7 @@ from tests.support.servers import KEY, Connection, Request, Server
 
 ROWS, PARTS = 60_000, 5
 IN_PARTS = with_parts_of(16 * ROWS // PARTS + 2000)
-PATIENCE = 1.0  # seconds, in which the client expects an answer
+PATIENCE = 1.0  # seconds that the client waits for a response
 FAULTS = [
     "cut the request",
     "cut the answer",
@@ -45,13 +45,13 @@ NOTHING_STORED = (
 
 
 class Proxy:
-    """Hands requests on to a service, but for one of them, which meets a fault."""
+    """Forwards requests to a service. One of them meets a fault."""
 
     def __init__(self, service: Process, random_: random.Random) -> None:
         self.service, self.random, self.fault, self.left = service, random_, "", 0
 
     def __call__(self, connection: Connection) -> None:
-        """Serve a connection until the client hangs up."""
+        """Serve a connection until the client closes it."""
         while True:
             request = connection.head()
             self.left -= 1
@@ -72,7 +72,7 @@ class Proxy:
                 return
 
     def hand_on(self, connection: Connection, request: Request, fault: str) -> bool:
-        """Forward a request, and pass on all or part of the response.
+        """Forward a request, and return all or part of the response.
 
         Return whether the connection is still usable.
         """
@@ -81,7 +81,7 @@ class Proxy:
             answer = forward(request, self.service.caller.url)
         if fault in ("answer late", "never answer"):
             connection.sock.settimeout(10 * PATIENCE)
-            connection.sock.recv(1)  # until the client has lost its patience
+            connection.sock.recv(1)  # until the client disconnects
             return False
         if fault == "500 when done":
             connection.answer(500, {"error": "made up"})
@@ -95,7 +95,7 @@ class Proxy:
 
 
 def forward(request: Request, url: str) -> bytes:
-    """Return a service's answer with its head, as it is."""
+    """Return a service's response, head included, unchanged."""
     lines = [
         line
         for line in request.head.split(b"\r\n")
@@ -120,7 +120,7 @@ def forward(request: Request, url: str) -> bytes:
 
 
 def added(number: int) -> pa.Table:
-    """Make rows that carry the number of their run, in as many pieces as parts."""
+    """Make rows with the number of their run, in one piece per part."""
     rows = pa.table({"run": pa.array([number] * ROWS, pa.int64()), "row": range(ROWS)})
     return pa.concat_tables(
         rows.slice(at, ROWS // PARTS) for at in range(0, ROWS, ROWS // PARTS)
@@ -130,7 +130,7 @@ def added(number: int) -> pa.Table:
 def check_write(
     client: rt.Client, root: Path, number: int, if_exists: str, *, again: bool
 ) -> str:
-    """Write through a fault: all rows once or none, and the message is true."""
+    """Check a write with a fault: all rows once or none, and a true message."""
     name = "t" if if_exists != "fail" else f"c{number}"
     before, said = read(root, name), ""
     rows = added(number) if again else iter(added(number).to_batches())
@@ -178,7 +178,7 @@ def read(root: Path, name: str) -> pa.Table | None:
 
 
 def check_read(table: rt.RemoteTable, folder: str) -> str:
-    """Read through a fault: all rows or an error, never a shorter table."""
+    """Check a read with a fault: all rows or an error, never fewer rows."""
     try:
         found = table.to_arrow()
     except rt.errors.RemoteError as error:
@@ -212,7 +212,7 @@ def run(runs: int, seed: int) -> Counter[str]:
                 if kind == "read"
                 else random_.choice([(whole, 3), (in_parts, 10), (in_parts, 10)])
             )
-            in_parts.list_tables()  # which tells the version of the server
+            in_parts.list_tables()  # its response has the version of the server
             proxy.fault, proxy.left = random_.choice(FAULTS), random_.randint(1, most)
             if kind == "read":
                 counts[check_read(client.table("t"), str(root / "t.lance"))] += 1
@@ -226,7 +226,7 @@ def run(runs: int, seed: int) -> Counter[str]:
             if not service.alive:
                 service.__exit__()
                 service = proxy.service = Process(root)
-                # what was not sent in parts, which may go on
+                # writes without parts, which may still be running
                 assert all(
                     (staged / "table" / "parts").exists()
                     for staged in service.caller.staged()

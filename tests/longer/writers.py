@@ -1,6 +1,6 @@
-"""Two clients that write one table in each other's middle.
+"""Two clients whose writes to one table interleave.
 
-What is stored is what one order of the confirmed calls gives in the model.
+The stored table is the result of one order of the confirmed calls in the model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DRAW = {
 
 
 class Proxy:
-    """Hands requests on, and makes the other writer's call before one of them."""
+    """Forwards requests, and makes the other writer's call before one of them."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -54,12 +54,12 @@ class Proxy:
 
 
 class Pair:
-    """Two calls, what became of them, and what may be stored then."""
+    """Two calls, their outcomes, and the tables that may be stored."""
 
     def __init__(self, table: Table, calls: list[Call]) -> None:
         self.table = table
         self.calls = calls
-        # how many steps of each call are done; all of them if it was confirmed
+        # completed steps of each call: all of them if it was confirmed
         self.steps = [0, 0]
         self.outcomes = ["", ""]
 
@@ -78,7 +78,7 @@ class Pair:
             self.outcomes[number] = "done"
 
     def possible(self) -> Iterator[Table]:
-        """Yield what each order of the commits gives."""
+        """Yield the table after each possible order of the commits."""
         first, second = (
             call.steps[:many] for call, many in zip(self.calls, self.steps, strict=True)
         )
@@ -144,7 +144,7 @@ class Writers:
 
 
 def check(writers: Writers, root: Path, r: random.Random) -> str:
-    """Draw a table and two calls, make them, and compare what is stored."""
+    """Draw a table and two calls, make them, and compare the stored table."""
     frame = model.draw_new(r)
     table = model.created(frame)
     writers.direct.create_table(NAME, frame.make(), if_exists="replace")
@@ -164,7 +164,7 @@ def check(writers: Writers, root: Path, r: random.Random) -> str:
 
 
 def run(count: int, seed: int, first: int = 0) -> Counter[str]:
-    """Draw pairs by number, of which each can be repeated alone."""
+    """Draw numbered pairs. Each can be repeated alone."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -20,7 +20,7 @@ def stored(service, name: str) -> pa.Table:
 
 
 def assert_same_values(actual: pa.Table, expected: pa.Table) -> None:
-    """Compare names, nulls and values; a NaN equals a NaN, layouts may differ."""
+    """Compare names, nulls and values. NaN equals NaN; layouts may differ."""
     assert actual.schema.names == expected.schema.names
     assert actual.num_rows == expected.num_rows
     for name in expected.schema.names:
@@ -46,9 +46,8 @@ def differing(
         wanted = column.to_pylist()
     elif isinstance(column.dtype, pd.ArrowDtype):
         wanted = column.array.__arrow_array__().to_pylist()
-    elif (
-        isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM"
-    ):  # beyond Python's calendar, too
+    elif isinstance(column.dtype, np.dtype) and column.dtype.kind in "mM":
+        # as integers, which Python's calendar does not limit
         stored, counts = (
             stored.cast(pa.int64()),
             column.to_numpy().astype("int64").tolist(),
@@ -69,7 +68,7 @@ def differing(
 
 
 def _same(found: object, wanted: object) -> bool:
-    """Compare two values as Python sees them; missing ones are equal."""
+    """Compare two values in Python. Missing values are equal."""
     if wanted is np.ma.masked:
         return found is None
     if isinstance(wanted, list | tuple | np.ndarray):

@@ -1,4 +1,4 @@
-"""Checks of every fault test: no key, sources closed, nothing sent twice."""
+"""Checks for every fault test: no key, sources closed, nothing sent twice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def assert_no_key(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
-    """Look for the key in everything that an error shows, and in the log."""
+    """Check that neither the error nor the log shows the key."""
     for one in chain(error):
         shown = [
             str(one),
@@ -91,7 +91,7 @@ def local_variables(error: BaseException) -> Iterator[str]:
 
 
 def resident(what: str) -> int:
-    """Tell this process's memory in bytes: ``VmRSS`` now, ``VmHWM`` at its peak."""
+    """Return this process's memory in bytes: ``VmRSS``, or its peak ``VmHWM``."""
     return (
         int(Path("/proc/self/status").read_text().split(f"{what}:")[1].split()[0])
         * 1024
@@ -100,9 +100,9 @@ def resident(what: str) -> int:
 
 @contextlib.contextmanager
 def in_bounds(seconds: float, mib: int) -> Iterator[None]:
-    """Check that a block ends in time, and how far memory peaks above the start."""
+    """Check how long a block takes, and how far memory peaks above its start."""
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before, started = resident("VmRSS"), time.monotonic()
     yield
     assert time.monotonic() - started < seconds
@@ -115,7 +115,7 @@ def fails(
     caplog: pytest.LogCaptureFixture,
     words: str | None = None,
 ) -> rt.errors.RemoteError:
-    """Make a call that must fail in one way, and check what always holds."""
+    """Make a call that must raise one error, and check what always holds."""
     caplog.set_level(logging.DEBUG)
     with pytest.raises(kind, match=words) as raised:
         call()
@@ -139,7 +139,7 @@ def patient(server: Server, **options: object) -> rt.Client:
 
 
 def connected(server: Server, **options: object) -> rt.Client:
-    """Connect to a server, impatiently."""
+    """Connect to a server, with short timeouts."""
     return rt.connect(
         server.url, api_key=KEY, **{"timeout": (1, 1, 1), "default": False, **options}
     )

@@ -1,10 +1,10 @@
 """A service like the hosted ones of the LanceDB family.
 
-It takes at most 100 MB in one body, and writes in parts. It keeps tables in memory.
-Like LanceDB's servers, it reads behind a cache of versions unless the request asks for
-fresh data. A test may have any request fail.
+It accepts at most 100 MB in one body, and multipart writes. It keeps tables in memory.
+Like LanceDB's servers, it reads from a cache of versions unless the request asks for
+fresh data. A test can make any request fail.
 
-It imports the dialect, because tests want small parts and their size is no option.
+It imports the dialect, because tests need small parts, and no option sets their size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST = 100 * 10**6  # bytes
 
 
 def with_parts_of(nbytes: int | None) -> Any:
-    """Return the dialect of such servers with parts of a size, or without any."""
+    """Return the dialect of such servers with parts of this size, or without parts."""
     return LANCEDB._replace(part_bytes=nbytes)
 
 
@@ -41,7 +41,7 @@ READS = ("describe", "count_rows", "query")
 
 @dataclass
 class Table:
-    """A table, and how many rows each of its versions has."""
+    """A table, and the number of rows of each version."""
 
     versions: list[list[pa.Table]]
 
@@ -69,7 +69,8 @@ class Hosted:
     seen: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     tells_version: bool = True
-    cached: dict[str, int] = field(default_factory=dict)  # the versions that reads see
+    # the version that reads see, by table
+    cached: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ids = itertools.count()
@@ -100,7 +101,7 @@ class Hosted:
                 return
 
     def receive(self, connection: Connection, request: Request, fault: str) -> bool:
-        """Read a request's body; return whether it is to be answered."""
+        """Read a request's body. Return whether to respond."""
         if fault == "close":
             return False
         if fault == "cut":
@@ -116,7 +117,7 @@ class Hosted:
     def respond(
         self, connection: Connection, fault: str, status: int, answer: Any
     ) -> bool:
-        """Answer what was done; return whether the connection can go on."""
+        """Respond to a request. Return whether the connection stays usable."""
         if fault == "lose the answer":
             connection.reset()
             return False
@@ -136,16 +137,16 @@ class Hosted:
         return True
 
     def newest(self, request: Request) -> int | None:
-        """Return the number of the version that a request finds; None if no table."""
+        """Return the version that a request sees, or None without a table."""
         found = re.match("/v1/table/([^/]+)/", request.path)
         table = self.tables.get(found[1]) if found else None
         return table and len(table.versions)
 
     def release(self) -> None:
-        """Do what was answered before it was done.
+        """Carry out the requests that were confirmed before they were done.
 
-        An upsert looks for keys in the version that was the newest when it came, except
-        in an embedded service.
+        An upsert looks for keys in the version that was the newest when it arrived,
+        except in an embedded service.
         """
         while self.held:
             request, step, seen = self.held.pop()
@@ -155,7 +156,7 @@ class Hosted:
 
     @staticmethod
     def step(request: Request) -> str:
-        """Name what is asked for."""
+        """Return the name of the step that a request is."""
         path, query = (
             urlsplit(request.path).path.strip("/"),
             parse_qs(urlsplit(request.path).query),
@@ -170,7 +171,7 @@ class Hosted:
         )
 
     def answer(self, request: Request, step: str) -> tuple[int, Any]:
-        """Do what is asked."""
+        """Carry out a request."""
         query = {
             name: values[-1]
             for name, values in parse_qs(urlsplit(request.path).query).items()
@@ -325,11 +326,11 @@ class Hosted:
 
 
 def wait(connection: Connection) -> None:
-    """Wait until the client has lost its patience."""
+    """Wait until the client disconnects."""
     connection.sock.settimeout(60)
     connection.sock.recv(1)
 
 
 def serving(hosted: Hosted) -> Server:
-    """Return a server of it, to be entered."""
+    """Return a server of this service, as a context manager."""
     return Server(script=hosted)

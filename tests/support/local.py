@@ -28,9 +28,8 @@ from tests.support.servers import KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STRICT_MERGES = (
-    int(lance.__version__.partition(".")[0]) >= 14
-)  # earlier ones swap names and cast in one request
+# earlier ones swap names and cast in one request
+STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
 
 _SERVE = """
@@ -54,7 +53,7 @@ def stream(
 
 
 class Caller:
-    """A client of few words for a service on a folder."""
+    """A minimal client of a service on a folder."""
 
     def __init__(self, root: Path, url: str, api_key: str) -> None:
         self.root, self.url, self.key = root, url, api_key
@@ -102,7 +101,7 @@ class Caller:
         return socket.create_connection((url.hostname, url.port), timeout=30)
 
     def head(self, path: str, *lines: str) -> bytes:
-        """Give the head of a POST, to be sent by hand."""
+        """Return the head of a POST, to send over a socket."""
         given = [
             f"POST {path} HTTP/1.1",
             "Host: localhost",
@@ -142,13 +141,13 @@ def nested() -> pa.Table:
 
 
 def age(folder: Path, hours: float) -> None:
-    """Set a file, or all files of a folder, back by some hours."""
+    """Make a file, or all files of a folder, some hours older."""
     for path in (folder, *folder.rglob("*")):
         os.utime(path, (time.time() - 3600 * hours,) * 2)
 
 
 def unnamed(root: Path) -> list[str]:
-    """List the files of table ``t`` that no version has, except Lance's own hint."""
+    """List the files of table ``t`` in no version, except Lance's own hint."""
     folder = root / "t.lance"
     named = lance.dataset(str(folder)).tracked_files().read_all()["path"].to_pylist()
     found = {
@@ -158,7 +157,7 @@ def unnamed(root: Path) -> list[str]:
 
 
 def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -166,7 +165,7 @@ def until(condition: Callable[[], object], seconds: float = 60) -> None:
 
 
 def message(answer: requests.Response) -> str:
-    """Give the sentence of an error, whose form is checked on the way."""
+    """Check the form of an error response, and return its message."""
     error = answer.json()["error"]
     assert set(error) == {"code", "message"}
     assert error["code"] == answer.status_code
@@ -174,7 +173,7 @@ def message(answer: requests.Response) -> str:
 
 
 def answered(connection: socket.socket) -> tuple[int, dict[str, Any]]:
-    """Read an answer to its end from a socket."""
+    """Read a whole response from a socket."""
     data = b""
     with contextlib.suppress(ConnectionResetError):
         while portion := connection.recv(65536):
@@ -185,7 +184,7 @@ def answered(connection: socket.socket) -> tuple[int, dict[str, Any]]:
 
 @contextlib.contextmanager
 def logged() -> Iterator[None]:
-    """Log everything, and look for the key in it."""
+    """Log everything, and check that the key is not in it."""
     log, root = io.StringIO(), logging.getLogger()
     handler, level = logging.StreamHandler(log), root.level
     root.addHandler(handler)
@@ -201,7 +200,7 @@ def logged() -> Iterator[None]:
 
 
 def run(code: str, *arguments: object) -> str:
-    """Run code to its end, without a warning, and give what it printed."""
+    """Run code, which must end without a warning, and return its output."""
     with python("-W", "error", "-c", code, *arguments, seconds=90) as process:
         printed, error = process.communicate()
     assert (process.returncode, error) == (0, "")
@@ -209,11 +208,11 @@ def run(code: str, *arguments: object) -> str:
 
 
 class Process:
-    """A service in another process, to be measured and killed; it prints no key."""
+    """A service in another process, to measure and kill. It prints no key."""
 
     def __init__(self, root: Path, before: str = "") -> None:
         self.root = root
-        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed where this service ends
+        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed when this service ends
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVE.format(before=before), str(root), KEY],
             stdin=subprocess.PIPE,
@@ -237,7 +236,7 @@ class Process:
         return int(status.split(f"{what}:")[1].split()[0]) * 1024
 
     def reset_peak(self) -> None:
-        """Count the peak of the memory anew."""
+        """Reset the peak of the memory."""
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
     def peak_megabytes(self) -> int:

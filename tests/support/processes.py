@@ -1,4 +1,4 @@
-"""Programs that Ctrl-C reaches, and that show where they hang."""
+"""Programs that receive Ctrl-C, and show their stacks if they hang."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-LONGEST = 50  # seconds that a program may run; an upload that hangs would end by itself after a minute
+LONGEST = 50  # seconds that a program may run; an upload that hangs ends after a minute
 
 
 def hear_interrupts() -> None:
-    """Have SIGINT interrupt this process and its children, even if it was ignored.
+    """Let SIGINT interrupt this process and its children, even if it was ignored.
 
     A shell makes its background processes ignore SIGINT, and children inherit that. A
     handler is not inherited, so that children of this process have the default.
@@ -29,9 +29,9 @@ class Program(subprocess.Popen[str]):
     Parameters
     ----------
     *words : object
-        Its command.
+        The command.
     seconds : float
-        How long it may run, whatever the test waits for.
+        How long the program may run.
     **options : object
         Popen's own.
     """
@@ -48,18 +48,18 @@ class Program(subprocess.Popen[str]):
         self._watchdog.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, as every other method does that waits."""
+        """Wait for the end; every other method that waits calls this."""
         code = super().wait(timeout)
         self._watchdog.cancel()
         self._watchdog.join()
         return code
 
     def __exit__(self, *_: object) -> None:
-        """Abort it if it still runs, and print its output, which pytest may show."""
+        """Abort the program if it still runs, and print its output for pytest."""
         self.send_signal(signal.SIGABRT)
         sys.stdout.writelines(self.communicate())
 
 
 def python(*arguments: object, **options: Any) -> Program:
-    """Start another interpreter, at the root of the project."""
+    """Start another interpreter in the root of the project."""
     return Program(sys.executable, *arguments, cwd=Path(__file__).parents[2], **options)

@@ -22,11 +22,11 @@ class Sent(NamedTuple):
     body: bytes
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give its record batches."""
+        """Return the record batches."""
         return iter(self.read)
 
     def table(self) -> pa.Table:
-        """Give all rows, once they were found to be valid."""
+        """Validate the stream, and return all rows."""
         table = pa.Table.from_batches(self.read, self.schema)
         table.validate(full=True)
         return table
@@ -39,12 +39,11 @@ def _server() -> tuple[Server, rt.Client]:
 
 
 def send(data: Any, **options: Any) -> Sent:
-    """Send a frame with options of `rt_frames.to_table`, and return what came."""
+    """Send a frame with options of `rt_frames.to_table`, and return the body."""
     server, client = _server()
     server.requests.clear()
     client.create_table("t", data, **{"compression": None, **options})
-    body = next(
-        post.body for post in reversed(server.posts) if post.complete
-    )  # one given up may come in late
+    # the request of an interrupted call may arrive late
+    body = next(post.body for post in reversed(server.posts) if post.complete)
     with pa.ipc.open_stream(body) as stream:
         return Sent(stream.schema, list(stream), body)

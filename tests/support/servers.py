@@ -15,7 +15,7 @@ KEY = "k-3f9c0a77b1d24e58"
 
 @dataclass
 class Request:
-    """One request as it came in."""
+    """One request as received."""
 
     head: bytes
     body: bytes = b""
@@ -44,7 +44,7 @@ class Request:
 
 
 class Connection:
-    """A connection in the hands of a script."""
+    """A connection that a script controls."""
 
     def __init__(self, sock: socket.socket, server: Server) -> None:
         self.sock, self._server, self._left = sock, server, b""
@@ -103,14 +103,14 @@ class Connection:
         body: bytes | dict | list = b"",
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Send a whole answer."""
+        """Send a whole response."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = [f"HTTP/1.1 {status} Something", f"Content-Length: {len(raw)}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self.sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)
 
     def reset(self) -> None:
-        """Hang up with RST."""
+        """Close the connection with RST."""
         self.sock.setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"
         )
@@ -118,7 +118,7 @@ class Connection:
 
 
 def usual(connection: Connection) -> None:
-    """Answer as an empty service would, until the client disconnects."""
+    """Respond as an empty service does, until the client disconnects."""
     while True:
         request = connection.body(connection.head())
         connection.answer(
@@ -130,7 +130,7 @@ def usual(connection: Connection) -> None:
 class Server:
     """Listens on loopback; each connection is handed to ``script``.
 
-    ``answers`` is a simpler script: what to answer to each POST in turn.
+    ``answers`` is a simpler script: the response to each POST in turn.
     """
 
     script: object = usual
@@ -185,14 +185,15 @@ class Server:
                 sock.close()
 
     def answering(self, *answers: tuple) -> Server:
-        """Answer the POSTs in turn; the last answer repeats. Lists have ``listed``.
+        """Respond to the POSTs in turn; the last response repeats.
 
-        An answer is ``(status, body, headers)``.
+        A response is ``(status, body, headers)``. Lists have ``listed``.
         """
+        # also for connections that are already open
         self._answers, self._count = (
             answers,
             itertools.count(),
-        )  # for connections that are open already, too
+        )
 
         def script(connection: Connection) -> None:
             while True:
@@ -208,7 +209,7 @@ class Server:
         return self
 
     def listing(self, *answers: tuple) -> Server:
-        """Answer all requests in turn, as `answering` does the POSTs."""
+        """Respond to all requests in turn, as `answering` does to POSTs."""
         count = iter(range(10**9))
 
         def script(connection: Connection) -> None:
@@ -221,11 +222,12 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._listener.shutdown(
-            socket.SHUT_RDWR
-        )  # closing it would not wake the thread that waits in `accept`
+        # closing it would not wake the thread that waits in `accept`
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for sock in self._open:  # its own thread closes it: another one would free a number that this one still reads
+        for sock in self._open:
+            # its own thread closes it: closed here, its number could be reused while
+            # that thread reads
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
         assert not self.errors, self.errors

@@ -1,8 +1,8 @@
 """A computed upload: how long a compression policy takes on a link.
 
 Threads make batches, a few ahead of the one that is sent. The sender writes them into a
-socket, which takes at once what it has room for, and the rest as the link drains it.
-Nothing is random.
+socket, which accepts as much as it has room for at once, and the rest as the link
+drains it. Nothing is random.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COPYING = 5000 * MB  # bytes per second into a socket that has room
 PER_BATCH = 150e-6  # seconds that a batch costs, however small
 
 Codec = Literal["lz4", "zstd"] | None
-Figures = "Mapping[Codec, tuple[float, float]]"  # bytes per second that a codec takes in, and the share that is left
+Figures = "Mapping[Codec, tuple[float, float]]"  # by codec: input bytes per second, and compressed bytes per input byte
 
 # measured with one thread of a small machine
 MIXED = {"zstd": (300 * MB, 0.29), "lz4": (650 * MB, 0.487)}
@@ -47,7 +47,7 @@ class Policy(Protocol):
 
 @dataclass
 class SimulatedLink:
-    """What lies between a client and a service.
+    """The link between a client and a service.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class SimulatedLink:
     round_trip : float
         Seconds.
     queue : float
-        Bytes that are held on the way.
+        Bytes that the link holds.
     socket : float
-        Bytes that the sender's own socket holds.
+        Bytes that the sender's socket holds.
     changes : sequence of (seconds, rate)
-        Rates that hold later, by the seconds since the upload began.
+        Later rates, and the seconds since the upload began at which they start.
     service : mapping of codec to float
-        Bytes of data per second that the service takes, if it shares this machine's
+        Bytes of data per second that the service processes, if it shares this machine's
         processor and is slower than the link.
     """
 
@@ -76,7 +76,7 @@ class SimulatedLink:
     _held: float = field(default=0, init=False)
 
     def begin(self) -> float:
-        """Open a connection; give the seconds that this took."""
+        """Open a connection, and return the seconds that this took."""
         self._now, self._held = self.round_trip, 0
         return self._now
 
@@ -93,7 +93,7 @@ class SimulatedLink:
             self._now = edge
 
     def _drain(self, left: float) -> float:
-        """Let time pass until no more than so much is held."""
+        """Let time pass until the link holds no more than this."""
         while self._held - left > 1:
             done = self._now + (self._held - left) / self._rate()
             self._pass(
@@ -102,16 +102,15 @@ class SimulatedLink:
         return self._now
 
     def write(self, start: float, batch: Batch) -> float:
-        """Give the time at which all of it has left the sender."""
+        """Return the time at which all bytes have left the sender."""
         self._pass(start)
         nbytes = batch.after
         if self.service:  # as many bytes as would occupy the link for that long
             nbytes = max(nbytes, batch.before * self.rate / self.service[batch.codec])
         while nbytes > 0:
             room = self.queue + self.socket - self._held
-            wanted = min(
-                nbytes, self.socket / 3
-            )  # a writer is woken up when there is room for more than a little
+            # the kernel wakes a writer only when there is enough room
+            wanted = min(nbytes, self.socket / 3)
             if room < wanted - 1:
                 self._drain(self.queue + self.socket - wanted)
                 continue
@@ -122,13 +121,13 @@ class SimulatedLink:
         return self._now
 
     def finish(self) -> float:
-        """Give the time at which the answer is there."""
+        """Return the time at which the response has arrived."""
         return self._drain(0) + self.round_trip
 
 
 @dataclass
 class Batch:
-    """A batch: when it was ready, its bytes before and after, and its codec."""
+    """A batch: when it was ready, its size before and after, and its codec."""
 
     ready: float
     before: float
@@ -138,27 +137,28 @@ class Batch:
 
 @dataclass
 class SimulatedUpload:
-    """An upload. `run` returns its seconds; then `codecs` has the codec of each batch.
+    """An upload. `run` returns its seconds and sets `codecs`, by batch.
 
     Parameters
     ----------
     data : mapping
-        The speed of one thread with each codec, and the share of bytes that is left. A
-        later part of the data may have its own figures.
+        By codec, the input bytes per second of one thread, and compressed bytes per
+        input byte. A later part of the data may have its own figures.
     size : float
         Bytes.
     link : SimulatedLink
-        What it goes over.
+        The link.
     threads : int
-        How many make batches side by side.
+        How many threads make batches.
     source : float
-        Bytes per second at which the data come, batch after batch.
+        Bytes per second at which the source yields data.
     """
 
     data: Figures
     size: float
     link: SimulatedLink
-    later: tuple[float, Figures] | None = None  # from which byte on the data are others
+    # first byte of other data, and its figures
+    later: tuple[float, Figures] | None = None
     threads: int = 1
     source: float = math.inf
     codecs: list[Codec] = field(default_factory=list)
@@ -174,9 +174,8 @@ class SimulatedUpload:
                 if batch.ready <= sent
                 else min(ahead + 1, self.threads)
             )
-            while len(coming) < (
-                ahead + 1 if self.threads > 1 else 1
-            ):  # one more waits to be sent
+            # one more waits to be sent
+            while len(coming) < (ahead + 1 if self.threads > 1 else 1):
                 coming.append(self._make(start, policy))
             waited, sent = start - sent, self.link.write(start, batch)
             policy.record(
@@ -203,7 +202,7 @@ class SimulatedUpload:
         self._sizes: list[float] = []
 
     def bytes_by(self, codec: Codec) -> float:
-        """Tell how many bytes of data went by a codec."""
+        """Return how many bytes of data a codec compressed."""
         return sum(
             size
             for size, used in zip(self._sizes, self.codecs, strict=True)

@@ -1,4 +1,4 @@
-"""A generator to be uploaded that tells how far it came, and whether it was closed."""
+"""A generator to upload, which records its position and whether it was closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""README's table of types, made by the code.
+"""Write README's table of types.
 
-``python -m tests.support.type_table`` writes it into the README. What is read back
-comes from a table of the embedded service.
+Run ``python -m tests.support.type_table``. The types read back come from a table of
+the embedded service.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import rt_frames as rt
 README = Path(__file__).parents[2] / "README.md"
 START, END = "<!-- types -->", "<!-- /types -->"
 
-# how a type is written in a program, by library: the sent form is asked of the code
+# by library: how a program spells a type, and the type
 TYPES: dict[str, dict[str, object]] = {
     "pandas": {
         "`int64`, `Int64` (smaller and unsigned ones likewise)": np.dtype("int64"),
@@ -83,7 +83,7 @@ OBJECTS = {  # kinds of values in a column of objects
 
 
 def said(dtype: object) -> str:
-    """Show how a type is sent, or what its refusal advises."""
+    """Show how a type is sent, or the advice if it is refused."""
     try:
         form = rt.data_type(dtype)
     except rt.errors.UnsupportedTypeError as refused:
@@ -92,7 +92,7 @@ def said(dtype: object) -> str:
 
 
 def read_back(library: str, dtype: object) -> str:
-    """Show what a column is when it is read back into a frame of its own library."""
+    """Show the dtype of a column that is read back into its own library."""
     try:
         arrow = rt.arrow_type(rt.data_type(dtype))
     except rt.errors.UnsupportedTypeError:
@@ -117,7 +117,7 @@ def read_back(library: str, dtype: object) -> str:
 
 
 def objects() -> str:
-    """Make the row of columns of objects, whose type is that of their values."""
+    """Make the row of object columns, which get the type of their values."""
     frame = pd.DataFrame(
         {kind: pd.Series([value], dtype=object) for kind, value in OBJECTS.items()}
     )

@@ -1,4 +1,4 @@
-"""Arrow types, compared to the last name."""
+"""Compare Arrow types and the names of their fields."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 
 def same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Compare types and the names of their children, which ``==`` ignores for lists."""
+    """Compare types with the names of their children; ``==`` ignores those of lists."""
     return one.equals(other, check_metadata=True)

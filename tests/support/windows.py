@@ -1,11 +1,11 @@
 """README on Windows, as far as Linux can show it: ``-m tests.support.windows FOLDER``.
 
-A program of its own: libraries are imported as they are here, then all that Windows
-lacks is taken away, then ``rt_frames`` is imported. ``RT_FRAMES_URL`` and the others
-name a service in another process.
+It is a program of its own: it imports the libraries, removes all that Windows lacks,
+then imports ``rt_frames``. ``RT_FRAMES_URL`` and the other variables name a service in
+another process.
 """
 
-# ruff: noqa: F401  # libraries are imported before anything is taken away
+# ruff: noqa: F401  # libraries are imported before anything is removed
 
 import contextlib
 import doctest
@@ -66,21 +66,21 @@ NEEDS = (
 
 
 def become_windows() -> None:
-    """Take away what Windows lacks."""
+    """Remove what Windows lacks."""
     sys.platform = "win32"
     for module, names in LACKS.items():
         for name in names.split():
             delattr(module, name)
     for name in MODULES.split():
         assert name not in ("cheroot", "lance") or name not in sys.modules
-        # an import of it fails
+        # its import fails
         sys.modules[name] = None
     warnings.simplefilter("ignore", EncodingWarning)
     warnings.filterwarnings("error", category=EncodingWarning, module="rt_frames")
 
 
 def main() -> None:
-    """Do what README shows."""
+    """Run what README shows."""
     text = README.read_text("utf-8")
     os.chdir(sys.argv[1])
     become_windows()
@@ -103,7 +103,7 @@ def blocks(text: str, kind: str) -> list[str]:
 
 
 def example(text: str, names: dict) -> None:
-    """Run the first example; it prints what stands there, but for the folder."""
+    """Run the first example; it prints the output shown, except for the folder."""
     pycon = blocks(text, "pycon")[0].replace("\n\n", "\n<BLANKLINE>\n")
     for step in doctest.DocTestParser().get_examples(pycon):
         if "rt.connect" in step.source:
@@ -118,12 +118,12 @@ def example(text: str, names: dict) -> None:
 
 
 def alike(printed: str) -> str:
-    """Leave out how many bytes were sent."""
+    """Remove the number of bytes sent."""
     return re.sub(r"[\d.]+ k?B sent", "", printed)
 
 
 def check_folders(rt) -> None:
-    """Check how folders are written, and what is said of the embedded service."""
+    """Check which targets are folders, and the error for the embedded service."""
     for folder in (
         "./tables",
         "../tables",
@@ -201,7 +201,7 @@ def command(*words: str, code: int = 0) -> None:
 
 
 class raises:  # noqa: N801  # pytest's name
-    """Expect an error whose text has some words, as pytest does, which stays away."""
+    """Expect an error whose text has some words. pytest itself is not imported."""
 
     def __init__(self, kind: type[Exception], words: str) -> None:
         self.kind = kind
